@@ -1,0 +1,65 @@
+# Two commands for a newcomer, `make demo` and `make test`; each sets up everything it needs in .venv.
+# `make help` lists all. Python 3.11 or later is looked for; PYTHON=… chooses one.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# The demo's settings: make demo EXAMPLE=sums METHOD=ngram
+EXAMPLE ?= code
+METHOD ?= draft
+TRACE ?= demo.sv.jsonl
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
+
+.PHONY: help demo test check format clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
+
+demo: $(VENV)/.demo  ## watch the embedded pair decode: on screen, or as plain text without a terminal
+	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
+		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) --record $(TRACE); \
+	else \
+		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) --record $(TRACE) --rounds 2>&1; \
+	fi
+
+test: $(VENV)/.dev  ## all tests
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.dev  ## format, lint, types, import contracts, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q
+
+format: $(VENV)/.dev  ## let ruff put the code in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# A stamp is as old as the last install; a changed pyproject.toml or pin makes it stale.
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing specviz with the extras engine and tui into $(VENV) (once; torch takes its time)"
+	@$(PIP) --editable '.[engine,tui]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing specviz with the extra dev into $(VENV) (once; torch takes its time)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "specviz needs Python 3.11 or later, found: $$(python3 -V 2>&1 || echo none); name one with make PYTHON=…" >&2; exit 1; \
+	fi
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo "$(PYTHON) is older than Python 3.11, which specviz needs" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment; Debian and Ubuntu have it in the package python3-venv" >&2; exit 1; }

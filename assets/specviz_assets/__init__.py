@@ -1,0 +1,1 @@
+"""Bundled files: the embedded pair, traces, prompts. Found with `importlib.resources`."""

@@ -1,0 +1,64 @@
+"""specviz: see speculative decoding.
+
+Public names are resolved when they are first used (PEP 562), so that importing `specviz`, or any module above the torch
+line, stays quick and imports no torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from specviz.draft import Draft as Draft
+    from specviz.errors import SpecvizError as SpecvizError
+    from specviz.events import Event as Event
+    from specviz.knobs import Knobs as Knobs
+    from specviz.knobs import KnobSpec as KnobSpec
+    from specviz.methods import all_methods as all_methods
+    from specviz.methods import get_method as get_method
+    from specviz.plan import Plan as Plan
+    from specviz.verifiers import all_verifiers as all_verifiers
+    from specviz.verifiers import get_verifier as get_verifier
+
+    __version__: str
+
+_HOME = {
+    "Draft": "specviz.draft",
+    "Event": "specviz.events",
+    "KnobSpec": "specviz.knobs",
+    "Knobs": "specviz.knobs",
+    "Plan": "specviz.plan",
+    "SpecvizError": "specviz.errors",
+    "all_methods": "specviz.methods",
+    "all_verifiers": "specviz.verifiers",
+    "get_method": "specviz.methods",
+    "get_verifier": "specviz.verifiers",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the table is the list
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported from its home now; kept in the module afterwards."""
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module 'specviz' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """The version of the installed distribution; a checkout that was never installed says so."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("specviz-llm")
+    except PackageNotFoundError:
+        return "0+uninstalled"

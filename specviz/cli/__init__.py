@@ -1,0 +1,147 @@
+"""The command line. Data goes to standard output, narration to standard error, exit codes are promises.
+
+Sub-commands are imported when they are used, so `specviz --help` costs little more than Python itself. Bad input of any
+kind ends in one line `specviz: …` on standard error: what was wrong, the value seen, what to do.
+"""
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from specviz.errors import MissingExtra, SpecvizError, suggestion
+
+OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
+
+# One line each, kept here so that the list of commands imports none of them.
+COMMANDS: dict[str, str] = {
+    "run": "Decode a prompt, round by round, and say what speculation brought.",
+    "tui": "Watch a run live, or replay a trace, in the terminal.",
+    "stats": "Print the metrics of a trace.",
+    "schema": "Print the JSON Schema of the event records.",
+    "doctor": "Show versions, devices, memory, terminal and missing extras.",
+    "models": "Show the embedded models, or what a folder or hub id needs.",
+    "train": "Train a model pair from nothing.",
+}
+
+_EXTRA_OF = {
+    "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine", "tokenizers": "engine",
+    "textual": "tui", "streamlit": "web", "plotly": "web",
+}  # fmt: skip
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised where the program stands, so that whatever runs can end in order."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports `specviz.cli.<name>:command` on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table, which is the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown command with the nearest known one."""
+        name = str(args[0])
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(f"no command '{name}'{suggestion(name, COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a reader that went away (`| head`) is no error of ours."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            ctx.exit(CLOSED_PIPE)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from specviz import __version__
+
+        click.echo(f"specviz {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """See speculative decoding: run real models, record every round, and watch why each drafted token lived or died.
+
+    Exit codes: 0 done · 1 the run failed · 2 bad input · 130 interrupted · 141 the reader went away · 143 terminated.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The console script: returns the exit code, prints one line for anything the user can mend."""
+    try:
+        code = group.main(args, prog_name="specviz", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else OK
+    except (click.Abort, KeyboardInterrupt) as error:
+        return TERMINATED if Terminated in (type(error), type(error.__cause__)) else INTERRUPTED
+    except BrokenPipeError:
+        return CLOSED_PIPE
+    except click.ClickException as error:
+        return complain(_usage(error))
+    except ModuleNotFoundError as error:
+        return complain(str(_missing(error)))
+    except SpecvizError as error:
+        return complain(str(error), error.exit_code)
+    finally:
+        _close_stdout()
+
+
+def complain(message: str, code: int = BAD_INPUT) -> int:
+    """Print one line on standard error, whatever the message holds, and return the exit code."""
+    from specviz.text import running
+
+    line = " ".join(message.split())
+    with contextlib.suppress(OSError):  # standard error may be closed too
+        print(f"specviz: {running(line)}", file=sys.stderr, flush=True)
+    return code
+
+
+def _usage(error: click.ClickException) -> str:
+    """A click message in our manner: no full stop, no usage block, and where help is."""
+    message = error.format_message().strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    where = f" (see {context.command_path} --help)" if context else ""
+    return f"{message[:1].lower()}{message[1:]}{where}"
+
+
+def _missing(error: ModuleNotFoundError) -> MissingExtra:
+    """The install line of the extra that holds the module. A module of no extra is a bug and stays a traceback."""
+    module = (error.name or "").partition(".")[0]
+    if module not in _EXTRA_OF:
+        raise error
+    return MissingExtra(_EXTRA_OF[module], f"this command uses {module}, which is not installed; it")
+
+
+def _close_stdout() -> None:
+    """Flush now; when the reader went away, point standard output at nothing so that Python's exit stays quiet."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,184 @@
+"""`specviz doctor`: what this machine offers, and the line that installs what is missing."""
+
+import os
+import platform
+import shutil
+import sys
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import click
+
+from specviz.cli.layout import echo_json, echo_sections
+
+# Enough to know that an extra is there; the rest of it comes along.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "engine": ("torch", "transformers", "accelerate", "safetensors"),
+    "tui": ("textual",),
+    "web": ("streamlit", "plotly"),
+    "dev": ("pytest", "hypothesis", "mypy", "ruff", "import-linter"),
+}
+BASE = ("specviz-llm", "click", "msgspec", "numpy", "platformdirs", "rich")
+_MIB = 1 << 20
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+def command(as_json: bool) -> None:
+    """Show versions, devices, memory, terminal and missing extras.
+
+    Nothing is changed and no model is loaded. Exit code 0, also when an extra is missing.
+    """
+    report = examine()
+    if as_json:
+        echo_json(report)
+    else:
+        echo_sections(_sections(report))
+
+
+def examine() -> dict[str, Any]:
+    """Everything `doctor` knows, as plain JSON."""
+    return {
+        "python": {"version": platform.python_version(), "system": platform.system(), "machine": platform.machine()},
+        "packages": {name: installed(name) for name in BASE},
+        "extras": {name: extra(name) for name in EXTRAS},
+        "devices": devices(),
+        "memory": memory(),
+        "terminal": terminal(),
+        "assets": assets(),
+    }
+
+
+def installed(distribution: str) -> str | None:
+    """The version of an installed distribution, None when it is not there."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def extra(name: str) -> dict[str, Any]:
+    """Versions of an extra's packages, and the line that installs it when one is missing."""
+    found = {package: installed(package) for package in EXTRAS[name]}
+    missing = [package for package, seen in found.items() if seen is None]
+    return {"packages": found, "missing": missing, "install": f"pip install 'specviz-llm[{name}]'" if missing else None}
+
+
+def devices() -> dict[str, Any]:
+    """What torch can compute on; without torch the processor's cores alone."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"cpu": {"cores": cores, "threads": None}, "cuda": [], "mps": False, "problem": None}
+    try:
+        import torch
+    except ImportError as error:
+        found["problem"] = "torch is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        return found
+    except OSError as error:  # a library torch was built against is missing or broken
+        found["problem"] = f"torch does not load: {error}"
+        return found
+    found["cpu"]["threads"] = torch.get_num_threads()
+    found["mps"] = torch.backends.mps.is_available()
+    if torch.cuda.is_available():
+        found["cuda"] = [_cuda(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+    return found
+
+
+def _cuda(properties: Any) -> dict[str, Any]:
+    return {
+        "name": properties.name,
+        "memory_mib": properties.total_memory // _MIB,
+        "capability": f"{properties.major}.{properties.minor}",
+    }
+
+
+def memory() -> dict[str, int | None]:
+    """Total and free memory in MiB, None where the system does not say."""
+
+    def pages(name: str) -> int | None:
+        try:
+            return os.sysconf(name) * os.sysconf("SC_PAGE_SIZE") // _MIB
+        except (ValueError, OSError, AttributeError):
+            return None
+
+    return {"total_mib": pages("SC_PHYS_PAGES"), "free_mib": pages("SC_AVPHYS_PAGES")}
+
+
+def terminal() -> dict[str, Any]:
+    """Size, colours and encoding, as Rich and Textual will see them."""
+    from rich.console import Console
+
+    size, console = shutil.get_terminal_size(), Console()
+    return {
+        "is_terminal": sys.stdout.isatty(),
+        "columns": size.columns,
+        "lines": size.lines,
+        "colours": console.color_system,
+        "no_color": bool(os.environ.get("NO_COLOR")),
+        "encoding": sys.stdout.encoding,
+        "term": os.environ.get("TERM"),
+    }
+
+
+def assets() -> dict[str, dict[str, int]]:
+    """Bundled files by kind: how many, how many bytes."""
+    root = resources.files("specviz_assets")
+    found = {}
+    for kind in ("models", "traces", "prompts"):
+        sizes = list(_sizes(root / kind))
+        found[kind] = {"n_files": len(sizes), "bytes": sum(sizes)}
+    return found
+
+
+def _sizes(folder: Traversable) -> list[int]:
+    if not folder.is_dir():
+        return []
+    sizes: list[int] = []
+    for entry in folder.iterdir():
+        sizes += _sizes(entry) if entry.is_dir() else [len(entry.read_bytes())]
+    return sizes
+
+
+def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """The report in words, section by section."""
+    python, seen = report["python"], report["terminal"]
+    colours = "off (NO_COLOR)" if seen["no_color"] else seen["colours"] or "none"
+    shape = f"{seen['columns']}x{seen['lines']}" + ("" if seen["is_terminal"] else " assumed, standard output is no terminal")
+    return {
+        "Versions": [
+            ("python", f"{python['version']}, {python['system']} {python['machine']}"),
+            *((name, seen or "not installed") for name, seen in report["packages"].items()),
+        ],
+        "Extras": [(name, _extra_words(found)) for name, found in report["extras"].items()],
+        "Devices": _device_words(report["devices"]),
+        "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
+        "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
+        "Bundled": [(kind, _asset_words(found)) for kind, found in report["assets"].items()],
+    }
+
+
+def _extra_words(found: dict[str, Any]) -> str:
+    if found["missing"]:
+        return f"missing {', '.join(found['missing'])}: {found['install']}"
+    return ", ".join(f"{name} {seen}" for name, seen in found["packages"].items())
+
+
+def _device_words(found: dict[str, Any]) -> list[tuple[str, str]]:
+    threads = found["cpu"]["threads"]
+    cores = f"{found['cpu']['cores']} cores" + (f", torch uses {threads} threads" if threads else "")
+    cuda = [f"{d['name']}, {_mib(d['memory_mib'])}, capability {d['capability']}" for d in found["cuda"]]
+    return [
+        ("cpu", cores),
+        *((f"cuda:{i}", words) for i, words in enumerate(cuda or ["none"])),
+        ("mps", "available" if found["mps"] else "none"),
+        *([("problem", found["problem"])] if found["problem"] else []),
+    ]
+
+
+def _asset_words(found: dict[str, int]) -> str:
+    return f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none"
+
+
+def _mib(value: int | None) -> str:
+    return "unknown" if value is None else f"{value / 1024:.1f} GiB"

@@ -1,0 +1,47 @@
+"""The trace of a `specviz run`: refused early when its place cannot be written, closed with a reason whatever happens."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specviz.cli.printer import Sink
+from specviz.errors import TraceError
+
+if TYPE_CHECKING:
+    from specviz.trace import Recorder
+
+
+def check_place(path: Path) -> None:
+    """Raise TraceError when it is plain before anything runs that no file can be made there."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
+    if path.is_dir():
+        raise TraceError(f"cannot record to '{path}': it is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise TraceError(f"cannot record to '{path}': the folder '{folder}' is not writable; name another")
+
+
+@contextmanager
+def recording(path: Path | None, warned: Sink) -> Iterator["Recorder | None"]:
+    """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on."""
+    if path is None:
+        yield None
+        return
+    from specviz.trace import Recorder
+
+    running = False
+    recorder = Recorder(path, on_problem=lambda warning: warned(warning) if running else None)
+    if recorder.problem:
+        recorder.close("error", recorder.problem)
+        raise TraceError(f"cannot record to '{path}': {recorder.problem}")
+    running = True
+    try:
+        yield recorder
+    except BaseException as error:
+        recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
+        raise
+    finally:
+        recorder.close("done")

@@ -1,0 +1,80 @@
+"""What `specviz run` was asked for, checked as far as it can be without a model."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.cli import options
+from specviz.cli.recording import check_place
+from specviz.errors import SpecvizError, suggestion
+from specviz.events.base import LEVELS, Level
+from specviz.wire import Start
+
+_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One run: the command to start it, the models, and what to do with its events."""
+
+    start: Start
+    target: str | None
+    draft: str | None
+    needs_draft: bool
+    device: str | None
+    dtype: str | None
+    threads: int | None
+    record: Path | None
+    rounds: bool
+    as_json: bool
+    verbose: bool
+    quiet: bool
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Request":
+        """From the options of the command line. Raises SpecvizError."""
+        method = options.chosen_method(given["method"], given["verifier"])
+        knobs = options.given_knobs(method, given)
+        start = Start(
+            prompt=options.prompt_text(given),
+            method=method.name,
+            verifier=given["verifier"],
+            knobs=knobs,
+            chat=given["chat"],
+            level=_level(given),
+        )
+        record = Path(given["record"]) if given["record"] else None
+        if record:
+            check_place(record)
+        plain = ("target", "draft", "threads", "rounds", "as_json", "verbose", "quiet")
+        return cls(
+            start=start,
+            needs_draft=method.needs_draft,
+            device=_device(given["device"]),
+            dtype=_dtype(given["dtype"]),
+            record=record,
+            **{name: given[name] for name in plain},
+        )
+
+
+def _level(given: Mapping[str, Any]) -> Level:
+    """`full` for a trace, `summary` for lines of rounds, `none` when nobody looks."""
+    level: Level = given["level"] or ("full" if given["record"] else "summary" if given["rounds"] else "none")
+    if level not in LEVELS:
+        raise SpecvizError(f"no level '{level}'{suggestion(level, LEVELS)}")
+    return level
+
+
+def _device(name: str | None) -> str | None:
+    if name is not None and not _DEVICE.fullmatch(name):
+        raise SpecvizError(f"no device '{name}'{suggestion(name, ('cpu', 'cuda', 'cuda:0', 'mps'))}")
+    return name
+
+
+def _dtype(name: str | None) -> str | None:
+    if name is not None and name not in _DTYPES:
+        raise SpecvizError(f"no dtype '{name}'{suggestion(name, _DTYPES)}")
+    return name

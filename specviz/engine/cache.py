@@ -1,0 +1,94 @@
+"""`KVCache`: slots of one model, and the one call that commits, rolls back, chooses a branch and cleans up.
+
+Slots are apart from positions: slot s holds the token `tokens[s]` whose predecessor stands in slot `parents[s]`. Slots below
+`length` are the committed line, in order; later ones are rows in flight, a tree. Every layer has a filled length of its own,
+because early exit leaves layers at different depths. Writing is a copy into a preallocated buffer, dropping moves a length,
+keeping is one gather.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+class KVCache:
+    """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write."""
+
+    def __init__(self, n_layers: int, capacity: int) -> None:
+        self.n_layers = n_layers
+        self.capacity = capacity
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.filled = [0] * n_layers
+        self.length = 0
+        self._buffer: torch.Tensor | None = None
+
+    def add(self, token: int, parent: int) -> int:
+        """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
+        assert len(self.tokens) < self.capacity, f"cache full: {self.capacity} slots"
+        self.tokens.append(token)
+        self.parents.append(parent)
+        return len(self.tokens) - 1
+
+    def update(self, key: Any, value: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Append rows `[1, heads, n, head_dim]` to a layer; returns all it holds. Called by the library's layers."""
+        start = self.filled[layer_idx]
+        end = start + key.shape[2]
+        buffer = self._room(key)
+        buffer[0, layer_idx, :, :, start:end] = key
+        buffer[1, layer_idx, :, :, start:end] = value
+        self.filled[layer_idx] = end
+        return buffer[0, layer_idx, :, :, :end], buffer[1, layer_idx, :, :, :end]
+
+    def _room(self, key: torch.Tensor) -> torch.Tensor:
+        # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
+        if self._buffer is None:
+            shape = (2, self.n_layers, 1, key.shape[1], self.capacity, key.shape[3])
+            self._buffer = torch.empty(shape, dtype=key.dtype, device=key.device)
+        return self._buffer
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Filled length of a layer (the library's name for it)."""
+        return self.filled[layer_idx]
+
+    def follow(self, tokens: Sequence[int]) -> list[int]:
+        """Keep the longest held path that spells the beginning of `tokens`, drop all else; returns what must be fed.
+
+        A slot is held when every layer has filled it. Commit, rollback, branch choice, abort and method change are this call.
+        """
+        path = self._longest_path(tokens)
+        self._gather(path)
+        kept = len(path)
+        self.tokens = list(tokens[:kept])
+        self.parents = list(range(-1, kept - 1))
+        self.filled = [kept] * self.n_layers
+        self.length = kept
+        return list(tokens[kept:])
+
+    def _longest_path(self, tokens: Sequence[int]) -> list[int]:
+        held = min(self.filled, default=0)
+        line = min(self.length, held, len(tokens))
+        if list(tokens[:line]) != self.tokens[:line]:
+            line = next(i for i in range(line) if tokens[i] != self.tokens[i])
+        # `reach[k]` = slots that end a path spelling tokens[:line + k]; several nodes may spell the same text.
+        reach = [[line - 1]]
+        if line == self.length:
+            for token in tokens[line:]:
+                ends = set(reach[-1])
+                step = [s for s in range(self.length, held) if self.parents[s] in ends and self.tokens[s] == token]
+                if not step:
+                    break
+                reach.append(step)
+        tail, slot = [], reach[-1][0]
+        for _ in range(len(reach) - 1):
+            tail.append(slot)
+            slot = self.parents[slot]
+        return [*range(line), *reversed(tail)]
+
+    def _gather(self, path: list[int]) -> None:
+        moved = next((i for i, slot in enumerate(path) if i != slot), None)
+        if moved is None or self._buffer is None:
+            return
+        index = torch.tensor(path[moved:], device=self._buffer.device)
+        self._buffer[..., moved : len(path), :] = self._buffer[..., index, :]

@@ -1,0 +1,200 @@
+"""`Context`: what a drafter is given in a round, and `Tree`, with which it builds its draft."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from specviz.draft import ROOT, Draft, Mode, Node
+from specviz.engine.model import Model
+from specviz.engine.rows import Rows, Tensor
+from specviz.engine.sampling import Warper
+from specviz.events import Event, Level
+from specviz.keys import Drawn, Stream
+from specviz.knobs import Knobs
+from specviz.laws import Certain, Row
+from specviz.plan import Draws, Outcome
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a round counts as it goes."""
+
+    next_id: int = 0
+    n_draft_calls: int = 0
+    n_syncs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a drafter factory may use. `capacity`: slots a cache needs for a whole query."""
+
+    target: Model
+    draft: Model | None
+    capacity: int
+
+
+@dataclass(slots=True)
+class Context:
+    """One round as a drafter sees it. `n` = committed length; the root is token n-1, uncached.
+
+    `room`: most tokens this round can emit (a hint: the cut is the session's). `rows`: the target's rows, already open, so a
+    drafter may climb them; `root_row` is the root's.
+    """
+
+    tokens: Sequence[int]
+    room: int
+    knobs: Knobs
+    warper: Warper
+    keys: Draws
+    rows: Rows
+    root_row: int
+    eos: frozenset[int]
+    level: Level
+    counters: Counters
+    carry: float | None = None
+    facts: list[Event] = field(default_factory=list)
+
+    @property
+    def n(self) -> int:
+        """Committed length."""
+        return len(self.tokens)
+
+    @property
+    def reach(self) -> int:
+        """Most tokens worth drafting on one path: one place is the closing token's."""
+        return max(0, self.room - 1)
+
+    def note(self, fact: Event) -> None:
+        """Record a fact of this round (gates, signals, branches); written by the probe in order."""
+        self.facts.append(fact)
+
+    def draw(self, stream: Stream, depth: int, row: Row, index: int = 0) -> Drawn:
+        """A keyed draw of the token at tree depth `depth` (children of the root: 1)."""
+        return self.keys.draw(stream, self.n - 1 + depth, row, index)
+
+
+class Tree:
+    """Builds a `Draft`: hands out ids, keeps laws, puts unfed stop tokens behind the fed nodes."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._nodes: list[Node] = []
+        self._parents: list[int] = []
+        self._laws: list[Row | None] = []
+        self._depths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def depth(self, node: int) -> int:
+        """Depth of a node, 0 for the root."""
+        return 0 if node == ROOT else self._depths[node]
+
+    def parent(self, node: int) -> int:
+        """The node before, ROOT for children of the root."""
+        return self._parents[node]
+
+    def path(self, node: int) -> list[int]:
+        """Tokens from the root (exclusive) to the node."""
+        out: list[int] = []
+        while node != ROOT:
+            out.append(self._nodes[node].token)
+            node = self._parents[node]
+        return out[::-1]
+
+    def ends(self, node: int) -> bool:
+        """Whether the node is an end-of-text token, after which nothing is drafted."""
+        return node != ROOT and self._nodes[node].token in self._ctx.eos
+
+    def add(
+        self,
+        token: int,
+        parent: int,
+        law: Row | None = None,
+        log_conf: float | None = None,
+        mode: Mode = "argmax",
+        raw: Tensor | None = None,
+        **facts: Any,
+    ) -> int:
+        """A drafted token after node `parent`. `law`: the row it was drawn from; None or a certain row: a point mass."""
+        counters = self._ctx.counters
+        drawn = None if law is None or isinstance(law, Certain) else law
+        node = Node(
+            id=counters.next_id,
+            parent=ROOT if parent == ROOT else self._nodes[parent].id,
+            depth=self.depth(parent) + 1,
+            token=token,
+            logq=None if drawn is None else math.log(max(float(drawn[token]), 1e-300)),
+            log_conf=log_conf,
+            mode=mode,
+            raw=raw if self._ctx.level == "full" else None,
+            **facts,
+        )
+        counters.next_id += 1
+        self._nodes.append(node)
+        self._parents.append(parent)
+        self._depths.append(node.depth)
+        self._laws.append(drawn)
+        return len(self._nodes) - 1
+
+    def draft(self, draft_end: str = "full", keep: Iterable[int] | None = None, shared: bool = False) -> Draft:
+        """The frozen draft of the nodes in `keep` (all by default; a kept node's parent must be kept)."""
+        kept = list(range(len(self))) if keep is None else sorted(keep)
+        order = sorted(kept, key=lambda node: self.ends(node))  # stable: fed nodes first, stop tokens last
+        place = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
+        n_fed = sum(not self.ends(node) for node in order)
+        laws = [self._laws[node] for node in order]
+        drawn = [law for law in laws if law is not None]
+        numbers = iter(range(len(drawn)))
+        return Draft(
+            tokens=tuple(self._nodes[node].token for node in order),
+            parents=tuple(place[self._parents[node]] for node in order),
+            ids=tuple(self._nodes[node].id for node in order),
+            n_judged=n_fed,
+            n_fed=n_fed,
+            law_rows=_stack(drawn),
+            row_of=tuple(-1 if law is None else next(numbers) for law in laws),
+            shared=shared,
+            nodes=tuple(_marked(node, k in place) for k, node in enumerate(self._nodes)),
+            draft_end=draft_end,
+        )
+
+
+def _marked(node: Node, kept: bool) -> Node:
+    if kept:
+        return node
+    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
+    return Node(**{**fields, "kept": False})
+
+
+def _stack(rows: list[Any]) -> Any:
+    if not rows:
+        return None
+    if hasattr(rows[0], "new_empty"):
+        import torch
+
+        return torch.stack(rows)
+    import numpy as np
+
+    return np.stack(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a drafter learns after a round (and after the prefill, in the same shape)."""
+
+    tokens: tuple[int, ...]  # new tokens
+    draft: Draft
+    outcome: Outcome | None
+    features: dict[int, Tensor] = field(default_factory=dict)
+
+
+class Drafter(Protocol):
+    """Proposes drafts. Owns its model's cache if it has one; `observe` records, only `propose`/`meanwhile` read knobs."""
+
+    taps: tuple[int, ...]
+
+    def propose(self, ctx: Context) -> Draft: ...
+    def observe(self, seen: Observation) -> None: ...
+    def cached(self) -> int | None: ...

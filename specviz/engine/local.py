@@ -1,0 +1,234 @@
+"""A run in this process: load a pair once, then one `LocalRun` per prompt.
+
+The worker, the command line, scripts and tests all decode through this; it turns a `Start` command into a `Session` and its
+events into a whole run, `header` to `end`, however the run ends.
+"""
+
+import importlib
+import platform
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from specviz.engine.context import Drafter, Models
+from specviz.engine.lanes import Serial
+from specviz.engine.loading import Loaded, compare_tokenizers, load, stop_tokens
+from specviz.engine.probe import Probe
+from specviz.engine.round import Round
+from specviz.engine.session import Parts, Session
+from specviz.engine.texts import Texts
+from specviz.errors import ModelError, SpecvizError
+from specviz.events import SCHEMA, VERSION, End, Event, Header
+from specviz.events import Models as ModelsInfo
+from specviz.knobs import Knobs
+from specviz.methods import Method, get_method
+from specviz.plan import Verifier
+from specviz.verifiers import get_verifier
+from specviz.wire import Start
+
+TOPK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A target and, when one was loaded, a draft model of the same tokenizer."""
+
+    target: Loaded
+    draft: Loaded | None
+
+    @property
+    def infos(self) -> ModelsInfo:
+        """What a trace says of them."""
+        return ModelsInfo(target=self.target.info, draft=self.draft.info if self.draft else None)
+
+    @property
+    def context(self) -> int:
+        """Most positions both models can hold."""
+        own = self.target.adapter.context
+        return min(own, self.draft.adapter.context) if self.draft else own
+
+
+def load_pair(
+    target: str | None = None,
+    draft: str | None = None,
+    needs_draft: bool = True,
+    device: str | None = None,
+    dtype: str | None = None,
+    threads: int | None = None,
+) -> Pair:
+    """Load target and draft model. Raises ModelError in one line for whatever is wrong with them."""
+    if threads is not None:
+        torch.set_num_threads(max(1, threads))
+    first = load(target, "target", device, dtype)
+    second = None
+    if needs_draft:
+        if target is not None and draft is None:
+            raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+        second = load(draft, "draft", device, dtype)
+        compare_tokenizers(first.tokenizer, second.tokenizer)
+    return Pair(first, second)
+
+
+def pick_verifier(method: Method, name: str | None, knobs: Knobs) -> Verifier:
+    """The verifier asked for, or the method's default. Raises SpecvizError naming those that fit."""
+    wanted = get_verifier(name or method.verifier_for(knobs.values))
+    if wanted.name not in method.verifiers:
+        raise SpecvizError(
+            f"method {method.name} does not go with verifier {wanted.name}; it goes with: {', '.join(method.verifiers)}"
+        )
+    return wanted
+
+
+def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None:
+    """The method's drafter, from the factory it names."""
+    if method.drafter is None:
+        return None
+    module, _, attribute = method.drafter.partition(":")
+    drafter: Drafter = getattr(importlib.import_module(module), attribute)(models, knobs)
+    return drafter
+
+
+def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
+    """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template."""
+    if not prompt:
+        raise SpecvizError("the prompt is empty: give at least one character")
+    if not chat:
+        return list(tokenizer(prompt)["input_ids"])
+    if not getattr(tokenizer, "chat_template", None):
+        raise SpecvizError("this tokenizer has no chat template; leave out --chat")
+    messages = [{"role": "user", "content": prompt}]
+    encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    return list(encoded["input_ids"])
+
+
+class LocalRun:
+    """One prompt, decoded with a loaded pair; events go to `sink` as they happen.
+
+    Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is written
+    by `rounds()` itself, with the reason, also when an exception passes through.
+    """
+
+    def __init__(
+        self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None
+    ) -> None:
+        self.pair, self.start = pair, start
+        self.method = get_method(start.method)
+        table = self.method.table
+        knobs = table.knobs(start.knobs)
+        self.verifier = pick_verifier(self.method, start.verifier, knobs)
+        if self.method.needs_draft and pair.draft is None:
+            raise ModelError(f"method {self.method.name} needs a draft model; start with one, or use --method ngram")
+        prompt = encode_prompt(pair.target.tokenizer, start.prompt, start.chat)
+        models = self._models(len(prompt), knobs)
+        self.texts = Texts(pair.target.tokenizer)
+        self.probe = Probe(sink, self.texts, start.level, TOPK, start.prompt)
+        self.session = Session(
+            Parts(models, make_drafter(self.method, models, knobs), self.verifier, Serial()), prompt, table, knobs,
+            eos=stop_tokens(pair.target), texts=self.texts, sink=self.probe,
+        )  # fmt: skip
+        self.run = run or f"r-{uuid.uuid4().hex[:8]}"
+        self.reason: str | None = None
+        self._stop_asked = False
+        self._begun = False
+
+    def _models(self, n_prompt: int, knobs: Knobs) -> Models:
+        # Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run.
+        wanted = n_prompt + int(knobs["max_new_tokens"]) + 2 * 256 + 64
+        draft = self.pair.draft.adapter if self.pair.draft else None
+        return Models(self.pair.target.adapter, draft, min(wanted, self.pair.context + 2 * 256 + 64))
+
+    @property
+    def text(self) -> str:
+        """The new text so far."""
+        return self.session.text
+
+    @property
+    def tokens(self) -> list[int]:
+        """Ids of the new tokens so far."""
+        return self.session.new_tokens
+
+    def set_knob(self, name: str, value: Any, by: str = "user") -> None:
+        """Ask for a knob; applied at the next round. Raises KnobError."""
+        self.session.request(name, value, by)
+
+    def stop(self) -> None:
+        """End after the round in hand, reason `stopped`."""
+        self._stop_asked = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop_asked
+
+    def header(self) -> Header:
+        """The first line of the trace."""
+        knobs = self.session.knobs
+        own = {spec.name for spec in self.method.knobs}
+        return Header(
+            schema=SCHEMA, v=VERSION, run=self.run, wall=datetime.now(UTC).isoformat(timespec="seconds"),
+            method=self.method.name, drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
+            verifier=self.verifier.name, lanes=self.session.parts.lanes.name, lossless=self.verifier.lossless,
+            keeps_tokens=self.verifier.keeps_tokens, models=self.pair.infos,
+            knobs={name: value for name, value in knobs.values.items() if name in own},
+            knob_specs=list(self.method.table.specs),
+            sampling={name: value for name, value in knobs.values.items() if name not in own},
+            level=self.start.level, topk=TOPK, env=environment(),
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it when it was not done."""
+        if self._begun:
+            return
+        self._begun = True
+        self.probe.emit(self.header(), 0)
+        with self._ending():
+            self.session.prefill()
+
+    def rounds(self) -> Iterator[Round]:
+        """Decode; every event reaches the sink, `end` last, whatever happens."""
+        self.begin()
+        with self._ending():
+            for done in self.session.rounds():
+                yield done
+                if self._stop_asked:
+                    break
+            self._end("stopped" if self._stop_asked and self.session.finish is None else "done")
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Write `end` with the reason when an exception passes through."""
+        try:
+            yield
+        except (KeyboardInterrupt, GeneratorExit):
+            self._end("cancelled")
+            raise
+        except BrokenPipeError:
+            self._end("cancelled", "the reader closed the pipe")
+            raise
+        except BaseException as error:
+            self._end("error", f"{type(error).__name__}: {error}")
+            raise
+
+    def _end(self, reason: str, message: str | None = None) -> None:
+        if self.reason is None:
+            self.reason = reason
+            totals = {"n_rounds": self.session.number, "n_new_tokens": len(self.tokens), "finish": self.session.finish}
+            self.probe.emit(End(reason=reason, message=message, totals=totals), self.session.number)
+
+
+def environment() -> dict[str, Any]:
+    """What a reader of numbers must know of the machine, without its name or paths."""
+    import transformers
+
+    return {
+        "python": platform.python_version(), "torch": str(torch.__version__), "transformers": transformers.__version__,
+        "machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads(),
+        "started_ns": time.perf_counter_ns(),
+    }  # fmt: skip
+

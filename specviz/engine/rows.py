@@ -1,0 +1,152 @@
+"""`Rows`: a model's rows in flight, a tree over the cached prefix.
+
+Rows are added in feed order and climb the layers; every layer takes all the rows it lacks as one block. That one rule serves
+a prefill, a draft model's steps, a verify pass and an early exit that stops some rows half-way.
+"""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from specviz.draft import Draft
+from specviz.engine.cache import KVCache
+from specviz.engine.model import Model
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One entry of the ledger: rows that ran through layers `lo..hi` (1-based, inclusive), and how long it took."""
+
+    lo: int
+    hi: int
+    n_rows: int
+    t0_ns: int
+    dur_ns: int
+
+
+class Rows:
+    """Rows of one model over one cache. Row numbers count from 0 in the order of `add`."""
+
+    def __init__(self, model: Model, cache: KVCache) -> None:
+        self.model = model
+        self.cache = cache
+        self.first = len(cache.tokens)
+        assert self.first == cache.length, "rows of an earlier round are still in the cache: follow() first"
+        self.tokens: list[int] = []
+        self.parents: list[int] = []  # row numbers; -1 follows the cached prefix
+        self.depths: list[int] = []
+        self.done = [0] * (model.n_layers + 1)  # rows through layer l; done[0] = embedded
+        self.waiting: list[Tensor | None] = [None] * (model.n_layers + 1)
+        self.ledger: list[Call] = []
+        self._linear = True
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def add(self, token: int, parent: int) -> int:
+        """A row for `token` after row `parent` (-1: after the cached prefix). Returns its number."""
+        row = len(self.tokens)
+        self.cache.add(token, self.first + parent if parent >= 0 else self.first - 1)
+        self._linear = self._linear and parent == row - 1
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(self.depths[parent] + 1 if parent >= 0 else 0)
+        return row
+
+    def add_line(self, tokens: list[int]) -> int:
+        """Rows one after another at the end of the prefix; returns the last."""
+        row = -1
+        for token in tokens:
+            row = self.add(token, row)
+        return row
+
+    def position(self, row: int) -> int:
+        """Position of a row's token in the text."""
+        return self.first + self.depths[row]
+
+    def climb(self, layer: int) -> Tensor:
+        """Run every row through `layer` (1-based); returns the newly arrived hidden states `[1, n, width]`."""
+        if self.done[0] < len(self):
+            self._embed()
+        lo = 0
+        while lo < layer:
+            if self.done[lo + 1] == self.done[lo]:
+                lo += 1
+                continue
+            hi = lo + 1
+            while hi < layer and self.done[hi + 1] == self.done[lo + 1]:
+                hi += 1
+            self._pass(lo, hi)
+            lo = hi
+        out = self.waiting[layer]
+        assert out is not None, f"no row waits at layer {layer}"
+        return out
+
+    def _embed(self) -> None:
+        start = self.done[0]
+        places = [self.position(r) for r in range(start, len(self))]
+        self._arrive(0, self.model.embed(self.tokens[start:], places), len(self))
+
+    def _arrive(self, layer: int, hidden: Tensor, done: int) -> None:
+        before = self.waiting[layer]
+        self.waiting[layer] = hidden if before is None else torch.cat([before, hidden], 1)
+        self.done[layer] = done
+
+    def _pass(self, lo: int, hi: int) -> None:
+        start, end = self.done[lo + 1], self.done[lo]
+        hidden = self.waiting[lo]
+        assert hidden is not None
+        began = time.perf_counter_ns()
+        rows = range(start, end)
+        block = self.model.block(hidden, [self.position(r) for r in rows], self._visible(rows), self._kv_positions(end))
+        out = self.model.run(hidden, block, self.cache, lo, hi)
+        self.ledger.append(Call(lo + 1, hi, end - start, began, time.perf_counter_ns() - began))
+        self.waiting[lo] = None
+        for layer in range(lo + 1, hi):
+            self.done[layer] = end
+        self._arrive(hi, out, end)
+
+    def _visible(self, rows: range) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]] | None":
+        """Which slots each row sees, `[n, first + end]`; None when that is all of them."""
+        kv = self.first + rows.stop
+        if self._linear:
+            if len(rows) == 1:
+                return None
+            return np.tri(len(rows), kv, kv - len(rows), dtype=np.bool_)
+        out = np.zeros((len(rows), kv), dtype=np.bool_)
+        out[:, : self.first] = True
+        for k, row in enumerate(rows):
+            while row >= 0:
+                out[k, self.first + row] = True
+                row = self.parents[row]
+        return out
+
+    def _kv_positions(self, end: int) -> list[int]:
+        return [*range(self.first), *(self.position(r) for r in range(end))]
+
+    def take(self) -> Tensor:
+        """Run all rows to the top; logits `[n, V]` of those not taken before."""
+        top = self.model.n_layers
+        hidden = self.climb(top)
+        self.waiting[top] = None
+        return self.model.logits(hidden)
+
+    def finish(self, draft: Draft, root: int) -> Tensor:
+        """Feed what the draft has and the rows lack, run all to the top; logits `[n_fed + 1, V]` of root and nodes.
+
+        `root` is the row of the last committed token. A drafter that climbed these rows added its nodes in draft order.
+        """
+        for node in range(len(self) - root - 1, draft.n_fed):
+            parent = draft.parents[node]
+            self.add(draft.tokens[node], root if parent < 0 else root + 1 + parent)
+        assert tuple(self.tokens[root + 1 :]) == draft.tokens[: draft.n_fed], "rows and draft spell different nodes"
+        top = self.model.n_layers
+        hidden = self.climb(top)
+        return self.model.logits(hidden[:, root:])
+
+
+

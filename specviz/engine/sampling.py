@@ -1,0 +1,91 @@
+"""The law a token is drawn from: penalties, temperature, top-k, top-p, min-p, in the library's order.
+
+The same `Warper` serves target and draft, so the two laws differ only by the models. Order and edge cases equal
+`transformers`' logits processors (tested); at temperature 0 a row is certain and no uniform is spent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.knobs import Knobs
+from specviz.laws import CertainRows, Rows
+
+Tensor = torch.Tensor
+NUCLEUS = 1024  # sort this many first; the whole vocabulary only when they do not hold the mass
+
+
+@dataclass(frozen=True, slots=True)
+class Warper:
+    """Logits to laws. Immutable; one per knob version."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @classmethod
+    def of(cls, knobs: Knobs) -> "Warper":
+        """The warper of a knob snapshot."""
+        return cls(
+            knobs["temperature"], knobs["top_k"], knobs["top_p"], knobs["min_p"], knobs["repetition_penalty"]
+        )  # fmt: skip
+
+    @property
+    def greedy(self) -> bool:
+        """Temperature 0."""
+        return self.temperature == 0
+
+    @property
+    def needs_prefix(self) -> bool:
+        """Whether a row depends on its own prefix beyond the model's logits."""
+        return self.repetition_penalty != 1.0
+
+    def laws(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Rows:
+        """Rows `[n, V]` that sum to 1 (float32, float64 for float64 logits), or `CertainRows` at temperature 0.
+
+        `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only.
+        """
+        scores = logits
+        if self.needs_prefix:
+            assert prefixes is not None, "a repetition penalty needs each row's prefix"
+            scores = self._penalised(logits, prefixes)
+        if self.greedy:
+            return CertainRows(tuple(scores.argmax(-1).tolist()), scores.shape[-1])
+        return self._filtered(scores / self.temperature).softmax(-1)
+
+    def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
+        out = logits.clone()
+        for row, prefix in enumerate(prefixes):
+            seen = torch.tensor(sorted(set(prefix)), device=logits.device)
+            values = logits[row, seen]
+            out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
+        return out
+
+    def _filtered(self, scores: Tensor) -> Tensor:
+        if 0 < self.top_k < scores.shape[-1]:
+            floor = scores.topk(self.top_k, -1).values[..., -1:]
+            scores = scores.masked_fill(scores < floor, float("-inf"))
+        if self.top_p < 1:
+            scores = nucleus(scores, self.top_p)
+        if self.min_p > 0:
+            probs = scores.softmax(-1)
+            scores = scores.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), float("-inf"))
+        return scores
+
+
+def nucleus(scores: Tensor, top_p: float) -> Tensor:
+    """Keep, by falling score, every token whose predecessors hold less than `top_p`; the first always."""
+    vocab = scores.shape[-1]
+    probs = scores.softmax(-1)
+    for size in {min(NUCLEUS, vocab): 0, vocab: 0}:
+        kept, order = probs.topk(size, -1)
+        before = kept.cumsum(-1) - kept
+        if size == vocab or bool(((before[..., -1] + kept[..., -1]) >= top_p).all()):
+            break
+    drop = before >= top_p
+    drop[..., 0] = False
+    out = torch.full_like(scores, float("-inf"))
+    return out.scatter(-1, order, scores.gather(-1, order).masked_fill(drop, float("-inf")))

@@ -1,0 +1,67 @@
+"""Token ids to text: single tokens for display, and a stream of committed ids whose pieces concatenate to the text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tokenizers.decoders import DecodeStream
+
+
+class Texts:
+    """Display text of single tokens, remembered. Ids outside the tokenizer show as `<id>`."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._known: dict[int, tuple[str, str | None]] = {}
+        self._bytes = _byte_table()
+        self._byte_level = _is_byte_level(tokenizer)
+
+    def piece(self, token: int) -> tuple[str, str | None]:
+        """`(text, bytes)` of one token; bytes in hex when it is no valid UTF-8 by itself, else None."""
+        if token not in self._known:
+            self._known[token] = self._look_up(token)
+        return self._known[token]
+
+    def _look_up(self, token: int) -> tuple[str, str | None]:
+        word = self.tokenizer.convert_ids_to_tokens(token)
+        if word is None:
+            return f"<{token}>", None
+        if token in self.tokenizer.all_special_ids:
+            return word, None
+        if self._byte_level and all(c in self._bytes for c in word):
+            raw = bytes(self._bytes[c] for c in word)
+        elif word.startswith("<0x") and word.endswith(">") and len(word) == 6:  # byte fallback of sentencepiece
+            raw = bytes([int(word[3:5], 16)])
+        else:
+            return word.replace("\u2581", " "), None
+        try:
+            return raw.decode(), None
+        except UnicodeDecodeError:
+            return raw.decode(errors="replace"), raw.hex()
+
+    def stream(self, prompt: Sequence[int]) -> "TextStream":
+        """A stream that continues after `prompt`."""
+        return TextStream(self.tokenizer, prompt)
+
+
+class TextStream:
+    """Committed ids in, text out. A character split over tokens comes out with its last token."""
+
+    def __init__(self, tokenizer: Any, prompt: Sequence[int]) -> None:
+        self._fast = tokenizer.backend_tokenizer
+        self._stream = DecodeStream(ids=list(prompt), skip_special_tokens=False)
+
+    def push(self, token: int) -> str:
+        """The text that became readable with this token."""
+        return self._stream.step(self._fast, token) or ""
+
+
+def _is_byte_level(tokenizer: Any) -> bool:
+    fast = getattr(tokenizer, "backend_tokenizer", None)
+    return fast is not None and "ByteLevel" in str(getattr(fast, "decoder", ""))
+
+
+def _byte_table() -> dict[str, int]:
+    """The printable stand-ins of the byte-level alphabet (GPT-2): printable bytes stand for themselves, the rest from U+0100."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + k): b for k, b in enumerate(rest)}

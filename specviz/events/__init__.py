@@ -1,0 +1,74 @@
+"""Event records: the interface between the core and everything that looks at it.
+
+Each record is a `msgspec.Struct` with the tag field `ev`; records of one method live in a module of their own. `decode` and
+`encode` are the only two ways between records and lines. Unknown records and unknown fields are ignored on reading.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import msgspec
+
+from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
+from specviz.events.round import Chain, Closing, Commit, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.events.run import (
+    At,
+    Catalogue,
+    End,
+    Finding,
+    Gap,
+    Header,
+    Knob,
+    MethodInfo,
+    ModelInfo,
+    Models,
+    Note,
+    Refused,
+    State,
+    VerifierInfo,
+    Warn,
+)
+
+FILE_RECORDS: tuple[type[Event], ...] = (
+    Header, Prefill, RoundStart, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note, Finding, End,
+)  # fmt: skip
+WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
+
+# The lowest level at which a record is written; `full` adds fields to some records besides.
+LEVEL_OF: dict[type[Event], Level] = {Node: "summary", Verify: "summary", Closing: "summary", Span: "summary", Chain: "full"}
+
+_RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)  # type: ignore[arg-type]
+_decoder: "msgspec.json.Decoder[Event]" = msgspec.json.Decoder(_RECORDS)
+_encoder = msgspec.json.Encoder()
+NAMES: dict[str, type[Event]] = {t.__struct_config__.tag: t for t in FILE_RECORDS + WIRE_RECORDS}  # type: ignore[misc]
+
+
+class _Tag(msgspec.Struct):
+    ev: str
+
+
+_tag_decoder = msgspec.json.Decoder(_Tag)
+
+
+def encode(event: Event) -> bytes:
+    """One line without the newline."""
+    return _encoder.encode(event)
+
+
+def decode(line: bytes | str) -> Event | None:
+    """The record of a line; None for a record this version does not know. Raises msgspec.ValidationError/DecodeError."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        if _tag_decoder.decode(line).ev not in NAMES:
+            return None
+        raise
+
+
+__all__ = [
+    "FILE_RECORDS", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At", "Catalogue", "Chain",
+    "Closing", "Commit", "End", "Event", "Finding", "Gap", "Header", "Knob", "Level", "MethodInfo", "ModelInfo", "Models",
+    "Node", "Note", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top", "VerifierInfo", "Verify", "Warn",
+    "decode", "encode", "log6", "prob", "six",
+]  # fmt: skip

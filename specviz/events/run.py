@@ -1,0 +1,155 @@
+"""Records of a run: header, catalogue, knob, warn, note, finding, end, and two that live on the wire only."""
+
+from typing import Any
+
+import msgspec
+
+from specviz.events.base import Event, Level
+from specviz.knobs import KnobSpec
+
+
+class ModelInfo(msgspec.Struct, kw_only=True):
+    """What a trace says of a model. `name` is a folder's last part or a hub id, never a path."""
+
+    name: str
+    arch: str | None = None
+    n_layers: int | None = None
+    width: int | None = None
+    n_params: int | None = None
+    vocab: int | None = None
+    dtype: str | None = None
+    device: str | None = None
+    hash: str | None = None
+
+
+class Models(msgspec.Struct, kw_only=True):
+    """The models of a run; `parts` are trained parts such as exit heads."""
+
+    target: ModelInfo | None = None
+    draft: ModelInfo | None = None
+    parts: dict[str, str] = {}
+
+
+class MethodInfo(msgspec.Struct, kw_only=True):
+    """A method as the catalogue shows it."""
+
+    name: str
+    help: str
+    needs_draft: bool
+    verifiers: list[str]
+    default_verifier: tuple[str, str]  # at T = 0, at T > 0
+    knobs: list[KnobSpec]
+
+
+class VerifierInfo(msgspec.Struct, kw_only=True):
+    """A verifier as the catalogue shows it."""
+
+    name: str
+    lossless: bool
+    keeps_tokens: bool
+    help: str
+
+
+class Catalogue(Event, tag="catalogue", kw_only=True):
+    """First line of a worker, never in a file: what can be run."""
+
+    methods: list[MethodInfo]
+    verifiers: list[VerifierInfo]
+    models: Models
+    devices: list[str] = []
+
+
+class Header(Event, tag="header", kw_only=True):
+    """First line of a file: what ran, with what, and how it was recorded."""
+
+    schema: str
+    v: tuple[int, int]
+    run: str
+    wall: str  # ISO 8601, UTC
+    method: str
+    drafter: str
+    verifier: str
+    lanes: str
+    lossless: bool
+    keeps_tokens: bool
+    distance: float | None = None
+    models: Models
+    knobs: dict[str, Any]
+    knob_specs: list[KnobSpec]
+    sampling: dict[str, Any]
+    level: Level
+    topk: int = 8
+    env: dict[str, Any] = {}
+    imported: str | None = None
+
+
+class Knob(Event, tag="knob", kw_only=True):
+    """A knob that changed: asked for in round `requested_r`, in force from round `applied_r` on."""
+
+    name: str
+    old: Any
+    new: Any
+    requested_r: int
+    applied_r: int
+    by: str = "user"
+    changes_text: bool = False
+
+
+class Warn(Event, tag="warn", kw_only=True):
+    """Something a reader must know: disk_full, residual_fallback, clamped_knob, non_finite_draft, aborted_round."""
+
+    code: str
+    message: str
+
+
+class At(msgspec.Struct):
+    """A place in a run."""
+
+    r: int
+    node: int | None = None
+
+
+class Note(Event, tag="note", kw_only=True):
+    """A person's words about a place (a bookmark)."""
+
+    text: str
+    at: At
+
+
+class Finding(Event, tag="finding", kw_only=True):
+    """What a detector saw, with the rounds that show it."""
+
+    detector: str
+    message: str
+    evidence: list[int]
+
+
+class End(Event, tag="end", kw_only=True):
+    """Last line: why the run ended. `sha256` covers all earlier bytes of the file."""
+
+    reason: str  # done | stopped | cancelled | error | core_lost
+    message: str | None = None
+    totals: dict[str, Any] = {}
+    n_lines: int | None = None
+    sha256: str | None = None
+
+
+class Gap(Event, tag="gap", kw_only=True):
+    """Wire only: sequence numbers a slow reader must fetch again from the file."""
+
+    from_: int = msgspec.field(name="from")
+    to: int
+
+
+class Refused(Event, tag="refused", kw_only=True):
+    """Wire only: a command that was not carried out, and why."""
+
+    id: str | int | None
+    message: str
+
+
+class State(Event, tag="state", kw_only=True):
+    """Wire only: what the worker is doing (idle, loading, running, paused), for the status line."""
+
+    state: str
+    message: str | None = None

@@ -1,0 +1,173 @@
+"""Knobs: one table per method, from which command-line flags, controls and checks are made (contract.md 5).
+
+A spec is keyed by (method, name): range, default and help may differ between methods. `Knobs` is the frozen snapshot a round
+runs with; a change makes a new snapshot with the next version, and takes effect at the next round (applies R), query (Q) or
+run (X).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from specviz.errors import KnobError, suggestion
+
+Applies = Literal["R", "Q", "X"]
+Kind = Literal["int", "float", "choice", "bool", "texts"]
+
+
+class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
+    """One knob of one method. `text`: K keeps the tokens under walk, T changes the text, L is lossy."""
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    symbol: str = ""
+    lo: float | None = None
+    hi: float | None = None
+    lo_open: bool = False  # the range is (lo, hi]
+    choices: tuple[str, ...] = ()
+    applies: Applies = "R"
+    text: Literal["K", "T", "L"] = "K"
+
+    @property
+    def flag(self) -> str:
+        """The command-line option."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def range(self) -> str:
+        """The allowed values, for help and errors."""
+        if self.kind == "choice":
+            return ", ".join(self.choices)
+        if self.kind in ("bool", "texts"):
+            return {"bool": "on, off", "texts": "texts"}[self.kind]
+        lo, hi = ("" if v is None else f"{v:g}" for v in (self.lo, self.hi))
+        return f"{'above ' if self.lo_open else ''}{lo}..{hi}"
+
+    def check(self, value: Any) -> Any:
+        """The value in its own type. Raises KnobError with the value seen and the range."""
+        try:
+            parsed = _PARSERS[self.kind](value)
+        except (TypeError, ValueError):
+            raise self._error(value) from None
+        if self.kind == "choice" and parsed not in self.choices:
+            raise KnobError(f"knob {self.name}: no value '{value}'{suggestion(str(value), self.choices)}")
+        if self.kind in ("int", "float") and not self._inside(parsed):
+            raise self._error(value)
+        return parsed
+
+    def _inside(self, value: float) -> bool:
+        above = self.lo is None or (value > self.lo if self.lo_open else value >= self.lo)
+        return above and (self.hi is None or value <= self.hi)
+
+    def _error(self, value: Any) -> KnobError:
+        wanted = {"int": "a whole number", "float": "a number"}.get(self.kind, "a value")
+        return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {self.default})")
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
+        raise ValueError(value)
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    number = float(value)
+    if number != number or isinstance(value, bool):  # NaN passes no range
+        raise ValueError(value)
+    return number
+
+
+def _bool(value: Any) -> bool:
+    words = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in words:
+        return words[str(value).lower()]
+    raise ValueError(value)
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if all(isinstance(v, str) and v for v in value):
+        return list(value)
+    raise ValueError(value)
+
+
+_PARSERS: dict[str, Any] = {"int": _int, "float": _float, "choice": str, "bool": _bool, "texts": _texts}
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """A snapshot: `knobs["gamma"]`, `knobs.get("w_max")`, `knobs.version`."""
+
+    values: Mapping[str, Any]
+    version: int = 0
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value, or `default` when the method has no such knob."""
+        return self.values.get(name, default)
+
+    def with_(self, **changes: Any) -> "Knobs":
+        """The next version with some values changed (already checked)."""
+        return Knobs({**self.values, **changes}, self.version + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class KnobTable:
+    """All knobs of one method, in the order they are shown."""
+
+    method: str
+    specs: tuple[KnobSpec, ...]
+
+    def spec(self, name: str) -> KnobSpec:
+        """The spec of a knob. Raises KnobError with the nearest name."""
+        for spec in self.specs:
+            if spec.name == name:
+                return spec
+        raise KnobError(f"method {self.method} has no knob '{name}'{suggestion(name, (s.name for s in self.specs))}")
+
+    def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked values; raises KnobError."""
+        return {name: self.spec(name).check(value) for name, value in values.items()}
+
+    def knobs(self, values: Mapping[str, Any] | None = None) -> Knobs:
+        """A snapshot of the defaults with `values` on top."""
+        defaults = {spec.name: spec.default for spec in self.specs}
+        return Knobs({**defaults, **self.check(values or {})})
+
+
+def _sampling(name: str, default: float, help_: str, **rest: Any) -> KnobSpec:
+    return KnobSpec(name=name, kind=rest.pop("kind", "float"), default=default, help=help_, text="T", **rest)
+
+
+SAMPLING: tuple[KnobSpec, ...] = (
+    _sampling("temperature", 0.0, "0 decodes greedily", symbol="T", lo=0),
+    _sampling("top_k", 0, "keep the k most likely tokens, 0 all", kind="int", lo=0),
+    _sampling("top_p", 1.0, "keep the smallest set with this mass", lo=0, lo_open=True, hi=1),
+    _sampling("min_p", 0.0, "drop tokens below this share of the top one", lo=0, hi=1),
+    _sampling("repetition_penalty", 1.0, "divide the logits of tokens seen before", lo=0, lo_open=True),
+)
+RUN: tuple[KnobSpec, ...] = (
+    KnobSpec(name="seed", kind="int", default=0, help="key of all random draws", lo=0, applies="Q", text="T"),
+    KnobSpec(
+        name="draw", kind="choice", default="cdf", choices=("cdf", "race"), applies="Q", text="T",
+        help="how a token is drawn from a row",
+    ),
+    KnobSpec(name="stop", kind="texts", default=[], help="end when this text appears", applies="Q", text="T"),
+    KnobSpec(
+        name="max_new_tokens", kind="int", default=128, lo=1, applies="Q", text="T", help="most tokens to decode",
+    ),
+)  # fmt: skip
+
+
+def table(method: str, own: Iterable[KnobSpec]) -> KnobTable:
+    """The table of a method: its own knobs, then those that all methods have."""
+    return KnobTable(method, (*own, *SAMPLING, *RUN))

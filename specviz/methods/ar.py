@@ -1,0 +1,5 @@
+"""`ar`: plain decoding, one token a round. The reference every other method is compared with."""
+
+from specviz.methods import Method
+
+METHOD = Method(name="ar", help="plain decoding, one target pass a token (the reference)", drafter=None)

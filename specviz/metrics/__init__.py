@@ -1,0 +1,7 @@
+"""Every number about a run, defined once (contract.md 6). `Tally` folds events, `summary()` gives `Metrics` at any moment."""
+
+from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
+from specviz.metrics.report import Metrics
+from specviz.metrics.tally import Tally, measure
+
+__all__ = ["Estimate", "Metrics", "Tally", "delta_interval", "measure", "wilson_interval"]

@@ -1,0 +1,73 @@
+"""Estimates with 95 % intervals: ratios of sums by the delta method, shares by Wilson (contract.md 6)."""
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+
+Z = 1.959963984540054  # the 97.5 % point of the normal law
+Column = Any  # numpy [units]
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A number, its 95 % interval (null where none is defined) and how many units it rests on."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    n: int
+
+
+def wilson_interval(hits: int, n: int) -> tuple[float, float]:
+    """Wilson's score interval of a share: `(c +- h) / (1 + z^2/n)`, c = p + z^2/2n, h = z sqrt(p(1-p)/n + z^2/4n^2)."""
+    p, z2 = hits / n, Z * Z
+    centre, half = p + z2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    lo, hi = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
+    return (0.0 if hits == 0 else lo), (1.0 if hits == n else hi)
+
+
+def share(hits: int, n: int) -> Estimate | None:
+    """`hits / n` with Wilson's interval; null when n is 0."""
+    return Estimate(value=hits / n, interval=wilson_interval(hits, n), n=n) if n else None
+
+
+def delta_interval(top: Column, bottom: Column) -> tuple[float, float] | None:
+    """Interval of `sum(top) / sum(bottom)` over independent units, by the delta method.
+
+    `R +- z sqrt( k/(k-1) sum (top_i - R bottom_i)^2 ) / sum(bottom)`; null for fewer than two units.
+    """
+    k = len(top)
+    if k < 2:
+        return None
+    below = float(bottom.sum())
+    ratio = float(top.sum()) / below
+    spread = float(((top - ratio * bottom) ** 2).sum())
+    half = Z * math.sqrt(k / (k - 1) * spread) / below
+    return ratio - half, ratio + half
+
+
+def ratio(top: Column, bottom: Column, units: Column, *, most: float | None = None) -> Estimate | None:
+    """`sum(top) / sum(bottom)` `[rows]`, with the delta interval over the units that the rows belong to.
+
+    Null when the lower sum is 0. The interval of a quantity that cannot be negative, or above `most`, is cut there.
+    """
+    below = bottom.sum()
+    if not below:
+        return None
+    _, where = np.unique(units, return_inverse=True)
+    tops, bottoms = np.bincount(where, top.astype(float)), np.bincount(where, bottom.astype(float))
+    interval = delta_interval(tops, bottoms)
+    if interval is not None:
+        interval = max(0.0, interval[0]), interval[1] if most is None else min(most, interval[1])
+    return Estimate(value=float(top.sum() / below), interval=interval, n=len(tops))
+
+
+def median(values: Column) -> Estimate | None:
+    """The median, without an interval; null when there is nothing."""
+    return Estimate(value=float(np.median(values)), n=len(values)) if len(values) else None
+
+
+def mean(values: list[int]) -> Estimate | None:
+    """The mean with the delta interval, each value a unit."""
+    column = np.array(values, dtype=float)
+    return ratio(column, np.ones(len(values)), np.arange(len(values))) if values else None

@@ -1,0 +1,180 @@
+"""`Tally`: folds events into one row per finished round, from which `summary()` works out every metric at any moment.
+
+An aborted round has no `round_end` and leaves nothing. A *block* is a round and the carried rounds after it. Rounds in
+which a token of the draft had a sibling are trees; that, and everything per position and depth, needs level `summary`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import singledispatchmethod
+from typing import Any
+
+import msgspec
+
+from specviz.events import Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.metrics.report import Metrics, report
+
+
+class Row(msgspec.Struct):
+    """One finished round."""
+
+    q: int
+    block: int  # number of the block it belongs to, over the run
+    n_drafted: int
+    n_tested: int
+    n_accepted: int
+    n_emitted: int
+    n_draft_calls: int
+    n_syncs: int
+    cut: bool
+    ns: int
+    probe_ns: int
+    stage_ns: dict[str, int]
+    depth: int = 0  # deepest judged position
+    tree: bool = False
+
+
+class Pending(msgspec.Struct):
+    """What a round has shown before its end."""
+
+    start: RoundStart | None = None
+    verdicts: list[Verify] = []
+    parents: list[int] = []
+    spans: list[Span] = []
+    rejected: bool = False
+
+
+class Spot(msgspec.Struct):
+    """Counts of one depth: nodes, and rounds in which any node there was tested or kept."""
+
+    tested: int = 0
+    accepted: int = 0
+    rounds_tested: int = 0
+    rounds_accepted: int = 0
+
+
+class Tally:
+    """Give it every record of a run in order (`add`, `add_all`), ask for `summary()` whenever it pleases."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.rows: list[Row] = []
+        self.spots: dict[int, Spot] = {}
+        self.runs: list[int] = []  # accepted tokens between rejections
+        self.first_commit_ns: list[int] = []  # per query, from the start of its prefill
+        self.prefill_ns: list[int] = []
+        self.busy: Counter[str] = Counter()  # lane -> measured ns
+        self.void_draft_ns = 0
+        self.has_nodes = False
+        self._positions: dict[int, int] = {}
+        self._began: int | None = None
+        self._open_run = 0
+        self._block = -1
+        self._pending = Pending()
+
+    def add_all(self, events: Iterable[Event]) -> "Tally":
+        """Folds events; returns itself."""
+        for event in events:
+            self.add(event)
+        return self
+
+    def summary(self) -> Metrics:
+        """Every metric of the rounds finished so far."""
+        return report(self)
+
+    @singledispatchmethod
+    def add(self, event: Any) -> None:
+        """Folds one event; records without numbers are passed over."""
+
+    @add.register
+    def _(self, event: Header) -> None:
+        self.header = event
+        self.has_nodes = event.level != "none"
+
+    @add.register
+    def _(self, event: Prefill) -> None:
+        self._positions, self._open_run = {}, 0
+        self._began = event.t - event.dur_ns
+        self.prefill_ns.append(event.dur_ns)
+
+    @add.register
+    def _(self, event: RoundStart) -> None:
+        self._pending = Pending(start=event)
+
+    @add.register
+    def _(self, event: Node) -> None:
+        self._positions[event.node] = event.pos
+        if event.kept:
+            self._pending.parents.append(event.parent)
+
+    @add.register
+    def _(self, event: Verify) -> None:
+        if event.status != "pruned":
+            self._pending.verdicts.append(event)
+
+    @add.register
+    def _(self, event: Span) -> None:
+        self._pending.spans.append(event)
+
+    @add.register
+    def _(self, event: Commit) -> None:
+        if self._began is not None and event.tokens:
+            self.first_commit_ns.append(event.t - self._began)
+            self._began = None
+        self._pending.rejected = "recovered" in event.kinds
+
+    @add.register
+    def _(self, event: RoundEnd) -> None:
+        pending, self._pending = self._pending, Pending()
+        if pending.start is None:
+            return
+        if pending.start.carry is None or self._block < 0 or self.rows[-1].q != event.q:
+            self._block += 1
+        self._note_runs(event, pending.rejected)
+        elapsed = event.t - pending.start.t
+        self.rows.append(Row(
+            q=event.q, block=self._block, n_drafted=event.n_drafted, n_tested=event.n_tested, n_accepted=event.n_accepted,
+            n_emitted=event.n_emitted, n_draft_calls=event.n_draft_calls, n_syncs=event.n_syncs, cut=event.cut,
+            ns=elapsed if elapsed > 0 else sum(event.stage_ns.values()), probe_ns=event.probe_ns, stage_ns=event.stage_ns,
+            depth=self._note_spots(pending), tree=len(set(pending.parents)) < len(pending.parents),
+        ))  # fmt: skip
+        for span in pending.spans:
+            self._note_span(span)
+
+    def _note_runs(self, event: RoundEnd, rejected: bool) -> None:
+        self._open_run += event.n_accepted
+        if rejected and event.n_drafted:
+            self.runs.append(self._open_run)
+            self._open_run = 0
+
+    def _note_spots(self, pending: Pending) -> int:
+        """Counts verdicts by their depth below this round's root; returns the deepest."""
+        assert pending.start is not None
+        tested: Counter[int] = Counter()
+        accepted: Counter[int] = Counter()
+        deepest = 0
+        for verdict in pending.verdicts:
+            if verdict.node not in self._positions:
+                continue
+            depth = self._positions[verdict.node] - pending.start.n + 1
+            deepest = max(deepest, depth)
+            tested[depth] += verdict.order is not None
+            accepted[depth] += verdict.order is not None and verdict.status == "accepted"
+        for depth in range(1, deepest + 1):
+            spot = self.spots.setdefault(depth, Spot())
+            spot.tested, spot.accepted = spot.tested + tested[depth], spot.accepted + accepted[depth]
+            spot.rounds_tested += tested[depth] > 0
+            spot.rounds_accepted += accepted[depth] > 0
+        return deepest
+
+    def _note_span(self, span: Span) -> None:
+        if span.clock == "model":  # never in one number with a measured clock
+            return
+        self.busy[span.lane] += span.dur_ns
+        if span.void and span.lane == "draft":
+            self.void_draft_ns += span.dur_ns
+
+
+def measure(events: Iterable[Event]) -> Metrics:
+    """The metrics of a whole stream."""
+    return Tally().add_all(events).summary()

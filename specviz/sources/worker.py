@@ -1,0 +1,201 @@
+"""`Worker`: the core in a process of its own, as a source.
+
+The worker writes its catalogue, then whole runs (`header` .. `end`); commands go the other way. The recorder sits here, in
+the thread that drains the pipe: a screen that stalls loses nothing, and when the core dies the trace still gets its `end`,
+with the reason `core_lost`. A second run is recorded beside the first, as `NAME-2`.
+"""
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from specviz.errors import SpecvizError, TraceError
+from specviz.events import WIRE_RECORDS, Catalogue, End, Event, Header, Level, Warn, decode
+from specviz.sources.pipe import Pipe, death
+from specviz.trace import Recorder, plain_path
+from specviz.trace.record import refuse_foreign
+from specviz.wire import Command, Shutdown, encode_command
+
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_TOLD = 3  # so many lines that are no records are reported, the rest only counted
+
+
+class Worker:
+    """Starts `python -m specviz.engine.worker ARGV` (or `command`).
+
+    `record`: where the first run goes; `level` filters what is recorded; `narrate` gets the worker's standard error line by
+    line, from a thread. Raises SpecvizError when the process cannot be started or `record` names something that is no trace.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str] = (),
+        record: Path | str | None = None,
+        *,
+        level: Level | None = None,
+        command: Sequence[str] | None = None,
+        narrate: Callable[[str], None] | None = None,
+    ) -> None:
+        self.catalogue: Catalogue | None = None
+        self.recorded: list[Path] = []
+        self.problem: str | None = None
+        self.n_bad_lines = 0
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._answered = threading.Event()  # the catalogue came, or the process has gone
+        self._gone = False
+        self._closing = False
+        self._last = Event()
+        self._in_run = False
+        self._lock = threading.RLock()  # the draining thread, and a front-end that adds a note
+        self._level = level
+        self._recorder: Recorder | None = None
+        self._next = None if record is None else plain_path(record)
+        if self._next is not None:
+            refuse_foreign(self._next)
+        full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.worker", *argv]
+        try:
+            self._pipe = Pipe(full, self._line, self._closed, narrate)
+        except OSError as error:
+            raise SpecvizError(f"cannot start the core ({full[0]}): {error.strerror or error}") from None
+        self._pipe.start()
+
+    @property
+    def live(self) -> bool:
+        """Whether commands can be sent."""
+        return not (self._gone or self._closing)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has gone and everything it said was polled."""
+        return self._gone and self._events.empty()
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is between its header and its end."""
+        return self._in_run
+
+    @property
+    def stderr_tail(self) -> list[str]:
+        """The last lines the worker wrote on standard error."""
+        return list(self._pipe.tail)
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._pipe.pid
+
+    def poll(self) -> list[Event]:
+        """Everything new since the last call."""
+        return [self._events.get_nowait() for _ in range(self._events.qsize())]
+
+    def send(self, command: Command) -> None:
+        """Hands a command over. Raises SpecvizError when the worker has gone."""
+        if not self.live:
+            raise SpecvizError(f"cannot '{command.__struct_config__.tag}': the core has ended{self._last_words()}; start again")
+        self._pipe.send(encode_command(command))
+
+    def wait_catalogue(self, timeout: float = 60.0) -> Catalogue:
+        """The worker's first line. Raises SpecvizError when it does not come in time, or the worker dies before."""
+        self._answered.wait(timeout)
+        if self.catalogue is not None:
+            return self.catalogue
+        why = "ended before it was ready" if self._gone else f"did not answer within {timeout:g} s"
+        raise SpecvizError(f"the core {why}{self._last_words()}")
+
+    def note(self, event: Event) -> None:
+        """Adds a front-end's own record (a note, a finding) to the stream and to the recording."""
+        self._deliver(event)
+
+    def close(self, grace: float = 2.0) -> None:
+        """Asks the worker to leave, and ends it when it does not within `grace` seconds. The recording is finished."""
+        if self._closing:
+            return
+        self._closing = True
+        if not self._gone:
+            self._pipe.send(encode_command(Shutdown()))
+        self._pipe.close(grace)
+
+    def _line(self, line: bytes) -> None:
+        """One line of the wire, in the draining thread."""
+        try:
+            event = decode(line)
+        except _BAD:
+            self._bad_line(line)
+            return
+        if event is None:
+            return
+        if isinstance(event, Catalogue):
+            self.catalogue = event
+            self._answered.set()
+        self._deliver(event)
+
+    def _bad_line(self, line: bytes) -> None:
+        self.n_bad_lines += 1
+        if self.n_bad_lines <= _TOLD:
+            shown = ascii(line[:80].decode(errors="replace").strip())
+            last = self._last
+            message = f"the core wrote a line that is no record: {shown}"
+            self._deliver(Warn(code="bad_line", message=message, i=last.i + 1, t=last.t, q=last.q, r=last.r))
+
+    def _deliver(self, event: Event) -> None:
+        with self._lock:
+            self._events.put(event)
+            if isinstance(event, WIRE_RECORDS):
+                return
+            self._last = event
+            if isinstance(event, Header):
+                self._in_run = True
+                self._recorder = self._open_recorder()
+            if self._recorder is not None:
+                self._recorder.write(event)
+            if isinstance(event, End):
+                self._end_run()
+
+    def _open_recorder(self) -> Recorder | None:
+        if self._next is None:
+            return None
+        path, self._next = self._next, _following(self._next)
+        try:
+            return Recorder(path, self._level, on_problem=self._tell)
+        except TraceError as error:
+            self._tell(Warn(code="disk_full", message=f"not recording: {error}"))
+            return None
+
+    def _end_run(self) -> None:
+        self._in_run = False
+        if self._recorder is not None:
+            self.problem = self._recorder.problem
+            if self._recorder.path.exists():
+                self.recorded.append(self._recorder.path)
+        self._recorder = None
+
+    def _tell(self, warn: Warn) -> None:
+        self.problem = warn.message
+        self._events.put(warn)
+
+    def _closed(self, code: int) -> None:
+        """The pipe has ended: a run without its `end` gets one here."""
+        if self._in_run or (not self._closing and code != 0):
+            reason = "cancelled" if self._closing else "core_lost"
+            words = "the core was ended by the front-end" if self._closing else f"the core was lost: {death(code)}{self._last_words()}"
+            last = self._last
+            self._deliver(End(reason=reason, message=words, i=last.i + 1, t=time.monotonic_ns(), q=last.q, r=last.r))
+        self._gone = True
+        self._answered.set()
+
+    def _last_words(self) -> str:
+        return f": {self._pipe.tail[-1]}" if self._pipe.tail else ""
+
+
+def _following(path: Path) -> Path:
+    """`run.sv.jsonl` -> `run-2.sv.jsonl` -> `run-3.sv.jsonl`."""
+    name = path.name.removesuffix(".jsonl").removesuffix(".sv")
+    rest = path.name[len(name):]
+    stem, _, number = name.rpartition("-")
+    count = int(number) + 1 if stem and number.isdigit() else 2
+    return path.with_name(f"{stem if count > 2 else name}-{count}{rest}")

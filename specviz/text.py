@@ -1,0 +1,129 @@
+"""Token text for terminal and browser: the one place where hostile text is made safe to show.
+
+Tokens are arbitrary bytes that a model was free to choose: terminal escapes, bidi overrides, zero-width characters, half a
+UTF-8 character, Rich markup, HTML. `shown` turns every one into visible characters of known width, so that a token can
+neither move the cursor nor hide nor reach into its neighbour. Markup and HTML pass through it unchanged (they are harmless
+characters); whoever hands text to a markup or HTML parser uses `markup` or `html`.
+
+Marks: space `▁`, newline `⏎`, tab `→`, a byte or control `⟨1B⟩`, any other unseen character by its code `⟨202E⟩`, nothing
+at all `∅`, a combining mark without a base stands on `◌`.
+"""
+
+import html as _html
+import unicodedata
+
+from rich.cells import cell_len
+from rich.markup import escape as _escape
+
+SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
+_MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
+_ASCII = {SPACE: "_", NEWLINE: "\\n", TAB: "\\t", EMPTY: "<>", ELLIPSIS: "~", "⟨": "<", "⟩": ">", "◌": "o"}
+# Letters by category that paint nothing: hangul fillers, the braille blank, mongolian and khmer leftovers.
+_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5\u034f")
+_MOST_MARKS = 3  # combining marks on one base; more is a pile that reaches over other lines
+
+
+def shown(text: str, raw: str | None = None) -> str:
+    """The token as one line of visible characters. `raw`: its bytes in hex, when they are not UTF-8."""
+    return _visible(_decoded(text, raw), _MARKS) or EMPTY
+
+
+def running(text: str, raw: str | None = None) -> str:
+    """Like `shown` for a stretch of prose: spaces stay spaces, and nothing stays nothing."""
+    return _visible(_decoded(text, raw), {**_MARKS, " ": " "})
+
+
+def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
+    """The token in the way sentences name it: shown and clipped."""
+    return clip(shown(text, raw), cells)
+
+
+def clip(text: str, cells: int, ellipsis: str = ELLIPSIS) -> str:
+    """At most `cells` terminal cells of an already shown text; what is cut ends in an ellipsis."""
+    if cell_len(text) <= cells:
+        return text
+    room = cells - cell_len(ellipsis)
+    if room < 0:
+        return ""
+    kept = text[:room]  # every character left of the cut is at least as wide as its count, marks aside
+    while kept and (cell_len(kept) > room):
+        kept = kept[:-1]
+    return kept + ellipsis
+
+
+def pad(text: str, cells: int) -> str:
+    """Clipped and filled with spaces to exactly `cells` terminal cells."""
+    text = clip(text, cells)
+    return text + " " * (cells - cell_len(text))
+
+
+def width(text: str) -> int:
+    """Terminal cells of an already shown text (CJK and emoji take 2)."""
+    return cell_len(text)
+
+
+def ascii_only(text: str) -> str:
+    """A shown text in ASCII: marks by their short forms, the rest as `\\u0416`."""
+    return "".join(_ASCII.get(c, c if c.isascii() else _code(c)) for c in text)
+
+
+def html(text: str, raw: str | None = None) -> str:
+    """The shown token as HTML text or attribute value."""
+    return _html.escape(shown(text, raw), quote=True)
+
+
+def markup(text: str, raw: str | None = None) -> str:
+    """The shown token for Rich markup: `[red]` stays five characters."""
+    safe = _escape(shown(text, raw))
+    return safe
+
+
+def _code(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+
+
+def _decoded(text: str, raw: str | None) -> str:
+    """The text, or what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
+    if not raw:
+        return text
+    try:
+        return bytes.fromhex(raw).decode("utf-8", "surrogateescape")
+    except ValueError:  # not hex: the record is odd, its text is still there
+        return text
+
+
+def _visible(text: str, marks: dict[str, str]) -> str:
+    if text.isascii() and text.isprintable():
+        return text.replace(" ", marks[" "])
+    out: list[str] = []
+    pile = _MOST_MARKS  # a mark at the start has no base of its own
+    for char in text:
+        if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Mc"):
+            out.append(_mark(char, pile, bool(out)))
+            pile += 1
+            continue
+        pile = 0
+        out.append(marks.get(char) or _plain(char))
+    return "".join(out)
+
+
+def _mark(char: str, pile: int, has_base: bool) -> str:
+    if char in _BLANK_LETTERS or unicodedata.name(char, "").startswith(("VARIATION", "MONGOLIAN FREE")):
+        return _escaped(char)
+    if not has_base:
+        return "◌" + char
+    return char if pile < _MOST_MARKS else _escaped(char)
+
+
+def _plain(char: str) -> str:
+    if char in _BLANK_LETTERS or unicodedata.category(char)[0] in "CZ":
+        return _escaped(char)
+    return char
+
+
+def _escaped(char: str) -> str:
+    """`⟨1B⟩` for a byte or control, `⟨202E⟩` for a character. Surrogates of stray bytes show the byte."""
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return f"⟨{code:02X}⟩" if code < 0x100 else f"⟨{code:04X}⟩"

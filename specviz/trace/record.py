@@ -1,0 +1,163 @@
+"""`Recorder`: events into a file, on the reader's side of the pipe, so that a crash of the core keeps the trace.
+
+Plain JSON lines while the run goes on, written at the end of every round; zipped when it has ended (to a temporary name,
+then renamed), and left plain when zipping fails. Nothing here ever stops a run: a disk that is full or not writable sets
+`problem`, calls `on_problem` with a `warn` event, and keeps the unwritten bytes, which are tried again with every round
+until they pass 256 MiB. So the file is at every moment a prefix of the whole recording, its last line perhaps torn.
+"""
+
+import gzip
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from specviz.errors import TraceError
+from specviz.events import LEVEL_OF, LEVELS, WIRE_RECORDS, End, Event, Header, Level, Warn, encode
+from specviz.events.round import Chain, Closing, Commit, Node, RoundStart, Span, Verify
+from specviz.trace import lock
+from specviz.trace.files import packed_path, plain_path
+from specviz.trace.totals import Totals
+
+_INSIDE_A_ROUND = (RoundStart, Node, Verify, Chain, Closing, Commit, Span)  # any other record is written at once
+_PATIENCE = 256 << 20
+
+
+class Recorder:
+    """Writes one run. Calls may come from several threads.
+
+    `level` filters by record (None: all that comes). Fields of level `full` are null at `summary` already, because the core
+    does not copy them. Raises TraceError only for a name that would destroy something that is no trace.
+    """
+
+    def __init__(
+        self, path: Path | str, level: Level | None = None, on_problem: Callable[[Warn], None] | None = None
+    ) -> None:
+        self.path = plain_path(path)  # the zipped name once the run has ended
+        self.problem: str | None = None
+        self.ended = False
+        self._level = level
+        self._on_problem = on_problem
+        self._lock = threading.Lock()
+        self._digest = hashlib.sha256()
+        self._totals = Totals()
+        self._unwritten = bytearray()
+        self._last = Event()
+        self._count = 0
+        self._fd: int | None = None  # None: nothing is written (any more)
+        refuse_foreign(self.path)
+        self._open()
+
+    def write(self, event: Event) -> None:
+        """Takes one event; records of the wire and above the level are left out, numbers are given anew."""
+        with self._lock:
+            if self.ended or isinstance(event, WIRE_RECORDS) or not self._wanted(event):
+                return
+            if isinstance(event, End):
+                self._finish(event)
+                return
+            self._totals.take(event)
+            if isinstance(event, Header) and self._level is not None:
+                event = msgspec.structs.replace(event, level=min(event.level, self._level, key=LEVELS.__getitem__))
+            self._add(event)
+            if not isinstance(event, _INSIDE_A_ROUND):
+                self._flush()
+
+    def close(self, reason: str = "cancelled", message: str | None = None) -> None:
+        """Ends the file with `reason` when no `end` came. Calling it again does nothing."""
+        if not self.ended:
+            last = self._last
+            self.write(End(reason=reason, message=message, t=last.t, q=last.q, r=last.r))
+
+    def _wanted(self, event: Event) -> bool:
+        return self._level is None or LEVELS[LEVEL_OF.get(type(event), "none")] <= LEVELS[self._level]
+
+    def _add(self, event: Event) -> None:
+        if event.i != self._count:
+            event = msgspec.structs.replace(event, i=self._count)
+        line = encode(event) + b"\n"
+        self._count += 1
+        self._last = event
+        self._digest.update(line)
+        if self._fd is not None:
+            self._unwritten += line
+
+    def _finish(self, end: End) -> None:
+        totals = {**end.totals, **self._totals.as_dict()}
+        self._add(msgspec.structs.replace(end, totals=totals, n_lines=self._count, sha256=self._digest.hexdigest()))
+        self._flush()
+        self.ended = True
+        complete = self._fd is not None and not self._unwritten
+        self._let_go()
+        if complete:
+            self.path = pack(self.path)
+
+    def _open(self) -> None:
+        try:
+            self.path.unlink(missing_ok=True)  # a new file, so that a reader of the old one keeps what it reads
+            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            self._tell(error)
+            return
+        lock.hold(self._fd)
+
+    def _flush(self) -> None:
+        if self._fd is None:
+            return
+        try:
+            while self._unwritten:
+                written = os.write(self._fd, self._unwritten)
+                del self._unwritten[:written]
+            self.problem = None
+        except OSError as error:
+            self._tell(error)
+            if len(self._unwritten) > _PATIENCE:
+                self._let_go()  # for good: a later line must not follow a hole
+
+    def _let_go(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
+        self._unwritten.clear()
+
+    def _tell(self, error: OSError) -> None:
+        if self.problem is not None:
+            return
+        self.problem = f"not recording to {self.path}: {error.strerror or error}; the run goes on"
+        if self._on_problem:
+            self._on_problem(Warn(code="disk_full", message=self.problem))
+
+
+def pack(plain: Path) -> Path:
+    """Zips a finished file and removes the plain one; returns the name that is there afterwards."""
+    packed = packed_path(plain)
+    temporary = packed.with_name(f".{packed.name}.{os.getpid()}.tmp")
+    try:
+        with plain.open("rb") as source, temporary.open("wb") as sink:
+            with gzip.GzipFile(filename="", mode="wb", fileobj=sink, compresslevel=6, mtime=0) as zipped:
+                shutil.copyfileobj(source, zipped, 1 << 20)
+            sink.flush()
+            os.fsync(sink.fileno())
+        temporary.replace(packed)
+        plain.unlink()
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        return plain if plain.exists() else packed
+    return packed
+
+
+def refuse_foreign(path: Path) -> None:
+    """Recording over an older trace is fine, over anything else is not: TraceError."""
+    if path.is_dir():
+        raise TraceError(f"cannot record to {path}: it is a folder; name a file in it")
+    try:
+        with path.open("rb") as file:
+            start = file.read(14)
+    except OSError:
+        return  # there is none, or it cannot be read: opening it for writing will tell
+    if start and start != b'{"ev":"header"':
+        raise TraceError(f"cannot record to {path}: it exists and is not a trace; choose another name")

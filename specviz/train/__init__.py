@@ -1,0 +1,1 @@
+"""Training, from nothing, of the small target and draft model that specviz ships."""

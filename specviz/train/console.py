@@ -1,0 +1,47 @@
+"""What the person who started a training run sees: a bar in a terminal, a line a minute in a log."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import rich.console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from specviz.train.loop import Report
+from specviz.train.schedule import Budget
+
+LOG_EVERY_S = 60.0
+
+
+class Console:
+    """Narration of a training run, on standard error."""
+
+    def __init__(self) -> None:
+        """Write to standard error, where narration belongs."""
+        self._console = rich.console.Console(file=sys.stderr, highlight=False)
+
+    def say(self, text: str) -> None:
+        """One line of narration."""
+        self._console.print(text)
+
+    @contextmanager
+    def bar(self, name: str, budget: Budget) -> Iterator[Report]:
+        """A progress bar with loss, tokens a second and time left, as a function to call after every step."""
+        columns = (TextColumn("{task.description:8}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
+        with Progress(*columns, console=self._console) as progress:
+            task = progress.add_task(name, total=1.0, now="")
+            logged_at, mean_loss, mean_speed = time.monotonic(), 0.0, 0.0
+
+            def report(spent: float, loss: float, tokens_per_s: float) -> None:
+                nonlocal logged_at, mean_loss, mean_speed
+                mean_loss = 0.98 * mean_loss + 0.02 * loss if mean_loss else loss
+                mean_speed = 0.98 * mean_speed + 0.02 * tokens_per_s if mean_speed else tokens_per_s
+                left = (budget.seconds or 0.0) * (1 - spent)
+                now = f"loss {mean_loss:.3f}  {mean_speed:,.0f} tokens/s  {left / 60:.1f} min left"
+                progress.update(task, completed=spent, now=now)
+                if not self._console.is_terminal and time.monotonic() - logged_at > LOG_EVERY_S:
+                    self.say(f"{name} {spent:.1%} {now}")
+                    logged_at = time.monotonic()
+
+            yield report

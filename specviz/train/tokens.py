@@ -1,0 +1,88 @@
+"""Encoded text on disk, and the windows that training and measuring read from it.
+
+Windows are keyed by (seed, step, part): a step can be replayed without the steps before it, so resuming needs no
+sampler state at all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from specviz.train.corpus import DOMAINS, Document
+from specviz.train.vocabulary import batches
+
+MIX = {"code": 0.66, "prose": 0.22, "sums": 0.12}
+Tokens = NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Token streams by domain; documents are separated by the end token."""
+
+    train: dict[str, Tokens]
+    held_out: dict[str, Tokens]
+
+    def save(self, path: Path) -> None:
+        """Write all streams to one file."""
+        arrays = {f"train.{name}": ids for name, ids in self.train.items()}
+        arrays |= {f"held_out.{name}": ids for name, ids in self.held_out.items()}
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path) -> "Store":
+        """Read what `save` wrote."""
+        with np.load(path) as arrays:
+            sides = {
+                side: {name: arrays[f"{side}.{name}"] for name in DOMAINS if f"{side}.{name}" in arrays}
+                for side in ("train", "held_out")
+            }
+        return cls(sides["train"], sides["held_out"])
+
+
+def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> Store:
+    """Tokenize every document into the stream of its side and domain; domains without text are left out."""
+    sides: list[dict[str, Tokens]] = []
+    for held_out in (False, True):
+        chosen = [each for each in documents if each.held_out == held_out]
+        streams = {name: _stream([each.text for each in chosen if each.domain == name], tokenizer) for name in DOMAINS}
+        sides.append({name: ids for name, ids in streams.items() if len(ids)})
+    return Store(*sides)
+
+
+def _stream(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Tokens:
+    end = np.array([tokenizer.eos_token_id], dtype=np.uint16)
+    parts: list[Tokens] = []
+    for batch in batches(texts):
+        for encoding in tokenizer.backend_tokenizer.encode_batch(batch):
+            parts += [np.array(encoding.ids, dtype=np.uint16), end]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
+
+
+def _rng(seed: int, step: int, part: int) -> np.random.Generator:
+    return np.random.default_rng([seed, step, part])
+
+
+def draw(streams: dict[str, Tokens], shape: tuple[int, int], key: tuple[int, int, int]) -> Tensor:
+    """Training windows [rows, length + 1], each row from a domain drawn by `MIX`."""
+    rows, length = shape
+    rng = _rng(*key)
+    names = [name for name in MIX if len(streams.get(name, ())) > length + 1]
+    shares = np.array([MIX[name] for name in names])
+    windows = []
+    for name in rng.choice(names, size=rows, p=shares / shares.sum()):
+        start = rng.integers(len(streams[name]) - length)
+        windows.append(streams[name][start : start + length + 1])
+    return torch.from_numpy(np.stack(windows).astype(np.int64))
+
+
+def fixed(stream: Tokens, n_windows: int, length: int) -> Tensor:
+    """The same evenly spaced windows [n, length + 1] every time, to measure on."""
+    room = len(stream) - length - 1
+    starts = np.unique(np.linspace(0, max(room, 0), n_windows).astype(np.int64))
+    return torch.from_numpy(np.stack([stream[start : start + length + 1] for start in starts]).astype(np.int64))

@@ -1,0 +1,119 @@
+"""`tokenwise`: keep a drafted token with probability min(1, p/q), else draw from the residual (p - q)+.
+
+Leviathan et al. 2023, Chen et al. 2023; verification.md 3.2 for chains, 3.7 for several candidates. At every text the
+candidates are tried in id order against a row R that starts as the target's: `thr = min(1, R(x)/q(x))`, and after a
+failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R. Siblings
+drawn without replacement carry the law they were really drawn from, which is all the rule needs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.draft import ROOT, Draft
+from specviz.laws import Row, Rows, at, namespace, positive_part, scaled
+from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.verifiers.spelling import Spelling
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """The row a candidate is judged by. `mass`: what the residuals on the way kept of it; None: the target's own row."""
+
+    row: Row
+    mass: float | None = None
+    fallback: bool = False
+
+
+class _Tokenwise:
+    """States are `(node, k)`: the text ends in `node`, its first k candidates failed."""
+
+    def __init__(self, draft: Draft, target_probs: Rows) -> None:
+        self.draft = draft
+        self.target_probs = target_probs
+        self.spelling = Spelling(draft)
+        self.vocab = len(target_probs[0])
+        self.rows: dict[State, _Required] = {}
+        self.ahead = chain_masses(draft, target_probs)
+        self.judged_at: dict[int, int] = {}
+        self.ordinals = {node: self._ordinal(node) for node in draft.judged}
+
+    def _ordinal(self, node: int) -> int:
+        depth = self.draft.depths[node]
+        self.judged_at[depth] = self.judged_at.get(depth, -1) + 1
+        return self.judged_at[depth]
+
+    def row(self, node: int, failed: int) -> "_Required":
+        """The row required at `node` after its first `failed` candidates failed."""
+        if failed == 0:
+            return _Required(self.target_probs[node + 1])
+        key = (node, failed)
+        if key not in self.rows:
+            before = self.row(node, failed - 1)
+            candidate = self.spelling.candidates(node)[failed - 1]
+            residual, mass = scaled(positive_part(before.row, self.draft.law(candidate, self.vocab)))
+            share = float(mass) * (1.0 if before.mass is None else before.mass)
+            # A residual without mass (the two rows coincide up to rounding) is never reached but by rounding: keep R.
+            self.rows[key] = _Required(residual, share, before.fallback) if mass > 0 else _Required(before.row, share, True)
+        return self.rows[key]
+
+    def masses(self, node: int, candidate: int, failed: int) -> tuple[float, float | None]:
+        """`(R(x), q(x))` of a candidate; q is None for a point mass."""
+        if failed == 0 and candidate in self.ahead:
+            return self.ahead[candidate]
+        token = self.draft.tokens[candidate]
+        row = self.row(node, failed).row
+        if self.draft.row_of[candidate] < 0:
+            return at(row, token), None
+        return at(row, token), at(self.draft.law(candidate, self.vocab), token)
+
+    def open(self, state: State) -> Step:
+        node, failed = state  # type: ignore[misc]
+        if not self.draft.has_row(node):
+            return Stop(node)
+        candidates = self.spelling.candidates(node)
+        if failed == len(candidates):
+            return self._closing(node, failed)
+        candidate = candidates[failed]
+        p, q = self.masses(node, candidate, failed)
+        threshold = p if q is None else min(1, p / q) if q > 0 else 0.0
+        kept = (self.spelling.first(candidate), 0)
+        return Test(candidate, threshold, kept, (node, failed + 1), p, q, self.ordinals[candidate])
+
+    def _closing(self, node: int, failed: int) -> Draw:
+        required = self.row(node, failed)
+        if not failed:
+            return Draw(node, lambda: required.row, {}, "target", "bonus")
+        return Draw(node, lambda: required.row, {}, "residual", "recovered", required.fallback, required.mass)
+
+
+def chain_masses(draft: Draft, target_probs: Rows) -> dict[int, tuple[float, float | None]]:
+    """p and q of every first candidate, gathered at once: on a device one copy in place of one per test."""
+    law_rows, nodes = draft.law_rows, [i for i in draft.judged if draft.row_of[i] >= 0]
+    if law_rows is None or not nodes or not hasattr(target_probs, "shape"):
+        return {}
+    tokens = [draft.tokens[i] for i in nodes]
+    p = target_probs[[draft.parents[i] + 1 for i in nodes], tokens]
+    q = law_rows[[draft.row_of[i] for i in nodes], tokens]
+    xp = namespace(p)
+    pairs: list[Any] = xp.stack([p, q.to(p.dtype) if hasattr(q, "to") else q]).tolist()
+    return {node: (pairs[0][k], pairs[1][k]) for k, node in enumerate(nodes)}
+
+
+def plan(draft: Draft, target_probs: Rows) -> Plan:
+    """The tokenwise plan. `target_probs` `[n_fed + 1, V]`: row 0 after the root, row i + 1 after node i."""
+    return Plan(draft, (ROOT, 0), _Tokenwise(draft, target_probs).open)
+
+
+def refuses(draft: Draft) -> str | None:
+    """A draft drawn with the target's own noise has no independent accept test."""
+    return "the draft was drawn with the target's noise; judge it with walk" if draft.shared else None
+
+
+VERIFIER = Verifier(
+    name="tokenwise",
+    lossless=True,
+    keeps_tokens=False,
+    help="keep a drafted token with chance min(1, p/q), else draw from (p - q)+",
+    plan=plan,
+    refuses=refuses,
+)

@@ -1,0 +1,141 @@
+"""`Case`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is None."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.events import Node, Verify, prob
+from specviz.text import quoted
+from specviz.view.family import Family
+from specviz.view.fold import Run
+from specviz.view.frame import ROOT, Values
+
+BACKWARD = ("blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal")
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """What stands at the node's place instead of it."""
+
+    token: str
+    by: Literal["sibling", "closing"]
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """The nearest ancestor that is not in the text, `levels` up, and what took its place."""
+
+    token: str
+    levels: int
+    rejected: bool
+    taker: Taker | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A drafted node with its verdict and its neighbours."""
+
+    node: Node
+    verdict: Verify | None
+    token: str
+    depth: int
+    values: Values
+    greedy: bool
+    drawn: bool  # sampled from a recorded law; else a point mass
+    backward: bool
+    verifier: str
+    n_failed: int  # siblings that were tested before it and failed
+    n_tests: int
+    n_below: int  # drafted nodes under it
+    taker: Taker | None
+    blocker: Blocker | None
+    stop_depth: int
+    n_siblings: int
+    budget: int | None
+    finish: str | None
+    cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
+
+    @property
+    def left(self) -> float | None:
+        """Its mass in what the target has left here after failed siblings (the target's row itself when none failed)."""
+        v = self.values
+        if self.n_failed == 0 or v.thr is None:
+            return v.p
+        if not self.drawn:
+            return v.thr
+        return v.thr * v.q if v.q is not None and v.thr < 1 else None
+
+
+def values(node: Node, verdict: Verify | None) -> Values:
+    """The numbers of a node, linear."""
+    q, conf = prob(node.logq), prob(node.log_conf)
+    if verdict is None:
+        return Values(q=q, conf=conf, point_mass=node.logq is None)
+    p, q = prob(verdict.logp), q if q is not None else prob(verdict.logq)
+    lo, hi = verdict.interval or (None, None)
+    return Values(
+        p=p, q=q, ratio=p / q if p is not None and q else None, u=verdict.u, thr=verdict.thr, rank=verdict.rank_p,
+        conf=conf, lo=lo, hi=hi, point_mass=q is None,
+    )  # fmt: skip
+
+
+def case(run: Run, family: Family, node: int) -> Case:
+    """The case of a drafted node of this round."""
+    record, born = family.record, family.nodes[node]
+    verdict = record.verdicts.get(node)
+    verifier = run.header.verifier if run.header else ""
+    numbers = values(born, verdict)
+    order = verdict.order if verdict else None
+    siblings = [v for i in family.siblings(node) if (v := record.verdicts.get(i)) and v.order is not None]
+    return Case(
+        node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
+        greedy=record.temperature == 0, drawn=numbers.q is not None, backward=verifier in BACKWARD, verifier=verifier,
+        n_failed=sum(v.status == "rejected" and (v.order or 0) < order for v in siblings) if order is not None else 0,
+        n_tests=len(family.tests), n_below=sum(family.nodes[i].kept for i in family.descendants(node)),
+        taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
+        n_siblings=len(family.siblings(node)) - 1, budget=_whole(record.knobs.get("node_budget")),
+        finish=record.commit.finish if record.commit else None,
+        cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
+    )  # fmt: skip
+
+
+def taker(run: Run, family: Family, node: int) -> Taker | None:
+    """What stands at the place of `node`: a kept sibling, or the closing token."""
+    sibling = family.kept_sibling(node)
+    if sibling is not None:
+        verdict = family.record.verdicts[sibling]
+        born = family.nodes[sibling]
+        return Taker(quoted(born.text, born.bytes), "sibling", verdict.interval)
+    closing = family.record.closing
+    if closing is None or closing.token is None or node in family.accepted or not family.same_row(node):
+        return None
+    return Taker(run.word(closing.token), "closing", closing.interval)
+
+
+def blocker(run: Run, family: Family, node: int) -> Blocker | None:
+    """The topmost ancestor that did not make it into the text: there the text went another way."""
+    lost = None
+    for levels, ancestor in enumerate(family.ancestors(node), 1):
+        verdict = family.record.verdicts.get(ancestor)
+        if ancestor in family.accepted or verdict is None:
+            continue
+        born = family.nodes[ancestor]
+        rejected = verdict.status == "rejected"
+        lost = Blocker(quoted(born.text, born.bytes), levels, rejected, taker(run, family, ancestor))
+    return lost
+
+
+def title(run: Run, family: Family, node: int) -> str:
+    """`n14 "▁mat"`, or the root or closing token by its role."""
+    if node == ROOT:
+        return f'root "{run.word(family.record.start.root)}"'
+    born = family.nodes[node]
+    return f'n{node} "{quoted(born.text, born.bytes)}"'
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _cuts(value: object, off: float) -> bool:
+    return isinstance(value, int | float) and value != off

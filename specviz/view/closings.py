@@ -1,0 +1,171 @@
+"""Why a round closed as it did: the sentence about its last token, and the row that token was drawn from."""
+
+from specviz.events import Closing, Verify
+from specviz.events import prob as linear
+from specviz.text import quoted
+from specviz.view.case import BACKWARD
+from specviz.view.family import Family
+from specviz.view.fold import Run
+from specviz.view.frame import Residual, ResidualEntry
+from specviz.view.numbers import percent, prob
+from specviz.view.words import span
+
+N_ENTRIES = 5
+_EMPTY = {
+    "no_match": "Nothing earlier in the text matches its last words, so nothing was drafted",
+    "low_conf": "The drafter was not sure enough to draft anything",
+    "budget": "The knobs allow no drafted token",
+    "length": "There is room for one token only",
+}
+
+
+def closing_words(run: Run, family: Family) -> str:
+    """Why the round ends with this token, or without one."""
+    closing = family.record.closing
+    if closing is None or closing.kind == "none":
+        return _no_token(family)
+    token = run.word(closing.token) if closing.token is not None else "the token"
+    if closing.kind == "bonus":
+        return _bonus(run, family, closing, token)
+    text = _recovered(run, family, closing, token)
+    return text + (" That is a drafted token after all." if closing.equals_drafted else "")
+
+
+def _no_token(family: Family) -> str:
+    commit = family.record.commit
+    if commit is not None and commit.finish is not None:
+        reason = {"eos": "the end-of-text token was kept", "stop": "a stop text was complete"}
+        return f"The text ends here: {reason.get(commit.finish, 'the length limit was reached')}. Nothing is drawn after it."
+    return "The last kept token has no target row of its own, so nothing is drawn after it."
+
+
+def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
+    how = _drew(run, family, closing, token)
+    if not any(node.kept for node in family.nodes.values()):
+        end = family.record.end
+        if run.header is not None and run.header.method == "ar":
+            return f"Plain decoding: one target pass, one token. {how}."
+        reason = _EMPTY.get(end.draft_end, "Nothing was drafted") if end else "Nothing was drafted"
+        return f"{reason}; the target decodes one token as in plain decoding. {how}."
+    last = family.nodes.get(family.stop)
+    after = f" after {quoted(last.text, last.bytes)}" if last else ""
+    return f"The whole path was kept, and the same target pass has one more row{after}: a token for free. {how}."
+
+
+def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:
+    if family.record.temperature == 0:
+        return f"{token} is the target's most likely token there"
+    p = linear(closing.logp)
+    chance = f" with chance {percent(p)}" if p is not None else ""
+    return f"It drew {token}{chance}{_where(closing)}"
+
+
+def _where(closing: Closing) -> str:
+    if closing.u is None or closing.interval is None:
+        return ""
+    return f" (u {prob(closing.u, 3)} falls in {span(*closing.interval)})"
+
+
+def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
+    lost = _losers(family)
+    names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
+    if family.record.temperature == 0:
+        return f"{token} is the target's most likely token here; it is written in place of {names}."
+    if not any(v.kind == "test" for v in lost):
+        return f"The target drew {token}{_where(closing)}; no drafted token spells it, so it is written and the round ends."
+    if closing.fallback:
+        return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
+    left = "what the target wants more than the draft gave" if _has_law(family, lost) else "the target's row without what failed"
+    share = _share(closing)
+    return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
+
+
+def _share(closing: Closing) -> str:
+    row = next((entry for entry in closing.row or [] if entry[0] == closing.token), None)
+    return f", which had {percent(row[4])} of that" if row else _where(closing)
+
+
+def _losers(family: Family) -> list[Verify]:
+    """Tested nodes that competed with the closing token."""
+    return [v for v in family.tests if v.status == "rejected" and v.node in family.nodes and family.same_row(v.node)]
+
+
+def _has_law(family: Family, lost: list[Verify]) -> bool:
+    return any(family.nodes[v.node].logq is not None for v in lost)
+
+
+def _names(words: list[str]) -> str:
+    if not words:
+        return "the draft"
+    if len(words) > 3:
+        return f"{words[0]} and {len(words) - 1} siblings"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+# The row -----------------------------------------------------------------------------------------------------------------
+
+
+def residual(run: Run, family: Family) -> Residual | None:
+    """The row the closing token was drawn from, largest first; None when it was not recorded."""
+    closing = family.record.closing
+    if closing is None or closing.kind == "none":
+        return None
+    if family.record.temperature == 0:
+        return _raw_row(run, family, closing)
+    if not closing.row and closing.mass is None:
+        return None
+    drafted = {family.nodes[i].token for i in _place(family)}
+    entries = [
+        ResidualEntry(run.word(token), share, prob(share), token == closing.token, token in drafted, p, q)
+        for token, p, q, weight, share in sorted(closing.row or [], key=lambda entry: -entry[4])
+    ]
+    entries = entries[:N_ENTRIES] + [e for e in entries[N_ENTRIES:] if e.drawn]
+    title, mass = _title(run, family, closing)
+    return Residual(title, mass, tuple(entries), _note(family, closing))
+
+
+def _place(family: Family) -> tuple[int, ...]:
+    """Drafted nodes at the closing token's place."""
+    return tuple(i for i in family.nodes if family.nodes[i].kept and family.same_row(i))
+
+
+def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | None]:
+    if closing.kind == "bonus":
+        return "The target's row here", None
+    lost = _losers(family)
+    if not any(v.kind == "test" for v in lost):
+        return f"The target's row here; not drafted: {prob(closing.mass)}", closing.mass
+    backward = run.header is not None and run.header.verifier in BACKWARD
+    formula = "max(0, c·p − q)" if backward else "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
+    after = f" after {len(lost)} failures" if len(lost) > 1 and not backward else ""
+    return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
+
+
+def _note(family: Family, closing: Closing) -> str:
+    if closing.fallback:
+        return "nothing was left over (rounding): drawn from the plain row"
+    dead = [v for v in _losers(family) if v.kind == "test" and v.thr == 0 and (v.order or 0) > 0]
+    names = [quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in dead]
+    return f"→ {_names(names)} could not pass" if names and len(_losers(family)) > 1 else ""
+
+
+def _raw_row(run: Run, family: Family, closing: Closing) -> Residual | None:
+    """At temperature 0 the law is one token; what is worth seeing is the row its maximum was taken from."""
+    verdicts = [family.record.verdicts.get(i) for i in _place(family)]
+    top = next((v.top for v in verdicts if v is not None and v.top), None)
+    if top is None:
+        return None
+    drafted = {family.nodes[i].token for i in _place(family)}
+    entries = [
+        ResidualEntry(run.word(token), p, prob(p), token == closing.token, token in drafted, p)
+        for token, log in top[:N_ENTRIES]
+        if (p := linear(log)) is not None
+    ]
+    return Residual("The target's row before T 0 takes its largest", None, tuple(entries))
+
+
+def closing_title(run: Run, family: Family) -> str:
+    """`↻ "▁rug"` without the glyph: what the panel calls the closing token."""
+    closing = family.record.closing
+    token = run.word(closing.token) if closing and closing.token is not None else "—"
+    return f'{closing.kind if closing else "closing"} "{token}"'

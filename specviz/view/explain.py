@@ -1,0 +1,191 @@
+"""`why(run, family, node, moment)`: the panel that answers why a node is what it is, from recorded fields only.
+
+Before its verdict is on screen a node shows what is known so far (q, then p) and says what will decide; nothing is given
+away. The sentences are in `words` and `closings`, the what-if in `flips`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from specviz.events import prob as linear
+from specviz.view.case import Case, case, title
+from specviz.view.closings import closing_title, closing_words, residual
+from specviz.view.family import Family
+from specviz.view.flips import flip
+from specviz.view.fold import Run
+from specviz.view.frame import CLOSING, ROOT, Phase, Why, WhyRow
+from specviz.view.numbers import number, prob, ratio
+from specviz.view.palette import glyph, word
+from specviz.view.steps import Moment
+from specviz.view.words import node_words, span
+
+
+def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
+    """The panel of a node, the root or the closing token at this moment."""
+    if node == CLOSING:
+        return _closing(run, family, now, ascii)
+    if node not in family.nodes:
+        return _root(run, family, ascii)
+    return _node(run, family, node, now, ascii)
+
+
+def _root(run: Run, family: Family, ascii: bool) -> Why:
+    start = family.record.start
+    words = (
+        f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. The target's pass "
+        "reads it first, and everything drafted hangs below it."
+    )
+    return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
+
+
+def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
+    mark = now.mark(family, CLOSING)
+    closing = family.record.closing
+    depth = family.depth.get(family.stop, 0) + 1
+    rows: list[WhyRow] = []
+    if closing is not None and closing.logp is not None and not family.record.temperature == 0:
+        p = linear(closing.logp)
+        rows.append(WhyRow("p  target", prob(p, 3), p))
+        if closing.u is not None:
+            rows.append(WhyRow("u", prob(closing.u, 3), closing.u, span(*closing.interval) if closing.interval else ""))
+    ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
+    return Why(
+        node=CLOSING, title=closing_title(run, family), mark=mark, glyph=glyph(mark, ascii),
+        headline=f"{word(mark).upper()} · depth {depth} · closes the round", rule=_closing_rule(family), rows=tuple(rows),
+        words=closing_words(run, family), residual=residual(run, family), rank=ranked,
+        record=_plain(closing) if closing is not None else None,
+    )  # fmt: skip
+
+
+def _closing_rule(family: Family) -> str:
+    closing = family.record.closing
+    if family.record.temperature == 0:
+        return "T 0: the target's most likely token"
+    if closing is not None and closing.kind == "recovered" and any(v.kind == "test" for v in family.tests):
+        return "draw from the residual, what failed taken out"
+    return "draw from the target's row"
+
+
+def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
+    facts = case(run, family, node)
+    mark = now.mark(family, node)
+    decided = mark not in ("drafted", "testing")
+    rule = _rule(facts)
+    return Why(
+        node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii), headline=_headline(facts, mark),
+        rule=rule, rows=tuple(_rows(facts, now.has_p, decided)),
+        words=node_words(facts) if decided else _expectation(facts, now),
+        residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
+        cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
+        rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
+    )  # fmt: skip
+
+
+def _headline(facts: Case, mark: Any) -> str:
+    order = facts.verdict.order if facts.verdict else None
+    test = f" · test {order + 1} of {facts.n_tests}" if order is not None and mark not in ("drafted", "pruned") else ""
+    return f"{word(mark).upper()} · depth {facts.depth}{test}"
+
+
+def _rule(facts: Case) -> str:
+    """The rule in one line, in the letters of the rows below it."""
+    name = facts.verifier or "rule"
+    if facts.greedy:
+        return f"{name}, T 0: keep the target's most likely token"
+    if facts.backward:
+        return f"{name}: keep the longest prefix with u < h"
+    if facts.verdict is not None and facts.verdict.kind == "draw":
+        return f"{name}: keep it if the target draws it"
+    mass = "R" if facts.n_failed else "p"
+    if not facts.drawn:
+        return f"{name}: keep if u < {mass}"
+    return f"{name}: keep if u < {mass}/q{' + slack' if name == 'slack' else ''}"
+
+
+def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
+    v = facts.values
+    rows = [WhyRow("q  draft", prob(v.q, 3), v.q)] if facts.drawn else [WhyRow("draft", prob(v.conf, 3), v.conf, "its own odds")]
+    if not has_p:
+        return rows
+    if facts.greedy:
+        return rows + _greedy_rows(facts)
+    rows.append(WhyRow("R  left" if facts.n_failed and _tested(facts) else "p  target", prob(facts.left, 3), facts.left))
+    if facts.drawn and facts.left is not None and v.q:
+        rows.append(WhyRow("R/q" if facts.n_failed and _tested(facts) else "p/q", ratio(facts.left / v.q)))
+    return rows + (_verdict_rows(facts) if decided else [])
+
+
+def _tested(facts: Case) -> bool:
+    return facts.verdict is not None and facts.verdict.kind == "test" and facts.verdict.order is not None
+
+
+def _verdict_rows(facts: Case) -> list[WhyRow]:
+    v, verdict = facts.values, facts.verdict
+    if verdict is None or verdict.order is None or v.u is None:
+        return []
+    if verdict.kind == "draw":
+        if v.lo is None or v.hi is None:
+            return []
+        inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
+        return [WhyRow("u", prob(v.u, 3), v.u, f"{inside} {span(v.lo, v.hi)}")]
+    sign = "<" if v.thr is not None and v.u < v.thr else "≥"
+    letter = "h" if facts.backward else "keep"
+    return [WhyRow(letter, prob(v.thr, 3), v.thr), WhyRow("u", prob(v.u, 3), v.u, f"{sign} {prob(v.thr, 3)}")]
+
+
+def _greedy_rows(facts: Case) -> list[WhyRow]:
+    """At temperature 0 p is 0 or 1; the row before the choice says more, where the trace has it."""
+    verdict = facts.verdict
+    if verdict is None:
+        return []
+    raw = next((linear(log) for token, log in verdict.top or [] if token == facts.node.token), None)
+    rows = [WhyRow("p  target", prob(raw, 3), raw, "before T 0")] if verdict.top else []
+    if verdict.margin is not None:
+        rows.append(WhyRow("lead", number(verdict.margin), None, "logit of the best over the next"))
+    return rows
+
+
+def _expectation(facts: Case, now: Moment) -> str:
+    """What will decide, without the verdict."""
+    if now.phase == Phase.DRAFT or not now.has_p:
+        sure = facts.values.q if facts.drawn else facts.values.conf
+        return f"Drafted, not judged yet. The draft gives it {prob(sure)}." if sure is not None else "Drafted, not judged yet."
+    if facts.verdict is None or facts.verdict.order is None:
+        return "The target's pass has covered it. Its turn comes if everything before it is kept."
+    return f"Test {facts.verdict.order + 1} of {facts.n_tests} comes next: {_rule(facts)}."
+
+
+def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:
+    """A rejected node shows what was drawn in its place, once that is on screen."""
+    lost = facts.verdict is not None and facts.verdict.status == "rejected"
+    return lost and now.phase >= Phase.CLOSE and family.same_row(facts.node.node)
+
+
+def _cost(facts: Case) -> str | None:
+    if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
+        return None
+    return f"{facts.n_below} {'node' if facts.n_below == 1 else 'nodes'} below never tested"
+
+
+def _ranks(facts: Case) -> str | None:
+    verdict = facts.verdict
+    if verdict is None or verdict.rank_p is None:
+        return None
+    draft = f"the draft ranked it {_ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
+    return f"{draft}the target ranks it {_ordinal(verdict.rank_p)}"
+
+
+def _ordinal(rank: int) -> str:
+    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{suffix}"
+
+
+def _record(facts: Case) -> dict[str, Any]:
+    verdict = _plain(facts.verdict) if facts.verdict is not None else {}
+    return {"node": _plain(facts.node), "verify": verdict}
+
+
+def _plain(event: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(event)
+    return plain

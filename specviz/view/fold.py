@@ -1,0 +1,243 @@
+"""`fold(events) -> Run`: the whole stream as rounds. A live run is the same fold over a stream that still grows.
+
+`Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an aborted
+one is replaced when its number comes again (contract.md 1), a record that nobody knows is kept beside its round. The `Run`
+grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which cannot change.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from specviz.events import (
+    WIRE_RECORDS,
+    Chain,
+    Closing,
+    Commit,
+    End,
+    Event,
+    Finding,
+    Header,
+    Knob,
+    Node,
+    Note,
+    Prefill,
+    RoundEnd,
+    RoundStart,
+    Span,
+    State,
+    Verify,
+    Warn,
+)
+from specviz.text import running, shown
+from specviz.view.frame import Mark, TextToken
+from specviz.view.palette import glyph
+from specviz.view.records import Query, RoundRecord
+
+_WIRE_ONLY = set(WIRE_RECORDS)
+_MARKS: dict[str, Mark] = {"accepted": "accepted", "branch": "accepted", "recovered": "recovered", "bonus": "bonus"}
+
+
+class Run:
+    """A run as far as it is known. Read its attributes; change it only by `apply`."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.end: End | None = None
+        self.state: State | None = None  # what a worker last said it was doing
+        self.queries: list[Query] = []
+        self.rounds: list[RoundRecord] = []
+        self.changes: list[Knob] = []  # every acknowledged knob change, in order
+        self.warnings: list[Warn] = []
+        self.notes: list[Note] = []
+        self.findings: list[Finding] = []
+        self.words: dict[int, tuple[str, str | None]] = {}  # token id -> its text and bytes, as first seen
+        self.version = 0  # grows with every event
+        self._knobs: dict[str, Any] = {}
+        self._due: list[Knob] = []  # acknowledged, their round has not begun
+
+    def apply(self, event: Event) -> None:
+        """Take one event."""
+        self.version += 1
+        handler = _HANDLERS.get(type(event))
+        if handler:
+            handler(self, event)
+        elif self.rounds and type(event) not in _WIRE_ONLY:
+            self.rounds[-1].other.append(event)
+
+    def extend(self, events: Iterable[Event]) -> "Run":
+        """Take many; returns itself."""
+        for event in events:
+            self.apply(event)
+        return self
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Knob values in force now, sampling included."""
+        return self._knobs
+
+    @property
+    def level(self) -> str:
+        return self.header.level if self.header else "none"
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a knob that moves the text's law changed within the run."""
+        return any(change.changes_text for change in self.changes)
+
+    def find(self, q: int, r: int) -> int | None:
+        """Index of round r of query q."""
+        for query in self.queries:
+            if query.number == q:
+                return next((record.index for record in query.rounds if record.r == r), None)
+        return None
+
+    def word(self, token: int) -> str:
+        """A token as sentences name it: its escaped text, or `#1234` when the trace never spelled it."""
+        known = self.words.get(token)
+        return shown(*known) if known else f"#{token}"
+
+    # What each record does -------------------------------------------------------------------------------------------
+
+    def _header(self, event: Header) -> None:
+        self.header = event
+        self._knobs = {**event.knobs, **event.sampling}
+
+    def _prefill(self, event: Prefill) -> None:
+        query = Query(event.q, event, len(self.rounds))
+        if event.text:
+            query.tokens.append(_prompt(event))
+        self.queries.append(query)
+
+    def _round_start(self, event: RoundStart) -> None:
+        query = self._query(event.q)
+        if query.rounds and query.rounds[-1].r == event.r:
+            self._forget(query)
+        self._apply_due(event)
+        record = RoundRecord(len(self.rounds), event, query, len(query.tokens), self._knobs)
+        record.changes = [c for c in self.changes if (c.q, c.applied_r) == (event.q, event.r)]
+        query.rounds.append(record)
+        self.rounds.append(record)
+
+    def _forget(self, query: Query) -> None:
+        """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
+        gone = query.rounds.pop()
+        self.rounds.pop()
+        del query.tokens[gone.n_before :]
+
+    def _apply_due(self, start: RoundStart) -> None:
+        now = [c for c in self._due if (c.q, c.applied_r) <= (start.q, start.r)]
+        if now:
+            self._due = [c for c in self._due if c not in now]
+            self._knobs = {**self._knobs, **{c.name: c.new for c in now}}
+
+    def _query(self, number: int) -> Query:
+        if not self.queries or self.queries[-1].number != number:
+            self.queries.append(Query(number, None, len(self.rounds)))
+        return self.queries[-1]
+
+    def _node(self, event: Node) -> None:
+        self.words.setdefault(event.token, (event.text, event.bytes))
+        self._query(event.q).nodes[event.node] = event
+        if self.rounds:
+            self.rounds[-1].nodes[event.node] = event
+
+    def _verify(self, event: Verify) -> None:
+        if self.rounds:
+            self.rounds[-1].verdicts[event.node] = event
+
+    def _chain(self, event: Chain) -> None:
+        if self.rounds:
+            self.rounds[-1].chains[event.node] = event
+
+    def _closing(self, event: Closing) -> None:
+        if event.token is not None and event.text:
+            self.words.setdefault(event.token, (event.text, None))
+        if self.rounds:
+            self.rounds[-1].closing = event
+
+    def _commit(self, event: Commit) -> None:
+        if not self.rounds:
+            return
+        record = self.rounds[-1]
+        record.commit = event
+        record.query.tokens.extend(self._strip_tokens(record, event))
+
+    def _strip_tokens(self, record: RoundRecord, commit: Commit) -> Iterable[TextToken]:
+        first = commit.n - len(commit.tokens)
+        path = kept_path(record)
+        for k, (token, text, kind) in enumerate(zip(commit.tokens, commit.texts, commit.kinds, strict=True)):
+            if text:
+                self.words.setdefault(token, (text, None))
+            mark = _MARKS.get(kind, "accepted")
+            node = path[k] if k < len(path) and mark == "accepted" else None
+            own, raw = self.words.get(token, (text, None))
+            yield TextToken(
+                shown=shown(own, raw), running=running(text), token=token, mark=mark, glyph=glyph(mark), round=record.r,
+                pos=first + k, node=node, breaks=k == 0,
+            )  # fmt: skip
+
+    def _round_end(self, event: RoundEnd) -> None:
+        if self.rounds:
+            self.rounds[-1].end = event
+
+    def _span(self, event: Span) -> None:
+        if self.rounds:
+            self.rounds[-1].spans.append(event)
+
+    def _knob(self, event: Knob) -> None:
+        self.changes.append(event)
+        last = self.rounds[-1] if self.rounds else None
+        if last and (last.q, last.r) >= (event.q, event.applied_r):  # the acknowledgement came after its round began
+            self._knobs = {**self._knobs, event.name: event.new}
+            index = self.find(event.q, event.applied_r)
+            for record in self.rounds[last.index if index is None else index :]:
+                record.knobs = self._knobs
+            if index is not None:
+                self.rounds[index].changes.append(event)
+            return
+        self._due.append(event)
+
+    def _warn(self, event: Warn) -> None:
+        self.warnings.append(event)
+        if self.rounds and event.r == self.rounds[-1].r:
+            self.rounds[-1].warnings.append(event)
+
+    def _note(self, event: Note) -> None:
+        self.notes.append(event)
+        index = self.find(event.q, event.at.r)
+        if index is not None:
+            self.rounds[index].notes.append(event)
+
+    def _finding(self, event: Finding) -> None:
+        self.findings.append(event)
+
+    def _end(self, event: End) -> None:
+        self.end = event
+
+    def _state(self, event: State) -> None:
+        self.state = event
+
+
+def fold(events: Iterable[Event]) -> Run:
+    """The run of a finished or growing stream."""
+    return Run().extend(events)
+
+
+def kept_path(record: RoundRecord) -> list[int]:
+    """Ids of the drafted nodes that became text, root to leaf, as far as the verdicts tell."""
+    kept = [v.node for v in record.verdicts.values() if v.status == "accepted"]
+    depth = {i: record.query.nodes[i].pos for i in kept if i in record.query.nodes}
+    return sorted(depth, key=lambda i: depth[i])
+
+
+def _prompt(event: Prefill) -> TextToken:
+    return TextToken(
+        shown=shown(event.text), running=running(event.text), token=-1, mark="prompt", glyph="", round=0, pos=0
+    )
+
+
+_HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
+    Header: Run._header, Prefill: Run._prefill, RoundStart: Run._round_start, Node: Run._node, Verify: Run._verify,
+    Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end, Span: Run._span,
+    Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding, End: Run._end, State: Run._state,
+}  # fmt: skip

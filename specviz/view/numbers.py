@@ -1,0 +1,99 @@
+"""Numbers as they stand on screen: one format each, `—` for what is not known.
+
+A probability has no zero before the point (`.93`), a percentage a thin unit (`29 %`), a count its separators. Nothing is
+rounded to certainty: a probability below 1 never prints as `1`, one above 0 never as `0`.
+"""
+
+import math
+from typing import Any
+
+UNKNOWN = "—"
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def prob(value: float | None, digits: int = 2) -> str:
+    """`.93`, `1`, `0`, `<.01`, `>.99`, `—`."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if value <= 0 or value >= 1:
+        return "0" if value <= 0 else "1"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        return "<" + f"{10.0**-digits:.{digits}f}"[1:]
+    if float(text) >= 1:
+        return ">" + f"{1 - 10.0**-digits:.{digits}f}"[1:]
+    return text[1:]
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number of any size: `3.42`, `.29`, `0`, `12`, `—`. Three figures are enough from 100 on."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    text = f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if 0 < abs(float(text)) < 1 else text.rstrip("0").rstrip(".") or "0"
+
+
+def ratio(value: float | None) -> str:
+    """p/q: `.293`, `1.4`, `12`."""
+    if value is None:
+        return UNKNOWN
+    return prob(value, 3) if value < 1 else number(value, 2 if value < 10 else 1)
+
+
+def times(value: float) -> str:
+    """`3.4×`, `27×`, `1,200×`."""
+    return f"{number(value, 1 if value < 10 else 0)}×"
+
+
+def percent(value: float | None) -> str:
+    """`29 %`, `.4 %`, `<.1 %`; never 0 or 100 unless exact."""
+    if value is None:
+        return UNKNOWN
+    share = value * 100
+    if share in (0, 100):
+        return f"{share:.0f} %"
+    if share < 0.1:
+        return "<.1 %"
+    if share > 99.9:
+        return ">99.9 %"
+    return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
+
+
+def half_width(value: float | None) -> str:
+    """`±.04`, or nothing when it is not known."""
+    return "" if value is None else f"±{number(value)}"
+
+
+def duration(ns: int | None) -> str:
+    """`12 ms`, `1.4 s`, `80 µs`."""
+    if ns is None:
+        return UNKNOWN
+    if ns < 1_000_000:
+        return f"{ns / 1e3:.0f} µs"
+    return f"{ns / 1e6:.0f} ms" if ns < 1_000_000_000 else f"{ns / 1e9:.1f} s"
+
+
+def knob(value: Any) -> str:
+    """A knob's value: `on`, `.30`, `12`, `"END"`."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float) and value != int(value):
+        return number(value)
+    if isinstance(value, float):
+        return f"{value:.0f}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def bar(value: float, most: float) -> str:
+    """One sparkline character; the lowest is for 0 only."""
+    if most <= 0 or value <= 0:
+        return BARS[0]
+    return BARS[min(7, max(1, round(value / most * 7)))]

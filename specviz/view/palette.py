@@ -1,0 +1,90 @@
+"""Marks: glyph first, colour second, words third. Okabe-Ito colours, never green against red.
+
+Light themes use darker tones of the same hues, so that text on white keeps its contrast. Without colour (NO_COLOR) the
+glyph and the style word carry everything; in ASCII mode the glyph is one ASCII character.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specviz.view.frame import LinkShape, Mark, StateName
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a mark looks. `emphasis` is a Rich style word (`bold`, `underline`, `reverse`, `dim`), "" for none."""
+
+    glyph: str
+    ascii: str
+    word: str
+    dark: str
+    light: str
+    emphasis: str = ""
+
+
+STYLES: dict[Mark, Style] = {
+    "root": Style("●", "@", "committed", "#E6E6E6", "#1A1A1A", "bold"),
+    "prompt": Style(" ", " ", "prompt", "#9A9A9A", "#5F5F5F", "dim"),
+    "drafted": Style("?", "?", "drafted, not tested yet", "#F0E442", "#7A6A00"),
+    "testing": Style("?", "?", "being tested", "#F0E442", "#7A6A00", "reverse"),
+    "accepted": Style("✓", "+", "accepted", "#56B4E9", "#0072B2", "bold"),
+    "rejected": Style("✗", "x", "rejected", "#D55E00", "#B34700", "underline"),
+    "recovered": Style("↻", "r", "recovered", "#E69F00", "#8A5A00", "reverse"),
+    "bonus": Style("★", "*", "bonus", "#009E73", "#00664B", "bold"),
+    "untested": Style("·", ".", "never tested", "#8C8C8C", "#6B6B6B", "dim"),
+    "pruned": Style("·", ".", "pruned before the target saw it", "#8C8C8C", "#6B6B6B", "dim"),
+    "exit": Style("⇥", ">", "early exit", "#CC79A7", "#8F3F6B"),
+}
+
+STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
+    "idle": ("○", "o", "IDLE"),
+    "loading": ("◐", "~", "LOADING"),
+    "live": ("●", "@", "LIVE"),
+    "paused": ("⏸", "=", "PAUSED"),
+    "replay": ("▶", ">", "REPLAY"),
+    "ended": ("■", "#", "ENDED"),
+    "lag": ("⚠", "!", "LAG"),
+    "error": ("✖", "X", "ERROR"),
+    "core_lost": ("⛔", "X", "CORE LOST"),
+}
+
+LINKS: dict[LinkShape, tuple[str, str]] = {  # drawn in three cells, the middle one under the stem
+    "line": ("───", "---"),
+    "tee": ("─┬─", "-+-"),
+    "branch": (" ├─", " +-"),
+    "corner": (" └─", " `-"),
+    "bar": (" │ ", " | "),
+}
+
+
+def glyph(mark: Mark, ascii: bool = False) -> str:
+    """The one-cell glyph of a mark."""
+    style = STYLES[mark]
+    return style.ascii if ascii else style.glyph
+
+
+def word(mark: Mark) -> str:
+    """The mark in words, for screen readers and tables."""
+    return STYLES[mark].word
+
+
+def colour(mark: Mark, dark: bool = True) -> str:
+    """The hex colour of a mark on a dark or light ground."""
+    return STYLES[mark].dark if dark else STYLES[mark].light
+
+
+def rich_style(mark: Mark, dark: bool = True, no_color: bool = False) -> str:
+    """A Rich style: `bold #56B4E9`, or the emphasis alone without colour."""
+    style = STYLES[mark]
+    return style.emphasis if no_color else f"{style.emphasis} {colour(mark, dark)}".strip()
+
+
+def link(shape: LinkShape, ascii: bool = False) -> str:
+    """The three cells of a connecting line."""
+    return LINKS[shape][1 if ascii else 0]
+
+
+def no_color(environ: Mapping[str, str] | None = None) -> bool:
+    """The NO_COLOR convention: set and not empty means no colour."""
+    return bool((os.environ if environ is None else environ).get("NO_COLOR"))

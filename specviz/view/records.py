@@ -1,0 +1,102 @@
+"""What the fold keeps: a `RoundRecord` per round and a `Query` per prompt. Plain events, nothing worked out twice.
+
+A record may be unfinished (the stream stops inside a round, or grows while it is looked at): every part that has not come
+is None or empty, and `level` says whether it ever will.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.events import (
+    Chain,
+    Closing,
+    Commit,
+    Event,
+    Knob,
+    Node,
+    Note,
+    Prefill,
+    RoundEnd,
+    RoundStart,
+    Span,
+    Verify,
+    Warn,
+)
+from specviz.view.frame import TextToken
+
+
+@dataclass(slots=True)
+class RoundRecord:
+    """One round as recorded. `index` counts over the whole run; `n_before` tokens of the query were text before it."""
+
+    index: int
+    start: RoundStart
+    query: "Query"
+    n_before: int
+    knobs: Mapping[str, Any]
+    nodes: dict[int, Node] = field(default_factory=dict)
+    verdicts: dict[int, Verify] = field(default_factory=dict)
+    chains: dict[int, Chain] = field(default_factory=dict)
+    closing: Closing | None = None
+    commit: Commit | None = None
+    end: RoundEnd | None = None
+    spans: list[Span] = field(default_factory=list)
+    changes: list[Knob] = field(default_factory=list)  # knobs that took effect with this round
+    notes: list[Note] = field(default_factory=list)
+    warnings: list[Warn] = field(default_factory=list)
+    other: list[Event] = field(default_factory=list)  # records of one method
+
+    @property
+    def q(self) -> int:
+        return self.start.q
+
+    @property
+    def r(self) -> int:
+        return self.start.r
+
+    @property
+    def complete(self) -> bool:
+        """Whether the round came to its end, with text."""
+        return self.end is not None and self.end.walk_end != "abort"
+
+    @property
+    def stamp(self) -> tuple[int, int, bool, bool, bool]:
+        """Changes whenever the record does: a key for what was worked out from it."""
+        closed = (self.closing is not None, self.commit is not None, self.end is not None)
+        return (len(self.nodes), len(self.verdicts), *closed)
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature this round ran with; None when the trace does not say."""
+        value = self.knobs.get("temperature")
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a drafted token was tested and lost."""
+        if self.verdicts:
+            return any(v.status == "rejected" for v in self.verdicts.values())
+        return self.end is not None and self.end.n_tested > self.end.n_accepted
+
+    @property
+    def markers(self) -> str:
+        """Marks for the time line: ◆ knob change, ⚑ bookmark, ⚠ warning."""
+        return "◆" * bool(self.changes) + "⚑" * bool(self.notes) + "⚠" * bool(self.warnings)
+
+
+@dataclass(slots=True)
+class Query:
+    """One prompt and the text that came of it. `tokens` are the committed ones, ready for the strip."""
+
+    number: int
+    prefill: Prefill | None = None
+    first: int = 0  # index of its first round
+    rounds: list[RoundRecord] = field(default_factory=list)
+    tokens: list[TextToken] = field(default_factory=list)
+    nodes: dict[int, Node] = field(default_factory=dict)  # all that were drafted so far: a pending node keeps its id
+
+    @property
+    def text(self) -> str:
+        """The committed text of the query, unescaped: texts concatenate."""
+        return "".join(text for record in self.rounds if record.commit for text in record.commit.texts)

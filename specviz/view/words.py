@@ -1,0 +1,218 @@
+"""The *why* of every drafted node in one or two sentences, for a student and an engineer alike.
+
+Filled from recorded fields only. A sentence says what decided, with the numbers that decided it, and nothing that the trace
+does not hold. Keyed by what happened (status, `why` code, kind of test), what the draft knew (a law or only a name) and
+whether the target was greedy.
+"""
+
+from collections.abc import Callable
+
+from specviz.view.case import Blocker, Case, Taker
+from specviz.view.numbers import percent, prob, times
+
+_NOTHING = "The trace does not say what became of it."
+
+
+def node_words(case: Case) -> str:
+    """Why this node is kept, rejected, untested or pruned."""
+    verdict = case.verdict
+    if not case.node.kept or (verdict and verdict.status == "pruned"):
+        return _pruned(case)
+    if verdict is None:
+        return _blocked(case) if case.blocker else _NOTHING
+    if verdict.status == "untested":
+        return _UNTESTED.get(verdict.why, lambda _: _NOTHING)(case)
+    kept = verdict.status == "accepted"
+    if case.backward:
+        return _backward_kept(case) if kept else _backward_failed(case)
+    if case.greedy:
+        return _greedy_kept(case) if kept else _greedy_rejected(case)
+    if verdict.kind == "draw":
+        return _drawn_kept(case) if kept else _drawn_rejected(case)
+    return _test_kept(case) if kept else _test_rejected(case)
+
+
+# Temperature 0: the target's row is one token ---------------------------------------------------------------------------
+
+
+def _greedy_kept(case: Case) -> str:
+    return f"{case.token} is the target's most likely token here, as the draft guessed."
+
+
+def _greedy_rejected(case: Case) -> str:
+    if case.taker is None:
+        return f"{case.token} is not the target's most likely token here."
+    return f"The target's most likely token here is {case.taker.token}, not {case.token}."
+
+
+# kind draw: the target draws a token and follows it ----------------------------------------------------------------------
+
+
+def _drawn_kept(case: Case) -> str:
+    return f"The target drew {case.token} itself{_falls(case.values.u, _own(case))}; the draft had it ready."
+
+
+def _drawn_rejected(case: Case) -> str:
+    zero = f" {case.token} has no chance here at all." if case.verdict and case.verdict.why == "target_zero" else ""
+    if case.taker is None:
+        return f"The target drew another token than {case.token}.{zero}"
+    drew = f"The target drew {case.taker.token}{_falls(case.values.u, case.taker.interval)}"
+    if case.taker.by == "sibling":
+        return f"{drew}, which a sibling of {case.token} spells.{zero}"
+    return f"{drew}; {_no_child(case)}.{zero}"
+
+
+def _no_child(case: Case) -> str:
+    return "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
+
+
+def _own(case: Case) -> tuple[float, float] | None:
+    v = case.values
+    return (v.lo, v.hi) if v.lo is not None and v.hi is not None else None
+
+
+def _falls(u: float | None, held: tuple[float, float] | None) -> str:
+    if u is None or held is None:
+        return ""
+    return f" (u {prob(u, 3)} falls in {span(*held)})"
+
+
+def span(lo: float, hi: float) -> str:
+    """A half-open interval with the digits it needs: `[.61, .74)`."""
+    digits = 2 if hi - lo >= 0.02 else 3 if hi - lo >= 0.002 else 5
+    return f"[{prob(lo, digits)}, {prob(hi, digits)})"
+
+
+# kind test: u against a threshold ----------------------------------------------------------------------------------------
+
+
+def _test_kept(case: Case) -> str:
+    if not case.drawn:
+        return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
+    if case.values.thr is not None and case.values.thr >= 1:
+        return f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}, so no draw can reject it."
+    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
+
+
+def _test_rejected(case: Case) -> str:
+    if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
+        return _no_chance(case)
+    if not case.drawn:
+        return f"{_named(case)} u {prob(case.values.u, 3)} is not below that, so it goes."
+    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
+
+
+def _named(case: Case) -> str:
+    """A point mass: the draft gave a token and no odds."""
+    chance = percent(case.values.thr)
+    if case.n_failed:
+        return f"After {_failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
+    return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
+
+
+def _who(case: Case) -> str:
+    return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
+
+
+def _p_and_q(case: Case) -> str:
+    v = case.values
+    if case.n_failed or v.p is None or v.q is None:
+        return ""
+    return f" (p {prob(v.p)} ≥ q {prob(v.q)})"
+
+
+def _too_sure(case: Case) -> str:
+    left, q = case.left, case.values.q
+    after = f" of what is left after {_failed(case)}" if case.n_failed else ""
+    if not left or not q:
+        return f"The draft was too sure{after}."
+    if q / left < 1.1:
+        return f"The draft was slightly too sure{after}: {prob(q, 3)} against the target's {prob(left, 3)}."
+    return f"The draft was {times(q / left)} too sure{after}."
+
+
+def _no_chance(case: Case) -> str:
+    if case.n_failed:
+        return f"Nothing of {case.token} is left in the target's row after {_failed(case)}: no draw can keep it."
+    cut = " once its unlikely tokens are cut" if case.cuts else ""
+    return f"The target gives {case.token} no chance here{cut}: no draw can keep it."
+
+
+def _failed(case: Case) -> str:
+    return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
+
+
+# Backward scans: the longest prefix that passes is kept ------------------------------------------------------------------
+
+
+def _backward_kept(case: Case) -> str:
+    v = case.values
+    if case.verdict and case.verdict.implied:
+        alone = ""
+        if v.u is not None and v.thr is not None and v.u >= v.thr:
+            alone = f" Alone it would have failed: {prob(v.u, 3)} ≥ {prob(v.thr, 3)}."
+        return f"Kept with a longer prefix: the test at depth {case.stop_depth} passed.{alone}"
+    return f"The prefix that ends in {case.token} survives {percent(v.thr)} of draws; this draw was one. The scan stops here."
+
+
+def _backward_failed(case: Case) -> str:
+    thr = case.values.thr
+    if thr == 0:
+        return f"The prefix that ends in {case.token} has no target mass to keep it; a shorter one is tried."
+    return f"The prefix that ends in {case.token} survives {percent(thr)} of draws; this draw was not one. A shorter one is tried."
+
+
+# Never tested ------------------------------------------------------------------------------------------------------------
+
+
+def _blocked(case: Case) -> str:
+    blocker = case.blocker
+    if blocker is None:
+        return "The token before it was not kept, so the text never got here."
+    return f"{_way(blocker)}, so the text never got here."
+
+
+def _way(blocker: Blocker) -> str:
+    who = f"Its parent {blocker.token}" if blocker.levels == 1 else f"{blocker.token}, {blocker.levels} levels up,"
+    if blocker.rejected:
+        return f"{who} was rejected"
+    return f"{who} lost its place to {blocker.taker.token}" if blocker.taker else f"{who} was not kept"
+
+
+def _sibling_kept(case: Case) -> str:
+    if case.blocker is not None:
+        return _blocked(case)
+    if case.taker is None:
+        return "Another token was kept at this place."
+    return f"{_kept(case.taker)} at this place, and a text has one token per place."
+
+
+def _kept(taker: Taker) -> str:
+    return f"Its sibling {taker.token} was kept" if taker.by == "sibling" else f"{taker.token} was drawn"
+
+
+def _prefix_rejected(case: Case) -> str:
+    return _blocked(case) if case.blocker else "No prefix that reaches it passed."
+
+
+def _pruned(case: Case) -> str:
+    budget = f"the node budget ({case.budget})" if case.budget is not None else "the node budget"
+    if case.blocker is not None or case.verdict is None or case.verdict.why == "budget":
+        return f"Pruned before the target saw it: {budget} went to likelier nodes."
+    return "Pruned before the target saw it."
+
+
+def _after_stop(case: Case) -> str:
+    reason = {"eos": "the end-of-text token came", "stop": "a stop text was complete", "length": "the length limit was reached"}
+    return f"The text ended before it: {reason.get(case.finish or '', 'a stop came')}."
+
+
+_UNTESTED: dict[str, Callable[[Case], str]] = {
+    "parent_rejected": _blocked,
+    "sibling_kept": _sibling_kept,
+    "prefix_rejected": _prefix_rejected,
+    "after_stop": _after_stop,
+    "length": lambda case: "The text reached its length limit before it.",
+    "budget": _pruned,
+    "not_drawn": _sibling_kept,
+}

@@ -1,0 +1,72 @@
+"""Commands a worker takes, one JSON object a line: `{"cmd": .., "id": .., ..}` (contract.md 4, Wire).
+
+Answers are events on the worker's stdout; a command that is not carried out is answered by `refused` with its id.
+"""
+
+from typing import Any
+
+import msgspec
+
+from specviz.events.base import Level
+
+
+class Command(msgspec.Struct, kw_only=True, tag_field="cmd"):
+    """`id` comes back in a refusal."""
+
+    id: int = 0
+
+
+class Start(Command, tag="start", kw_only=True):
+    """Decode one prompt. Refused while another runs."""
+
+    prompt: str
+    method: str = "draft"
+    verifier: str | None = None  # None: the method's default for the temperature
+    knobs: dict[str, Any] = {}
+    chat: bool = False
+    level: Level = "full"
+    paused: bool = False
+
+
+class SetKnob(Command, tag="knob", kw_only=True):
+    """Ask for a knob; it is applied at the next round and acknowledged by a `knob` event."""
+
+    name: str
+    value: Any
+    by: str = "user"
+
+
+class Pause(Command, tag="pause"):
+    """Hold before the next round."""
+
+
+class Resume(Command, tag="resume"):
+    """Go on."""
+
+
+class StepRounds(Command, tag="step", kw_only=True):
+    """Run `n` rounds, then hold."""
+
+    n: int = 1
+
+
+class Stop(Command, tag="stop"):
+    """End the run (reason `stopped`); the worker stays, models loaded."""
+
+
+class Shutdown(Command, tag="shutdown"):
+    """End the run and the worker."""
+
+
+AnyCommand = Start | SetKnob | Pause | Resume | StepRounds | Stop | Shutdown
+_decoder: "msgspec.json.Decoder[AnyCommand]" = msgspec.json.Decoder(AnyCommand)
+
+
+def decode_command(line: bytes | str) -> AnyCommand:
+    """The command of a line. Raises msgspec.ValidationError/DecodeError."""
+    return _decoder.decode(line)
+
+
+def encode_command(command: Command) -> bytes:
+    """One line without the newline."""
+    return msgspec.json.encode(command)

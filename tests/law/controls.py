@@ -1,0 +1,178 @@
+"""Wrong rules on purpose: a law check that lets one of them pass is too weak. Nothing here is for use.
+
+`blockwise` alone is right (verification.md 3.3): a backward scan is what it takes to see draws keyed without the round.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from law.drafts import Builder, Grow, chain, siblings
+from law.enumerate import BranchKeys, Law, chained
+from law.rounds import emitted, play_once
+from specviz.draft import ROOT, Draft
+from specviz.keys import Tested
+from specviz.laws import positive_part
+from specviz.plan import Draw, Plan, State, Step, Test
+from specviz.tables import Problem
+from specviz.verifiers import spelling, tokenwise, walk
+
+
+def backward_scan(draft: Draft, rows: Any, *, cap_last: bool = True) -> Plan:
+    """Blockwise: tests from the last position down, the first success stops. `cap_last=False` is `hsd_ref`."""
+    gamma, weights, ratio = len(draft), [1], 1
+    for t in range(gamma):
+        rho = rows[t][draft.tokens[t]] / draft.law(t, len(rows[0]))[draft.tokens[t]]
+        weights.append(min(1, weights[-1] * rho))
+        ratio = ratio * rho
+
+    def residual(t: int) -> Any:
+        return rows[gamma] if t == gamma else positive_part(weights[t] * rows[t], draft.law(t, len(rows[0])))
+
+    def threshold(t: int) -> Any:
+        if t == gamma:
+            return weights[t] if cap_last else min(1, ratio)
+        if weights[t] == 1:
+            return 1
+        lacking = residual(t).sum()
+        return lacking / (lacking + 1 - weights[t])
+
+    def open_step(state: State) -> Step:
+        scanning, t = state  # type: ignore[misc]
+        if scanning and t > 0:
+            return Test(t - 1, threshold(t), (False, t), (True, t - 1), 0, 0)
+        return Draw(t - 1, lambda: residual(t), {}, "residual" if t < gamma else "target", "bonus")
+
+    return Plan(draft, (True, gamma), open_step)
+
+
+def uncapped_last(draft: Draft, rows: Any) -> Plan:
+    """`hsd_ref`: the last test is min(1, r), not the capped ratio."""
+    return backward_scan(draft, rows, cap_last=False)
+
+
+class _OwnChildren(spelling.Spelling):
+    def candidates(self, node: int) -> tuple[int, ...]:
+        return self._draft.children.get(node, ())
+
+
+def own_children_only(draft: Draft, rows: Any) -> Plan:
+    """Tokenwise that tries the children of the accepted node alone, not of every node that spells the same."""
+    rule = tokenwise._Tokenwise(draft, rows)
+    rule.spelling = _OwnChildren(draft)
+    return Plan(draft, (ROOT, 0), rule.open)
+
+
+def by_probability(draft: Draft, rows: Any) -> Plan:
+    """Tokenwise with siblings tried in falling order of their draft probability instead of birth order."""
+    share = [draft.law_rows[draft.row_of[0]][t] for t in draft.tokens]  # all siblings of the root: the first row is whole
+    order = sorted(range(len(draft)), key=lambda i: -share[i])
+    ids = tuple(order.index(i) for i in range(len(draft)))
+    return tokenwise.plan(Draft(**{f: getattr(draft, f) for f in _FIELDS} | {"ids": ids}), rows)
+
+
+_FIELDS = ("tokens", "parents", "ids", "n_judged", "n_fed", "law_rows", "row_of", "shared")
+
+
+def redraw_after_miss(draft: Draft, rows: Any) -> Plan:
+    """Walk that throws away a draw that is no child and draws the closing token afresh."""
+
+    def open_step(state: State) -> Step:
+        node, missed = state  # type: ignore[misc]
+        if missed:
+            return Draw(node, lambda: rows[node + 1], {}, "residual", "recovered")
+        children = draft.children.get(node, ())
+        edges: dict[int, tuple[int, State]] = {t: (node, (node, True)) for t in range(len(rows[0]))} if children else {}
+        edges |= {draft.tokens[c]: (c, (c, False)) for c in children}
+        return Draw(node, lambda: rows[node + 1], edges, "target", "bonus")
+
+    return Plan(draft, (ROOT, False), open_step)
+
+
+def softmax_argmax(gamma: int) -> Grow:
+    """An arg-max chain that records the softmax it did not draw from."""
+
+    def grow(b: Builder) -> None:
+        node = ROOT
+        for _ in range(gamma):
+            row = b.row(node)
+            node = b.point(node, int(np.argmax(row)), law=row)
+
+    return grow
+
+
+def softmax_best(width: int) -> Grow:
+    """Top-`width` siblings that record the softmax they were not drawn from."""
+
+    def grow(b: Builder) -> None:
+        row = b.row(ROOT)
+        for token in np.argsort(-row, kind="stable")[:width]:
+            b.point(ROOT, int(token), law=row)
+
+    return grow
+
+
+def plain_row_kept(width: int) -> Grow:
+    """Siblings drawn without replacement that record the whole row."""
+    return lambda b: siblings(b, ROOT, width, replacement=False, record_plain=True) and None
+
+
+def stop_dropped(gamma: int, stop: int) -> Grow:
+    """A drawn chain that ends *before* the stop token it drew."""
+
+    def grow(b: Builder) -> None:
+        node = ROOT
+        for depth in range(gamma):
+            row = b.row(node)
+            token = b.keys.draw("draft", len(b.text) + depth, row, 0).token
+            if token == stop:
+                return
+            node = b.point(node, token, law=row)
+
+    return grow
+
+
+def retested_caterpillar(gamma: int, count: int) -> Grow:
+    """A caterpillar whose shared nodes are written down, and so tested, once per chain."""
+
+    def grow(b: Builder) -> None:
+        main = [ROOT]
+        for _ in range(gamma):
+            main.append(b.draw(main[-1]))
+        for depth in range(1, gamma):
+            for _ in range(count - 1):
+                node = ROOT
+                for shared in main[1 : depth + 1]:
+                    node = b.point(node, b.tokens[shared], law=b.laws[shared])
+                for _ in range(gamma - depth):
+                    node = b.draw(node)
+
+    return grow
+
+
+class LooseKeys(BranchKeys):
+    """`u <= threshold` on a grid of uniforms 0, 1/n, .., (n - 1)/n, in place of `u < threshold`."""
+
+    grid = 2**24
+
+    def passes(self, pos: int, threshold: Any, index: int = 0) -> Tested:
+        not_above = int(threshold * self.grid) + 1  # grid points
+        return super().passes(pos, min(Fraction(not_above, self.grid), 1), index)
+
+
+def control_law(problem: Problem, grow: Grow, plan: Any, length: int, **options: Any) -> Law:
+    """The law of `length` tokens under any plan function.
+
+    `once`: a single round, plain target draws after it (the TV of verification.md section 7). `loose`: tests with `<=`.
+    `keyed=False`: no round in the keys.
+    """
+    once, loose = options.pop("once", False), options.pop("loose", False)
+
+    def play(keys: Any, text: tuple[int, ...], round_: int) -> tuple[int, ...]:
+        used = LooseKeys(keys.branch, keys.round, keys.way) if loose else keys
+        if once and round_ > 1:
+            return emitted(*play_once(keys, text, problem, chain(0), walk.plan))
+        return emitted(*play_once(used, text, problem, grow, plan))
+
+    return chained(play, length, **options)

@@ -1,0 +1,73 @@
+"""A round loop of a few lines: draft, plan, walk, commit. The verifier is the production one, the rest is not."""
+
+from typing import Any
+
+import numpy as np
+
+from law.drafts import Builder, Grow
+from law.enumerate import Law, Play, chained, deviation, paths
+from specviz.draft import Draft
+from specviz.plan import Outcome, Verifier
+from specviz.tables import Problem, Table, law
+
+
+def target_rows(table: Table, text: tuple[int, ...], draft: Draft) -> Any:
+    """`[n_fed + 1, V]`: the target's row after the root and after every fed node."""
+    return np.stack([table.row(text), *(table.row((*text, *draft.path(i))) for i in range(draft.n_fed))])
+
+
+def draw_draft(keys: Any, text: tuple[int, ...], problem: Problem, grow: Grow, *, shared: bool = False) -> Draft:
+    """The draft of one round."""
+    builder = Builder(keys, text, problem.q)
+    grow(builder)
+    return builder.build(shared=shared)
+
+
+def play_once(
+    keys: Any, text: tuple[int, ...], problem: Problem, grow: Grow, plan: Any, *, shared: bool = False
+) -> tuple[Draft, Outcome]:
+    """One round."""
+    draft = draw_draft(keys, text, problem, grow, shared=shared)
+    return draft, plan(draft, target_rows(problem.p, text, draft)).walk(keys, len(text))
+
+
+def emitted(draft: Draft, outcome: Outcome) -> tuple[int, ...]:
+    """The tokens a round commits."""
+    closing = () if outcome.closing is None else (outcome.closing,)
+    return (*(draft.tokens[i] for i in outcome.accepted), *closing)
+
+
+def play(problem: Problem, grow: Grow, plan: Any, *, shared: bool = False) -> Play:
+    """A round as `chained` wants it."""
+
+    def run(keys: Any, text: tuple[int, ...], round_: int) -> tuple[int, ...]:
+        return emitted(*play_once(keys, text, problem, grow, plan, shared=shared))
+
+    return run
+
+
+def chained_law(problem: Problem, grow: Grow, verifier: Verifier, length: int, **options: Any) -> Law:
+    """The law of the first `length` tokens under a production verifier."""
+    shared = options.pop("shared", False)
+    return chained(play(problem, grow, verifier.plan, shared=shared), length, **options)
+
+
+def off_target(problem: Problem, grow: Grow, verifier: Verifier, length: int, **options: Any) -> Any:
+    """Largest deviation of that law from the target's."""
+    stop = options.get("stop", frozenset())
+    return deviation(chained_law(problem, grow, verifier, length, **options), law(problem.p, length, stop))
+
+
+def accepted_law(problem: Problem, grow: Grow, plan: Any, *, shared: bool = False) -> list[Any]:
+    """P(accepted = 0), P(accepted = 1), .. of a first round."""
+    out: dict[int, Any] = {}
+    runs = paths(lambda branch: play_once(branch.keys(1), (), problem, grow, plan, shared=shared))
+    for (_, outcome), branch in runs:
+        count = len(outcome.accepted)
+        out[count] = out.get(count, 0) + branch.prob
+    return [out.get(k, 0) for k in range(max(out) + 1)]
+
+
+def mean(law_of_count: list[Any]) -> Any:
+    """The expectation of a law over 0, 1, 2, .."""
+    return sum(k * prob for k, prob in enumerate(law_of_count))

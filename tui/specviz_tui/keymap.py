@@ -1,0 +1,94 @@
+"""The one table of keys. Bindings, the footer and the help overlay are made from it; ids stay the same for remapping."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding
+
+Group = Literal["Time", "Tree", "Knobs", "Run", "Screen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key. `caps`: as printed; `short`: the footer's word; `rank`: place in the footer, 0 stays out of it."""
+
+    id: str
+    keys: str
+    action: str
+    caps: str
+    help: str
+    group: Group
+    short: str = ""
+    rank: int = 0
+
+    @property
+    def binding(self) -> Binding:
+        """The binding of this row."""
+        return Binding(self.keys, self.action, self.help, show=False, key_display=self.caps, id=self.id)
+
+
+SCREEN_KEYS: tuple[Key, ...] = (
+    Key("play", "space", "play", "space", "pause or play", "Time", "pause", 1),
+    Key("phase.next", "full_stop", "phase(1)", ".", "next phase of the round", "Time"),
+    Key("phase.previous", "comma", "phase(-1)", ",", "previous phase", "Time", "phase", 2),
+    Key("round.next", "right_square_bracket", "round(1)", "]", "next round (live and paused: let the core run one)", "Time"),
+    Key("round.previous", "left_square_bracket", "round(-1)", "[", "previous round", "Time", "round", 3),
+    Key("rejection.next", "right_curly_bracket", "rejection(1)", "}", "next rejection", "Time"),
+    Key("rejection.previous", "left_curly_bracket", "rejection(-1)", "{", "previous rejection", "Time", "rejection", 4),
+    Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 8),
+    Key("first", "home", "first", "Home", "first round", "Time"),
+    Key("last", "end", "last", "End", "last round; live: follow", "Time"),
+    Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),
+    Key("faster", "equals_sign,plus", "speed(1)", "=", "faster, up to 16×", "Time"),
+    Key("speed.recorded", "0", "speed(0)", "0", "speed as recorded", "Time"),
+    Key("bookmark", "b", "bookmark", "b", "bookmark this round", "Time"),
+    Key("bookmarks", "B", "bookmarks", "B", "list of bookmarks", "Time"),
+    Key("value", "v", "value", "v", "value beside the tokens: q, p, p/q, u, rank", "Tree", "value", 7),
+    Key("text", "t", "text", "t", "text as words, as raw tokens, as ids", "Tree"),
+    Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
+    Key("expand", "X", "expand", "X", "show every branch", "Tree"),
+    Key("why", "enter", "why", "enter", "pin the why panel to this node; again lets go", "Tree", "why", 5),
+    Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
+    Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
+    Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6),
+    Key("start", "p", "start", "p", "live: another prompt, models stay loaded", "Run"),
+    Key("stop", "S", "stop", "S", "live: end the run", "Run"),
+    Key("record", "R", "record", "R", "live: recording on or off", "Run"),
+    Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
+    Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
+    Key("theme", "T", "theme", "T", "next theme", "Screen"),
+    Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9),
+    Key("explain", "f1", "explain", "F1", "explain the focused panel", "Screen"),
+    Key("palette", "ctrl+p", "palette", "^p", "command palette", "Screen"),
+    Key("quit", "q,ctrl+q", "quit", "q", "quit", "Screen", "quit", 11),
+)
+
+TREE_KEYS: tuple[Key, ...] = (
+    Key("tree.left", "left,h", "move('left')", "← h", "to the parent", "Tree"),
+    Key("tree.right", "right,l", "move('right')", "→ l", "to the first child", "Tree"),
+    Key("tree.up", "up,k", "move('up')", "↑ k", "node above", "Tree"),
+    Key("tree.down", "down,j", "move('down')", "↓ j", "node below", "Tree"),
+)
+
+KNOB_KEYS: tuple[Key, ...] = (
+    Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
+    Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
+    Key("knob.previous", "up,k,shift+tab", "move(-1)", "↑ k", "knob before", "Knobs"),
+    Key("knob.next", "down,j,tab", "move(1)", "↓ j", "knob after", "Knobs"),
+    Key("knob.type", "enter", "type", "enter", "type a value", "Knobs"),
+    Key("knob.apply", "a", "apply", "a", "apply at the next round", "Knobs"),
+    Key("knob.undo", "z", "undo", "z", "undo the last change", "Knobs"),
+    Key("knob.reset", "x", "reset", "x", "stage the default", "Knobs"),
+    Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
+)
+
+GROUPS: tuple[Group, ...] = ("Time", "Tree", "Knobs", "Run", "Screen")
+# In the footer the two directions of a step share one entry, as in `[ ] round`.
+PAIRS: dict[str, str] = {
+    "phase.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",
+}  # fmt: skip
+
+
+def bindings(table: tuple[Key, ...]) -> list[Binding]:
+    """The bindings of a table."""
+    return [key.binding for key in table]

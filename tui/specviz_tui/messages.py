@@ -1,0 +1,62 @@
+"""What widgets tell the screen. A widget never acts on the run itself."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from textual.message import Message
+
+
+@dataclass
+class NodePicked(Message):
+    """A node of the tree, or a token of the text, was clicked."""
+
+    node: int
+
+
+@dataclass
+class Moved(Message):
+    """An arrow in the tree: left, right, up, down."""
+
+    direction: str
+
+
+@dataclass
+class Seek(Message):
+    """The round with this index over the whole run (click or drag on the time line)."""
+
+    index: int
+
+
+@dataclass
+class Pressed(Message):
+    """A button of the transport line; `action` is an action of the screen."""
+
+    action: str
+
+
+@dataclass
+class KnobStaged(Message):
+    """A value was chosen for a knob, not yet sent."""
+
+    name: str
+    value: Any
+
+
+@dataclass
+class KnobCommand(Message):
+    """`apply`, `undo` or `reset` (of `name`)."""
+
+    what: str
+    name: str | None = None
+
+
+@dataclass
+class KnobTyping(Message):
+    """The value of a knob is to be typed."""
+
+    name: str
+
+
+@dataclass
+class Left(Message):
+    """Focus goes back to the tree."""

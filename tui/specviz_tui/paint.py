@@ -1,0 +1,95 @@
+"""How marks and bars become Rich text here: one painter for all widgets, made from the palette of the view.
+
+The front-end picks no colour and no glyph of its own: what stands for a verdict comes from `specviz.view.palette`, what is
+only furniture (borders, hints) from the theme of the style sheet.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rich.style import Style
+from rich.text import Text
+from textual.app import App
+
+from specviz.view import palette
+from specviz.view.frame import Mark
+
+EIGHTHS = " ▏▎▍▌▋▊▉"
+FAINT = Style(dim=True)
+STRONG = Style(bold=True)
+PLAIN = Style()
+CURSOR = Style(reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Marks on a dark or light ground, or without colour."""
+
+    dark: bool = True
+    no_color: bool = False
+
+    def mark(self, mark: Mark) -> Style:
+        """The style of a mark."""
+        return _mark_style(mark, self.dark, self.no_color)
+
+    def tint(self, mark: Mark) -> Style:
+        """The colour of a mark without underline or reverse, for text beside the token."""
+        style = _mark_style(mark, self.dark, self.no_color)
+        return Style(color=style.color, bold=style.bold, dim=style.dim)
+
+
+def painter_of(app: App[object]) -> Painter:
+    """The painter for the app's theme."""
+    return Painter(app.current_theme.dark, app.no_color)
+
+
+@lru_cache(64)
+def _mark_style(mark: Mark, dark: bool, no_color: bool) -> Style:
+    return Style.parse(palette.rich_style(mark, dark, no_color) or "none")
+
+
+def bar(fill: float | None, cells: int) -> str:
+    """A horizontal bar of exactly `cells` cells; something above nothing always shows."""
+    if fill is None:
+        return " " * cells
+    eighths = round(min(max(fill, 0.0), 1.0) * cells * 8)
+    if fill > 0:
+        eighths = max(eighths, 1)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(cells)
+
+
+def track(fill: float | None, cells: int) -> str:
+    """A slider: `▕███─────▏`, or `▕        ▏` when the range has no end."""
+    if fill is None:
+        return "▕" + "·" * cells + "▏"
+    full = round(min(max(fill, 0.0), 1.0) * cells)
+    return "▕" + "█" * full + "─" * (cells - full) + "▏"
+
+
+def spread(left: Text, right: Text, cells: int) -> Text:
+    """`left` and `right` at the two ends of a line; the left one is clipped when they meet."""
+    room = cells - right.cell_len
+    if room < 1:
+        return _clipped(left, cells)
+    line = _clipped(left, room - (1 if right.cell_len else 0))
+    line.append(" " * (cells - line.cell_len - right.cell_len))
+    return line.append_text(right)
+
+
+def _clipped(text: Text, cells: int) -> Text:
+    out = text.copy()
+    out.truncate(max(cells, 0), overflow="ellipsis")
+    return out
+
+
+def joined(parts: list[Text], cells: int, gap: str = "   ") -> Text:
+    """The parts in a line, the last ones left out when there is no room (parts come by importance)."""
+    line = Text(no_wrap=True)
+    for part in parts:
+        extra = (gap if line else "") + ""
+        if line.cell_len + len(extra) + part.cell_len > cells:
+            continue
+        line.append(extra)
+        line.append_text(part)
+    return line

@@ -1,0 +1,41 @@
+"""The footer: keys by importance, as many as fit. Made from the table of keys, so it cannot name one that does nothing."""
+
+from rich.text import Text
+from textual import events
+from textual.widget import Widget
+
+from specviz_tui.keymap import PAIRS, SCREEN_KEYS, Key
+from specviz_tui.messages import Pressed
+from specviz_tui.paint import FAINT, STRONG
+
+NARROW, N_NARROW = 100, 6
+
+
+class KeyBar(Widget):
+    """One line; a click on an entry is the key."""
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._spots: list[tuple[int, int, str]] = []
+
+    def render(self) -> Text:
+        """`space pause   , . phase   [ ] round`."""
+        shown = sorted((key for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
+        line, self._spots = Text(" ", no_wrap=True), []
+        for key in shown[: N_NARROW if self.size.width < NARROW else None]:
+            entry = _entry(key)
+            if line.cell_len + entry.cell_len > self.size.width:
+                break
+            self._spots.append((line.cell_len, line.cell_len + entry.cell_len, key.action))
+            line.append_text(entry).append("   ")
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        """The key under the pointer."""
+        for x0, x1, action in self._spots:
+            if x0 <= event.x < x1:
+                self.post_message(Pressed(action))
+
+
+def _entry(key: Key) -> Text:
+    return Text(f"{PAIRS.get(key.id, key.caps)} ", style=STRONG).append(key.short, style=FAINT)

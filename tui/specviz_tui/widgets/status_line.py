@@ -1,0 +1,87 @@
+"""The first lines: what runs, what state it is in, and the numbers of the run so far."""
+
+from rich.text import Text
+from textual.reactive import reactive
+
+from specviz.view.frame import Frame, Metric, RunInfo
+from specviz_tui.paint import FAINT, STRONG, joined, spread
+from specviz_tui.widgets.panel import FrameWidget
+
+LOST = ("error", "core_lost", "lag")
+
+
+class StatusLine(FrameWidget):
+    """State, models, method, verifier with its badge, sampling, recording, overhead. Narrow: state and numbers."""
+
+    EXPLAIN = "status"
+    recording: reactive[str] = reactive("")
+
+    def part(self, frame: Frame) -> object:
+        """State, run, place and numbers."""
+        return frame.run, frame.state, frame.round, frame.metrics, frame.queue
+
+    def render(self) -> Text:
+        """One line, the least important parts left out when it is narrow."""
+        if self.frame is None:
+            return Text(" specviz", style=STRONG)
+        return self._narrow(self.frame) if self.size.width < 100 else self._wide(self.frame)
+
+    def _wide(self, frame: Frame) -> Text:
+        run = frame.run
+        parts = [_name(), self._state(frame), _models(run), _method(run), Text(run.sampling)]
+        if run.seed is not None:
+            parts.append(Text(f"seed {run.seed}"))
+        parts += [Text(self.recording, style="bold"), Text(run.overhead, style=FAINT)]
+        return joined([p for p in parts if p], self.size.width, "   ")
+
+    def _narrow(self, frame: Frame) -> Text:
+        place = Text(f"r{frame.round}" if frame.round else "")
+        parts = [_name(), self._state(frame), place, *map(metric, frame.metrics[:3])]
+        parts += [Text(self.recording), _badge(frame.run)]
+        return joined([p for p in parts if p], self.size.width, " ")
+
+    def _state(self, frame: Frame) -> Text:
+        mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
+        return Text(f"{frame.state.glyph} {frame.state.text}", style=self.painter.tint(mark) + STRONG)
+
+
+class NumberLine(FrameWidget):
+    """The metrics of the run so far, and on the right what waits or was said last."""
+
+    EXPLAIN = "numbers"
+    hint: reactive[str] = reactive("")
+
+    def part(self, frame: Frame) -> object:
+        """Numbers and notices."""
+        return frame.metrics, frame.queue, frame.notices, frame.state
+
+    def render(self) -> Text:
+        """Numbers left, the newest notice right."""
+        if self.frame is None:
+            return Text("")
+        left = Text(" ").append_text(joined([metric(m) for m in self.frame.metrics], self.size.width - 2))
+        said = self.hint or self.frame.queue.text or self.frame.state.detail or " ".join(self.frame.notices[-1:])
+        return spread(left, Text(said, style=FAINT), self.size.width - 1)
+
+
+def metric(value: Metric) -> Text:
+    """`len 3.42 ±.04`."""
+    line = Text(f"{value.label} ", style=FAINT)
+    return line.append(value.text, style=STRONG)
+
+
+def _name() -> Text:
+    return Text(" specviz", style=STRONG)
+
+
+def _models(run: RunInfo) -> Text:
+    return Text(f"{run.target} ⇐ {run.draft}" if run.draft else run.target)
+
+
+def _method(run: RunInfo) -> Text:
+    words = [w for w in (run.method, run.shape, run.verifier) if w]
+    return Text(" · ".join(words)).append(f" ({run.badge})", style=FAINT if run.lossless else STRONG)
+
+
+def _badge(run: RunInfo) -> Text:
+    return Text("" if run.lossless else run.badge, style=STRONG)

@@ -1,0 +1,112 @@
+"""The text so far: committed tokens by kind, then what this round has on the table. Shows the end that fits."""
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.reactive import reactive
+
+from specviz.view.frame import Frame, TextToken
+from specviz_tui.messages import NodePicked, Seek
+from specviz_tui.paint import FAINT, spread
+from specviz_tui.widgets.panel import FrameWidget
+
+MODES = ("text", "tokens", "ids")
+BREAK = " │ "
+
+
+class TextStrip(FrameWidget, can_focus=True):
+    """`t` goes through words, raw tokens and ids. A click on a token selects its node or goes to its round."""
+
+    EXPLAIN = "text"
+    mode: reactive[str] = reactive("text")
+
+    def part(self, frame: Frame) -> object:
+        """The strip."""
+        return frame.strip, frame.selected
+
+    def watch_mode(self, mode: str) -> None:
+        """The title says which form is shown."""
+        self.border_title = "Text" if mode == "text" else f"Text · {mode}"
+
+    def show(self, frame: Frame | None) -> None:
+        """The count stands in the border."""
+        if frame is not None:
+            self.border_subtitle = frame.strip.summary
+        self.refresh()
+
+    def render(self) -> Text:
+        """As many of the last tokens as fit, wrapped by cells."""
+        width, lines = self.content_size.width, max(self.content_size.height, 1)
+        if self.frame is None or width < 4:
+            return Text("")
+        summary = Text(f"  {self.frame.strip.summary} ", style=FAINT) if lines == 1 and not self._bordered else Text("")
+        cells = width - summary.cell_len - 1
+        text = Text("\n").join(Text(" ") + line for line in _lines(self._tail(cells * lines - lines), cells)[-lines:])
+        return spread(text, summary, width) if summary else text
+
+    @property
+    def _bordered(self) -> bool:
+        return self.styles.border_top[0] not in ("", "none")
+
+    def _tail(self, cells: int) -> Text:
+        """The last `cells` cells of text, whatever the number of tokens before them."""
+        assert self.frame is not None
+        kept: list[Text] = []
+        for token in reversed(self.frame.strip.tokens):
+            piece = self._piece(token)
+            kept.append(piece)
+            cells -= piece.cell_len
+            if cells < 0:
+                break
+        tail = Text(no_wrap=True).join(reversed(kept))
+        return _last_cells(tail, tail.cell_len + cells) if cells < 0 else tail
+
+    def _piece(self, token: TextToken) -> Text:
+        style = self.painter.mark(token.mark)
+        if token.fresh or (token.node is not None and self.frame and token.node == self.frame.selected):
+            style += Style(bold=True, underline=token.node == (self.frame.selected if self.frame else None))
+        meta = Style(meta={"node": token.node, "round": token.round})
+        piece = Text(BREAK, style=FAINT) if token.breaks else Text("")
+        piece.append(self._word(token), style=style + meta)
+        if token.mark != "prompt":
+            piece.append(token.glyph, style=self.painter.tint(token.mark) + meta)
+        return piece
+
+    def _word(self, token: TextToken) -> str:
+        if self.mode == "ids":
+            return f" {token.token}"
+        return token.running if self.mode == "text" else f" {token.shown}"
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the node behind the token, or go to the round that committed it."""
+        meta = event.style.meta
+        if self.frame is None or not meta.get("round"):
+            return
+        if meta["round"] == self.frame.round and meta.get("node") is not None:
+            self.post_message(NodePicked(meta["node"]))
+            return
+        points = self.frame.timeline.points
+        at = [p.index for p in points if p.r == meta["round"] and p.q == self.frame.query]
+        if at:
+            self.post_message(Seek(at[0]))
+
+
+def _last_cells(text: Text, cells: int) -> Text:
+    """The end of a text behind an ellipsis."""
+    plain, start, room = text.plain, len(text.plain), cells - 1
+    while start > 0 and (room := room - cell_len(plain[start - 1])) >= 0:
+        start -= 1
+    return Text("…", style=FAINT).append_text(text[start:])
+
+
+def _lines(text: Text, cells: int) -> list[Text]:
+    """The text broken after every `cells` cells, wherever that is."""
+    cuts, used = [], 0
+    for at, char in enumerate(text.plain):
+        width = cell_len(char)
+        if used + width > cells:
+            cuts.append(at)
+            used = 0
+        used += width
+    return list(text.divide(cuts))
