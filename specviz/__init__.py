@@ -34,7 +34,7 @@ _HOME = {
     "get_verifier": "specviz.verifiers",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the table is the list
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

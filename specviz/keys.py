@@ -62,6 +62,8 @@ class Drawn:
 class Tested:
     """Outcome of `u < threshold`."""
 
+    __test__ = False  # not a pytest class
+
     passed: bool
     u: float
 
@@ -125,7 +127,7 @@ def race(row: Any, noise: "np.ndarray[Any, Any]") -> int:
     times = -np.log1p(-noise)
     if namespace(row) is np:
         weights = np.asarray(row, dtype=np.float64)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return int(np.argmin(np.where(weights > 0, times / weights, np.inf)))
     weights = row.double()
     waits = weights.new_tensor(times) / weights

@@ -31,6 +31,7 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
     choices: tuple[str, ...] = ()
     applies: Applies = "R"
     text: Literal["K", "T", "L"] = "K"
+    needs: dict[str, list[str]] = {}  # has an effect only while these knobs have one of these values
 
     @property
     def flag(self) -> str:

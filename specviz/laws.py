@@ -23,6 +23,8 @@ class Certain:
     size: int
 
     def __getitem__(self, token: int) -> float:
+        if not 0 <= token < self.size:
+            raise IndexError(token)  # also what ends an iteration
         return 1.0 if token == self.token else 0.0
 
     def __len__(self) -> int:
@@ -59,7 +61,9 @@ def dense(row: Row) -> Any:
 
 def positive_part(row: Row, law: Row) -> Any:
     """`(row - law)+`, the unnormalised residual. Both `[V]`."""
-    # Both certain, or a certain row against a tensor, meet on the tensor's side.
+    if isinstance(row, Certain) and isinstance(law, Certain) and row.token != law.token:
+        return row  # stays certain: as a numpy array it could not meet a tensor later on
+    # A certain row against a tensor meets it on the tensor's side.
     if isinstance(row, Certain) and not isinstance(law, Certain) and type(law).__module__.startswith("torch"):
         row = law.new_zeros(len(row)).index_fill_(0, law.new_tensor([row.token]).long(), 1.0)
     left, right = dense(row), law
@@ -73,6 +77,8 @@ def positive_part(row: Row, law: Row) -> Any:
 
 def scaled(row: Any) -> tuple[Any, float]:
     """The row divided by its mass, and that mass. Mass 0 returns the row unscaled."""
+    if isinstance(row, Certain):
+        return row, 1.0
     mass = row.sum()
     return (row / mass if mass > 0 else row), mass
 

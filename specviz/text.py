@@ -13,11 +13,14 @@ import html as _html
 import unicodedata
 
 from rich.cells import cell_len
-from rich.markup import escape as _escape
 
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
 _MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
-_ASCII = {SPACE: "_", NEWLINE: "\\n", TAB: "\\t", EMPTY: "<>", ELLIPSIS: "~", "⟨": "<", "⟩": ">", "◌": "o"}
+_ASCII = {
+    SPACE: "_", NEWLINE: "\\n", TAB: "\\t", EMPTY: "<>", ELLIPSIS: "~", "⟨": "<", "⟩": ">", "◌": "o", "“": '"', "”": '"',
+    "×": "x", "≥": ">=", "≤": "<=", "±": "+-", "−": "-", "—": "-", "·": "|", "∞": "inf", "⇐": "<=", "✓": "+", "✗": "x",
+    "↻": "r", "★": "*", "⇥": ">", "●": "@", "◆": "#", "⚑": "!", "⚠": "!",
+}  # fmt: skip
 # Letters by category that paint nothing: hangul fillers, the braille blank, mongolian and khmer leftovers.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5\u034f")
 _MOST_MARKS = 3  # combining marks on one base; more is a pile that reaches over other lines
@@ -34,8 +37,10 @@ def running(text: str, raw: str | None = None) -> str:
 
 
 def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
-    """The token in the way sentences name it: shown and clipped."""
-    return clip(shown(text, raw), cells)
+    """The token in the way sentences name it: words bare, anything else in quotes, so that `(` stays apart."""
+    name = clip(shown(text, raw), cells)
+    bare = "".join(c for c in name if c not in (SPACE, NEWLINE, TAB))
+    return name if not bare or bare.isalnum() else f"“{name}”"
 
 
 def clip(text: str, cells: int, ellipsis: str = ELLIPSIS) -> str:
@@ -74,8 +79,9 @@ def html(text: str, raw: str | None = None) -> str:
 
 def markup(text: str, raw: str | None = None) -> str:
     """The shown token for Rich markup: `[red]` stays five characters."""
-    safe = _escape(shown(text, raw))
-    return safe
+    from rich.markup import escape  # the parser behind it is slow to import, and few need it
+
+    return escape(shown(text, raw))
 
 
 def _code(char: str) -> str:

@@ -23,7 +23,24 @@ from specviz.verifiers import get_verifier
 
 Row = Any  # [V]
 # Token 0 ends the text. A newline, a wide character, markup and an escape sequence are there on purpose: text is hostile.
-TEXTS = ("<|end|>", " the", " cat", " sat", " on", "\n", "def", " f", "(", "x", "):", " 猫", "[red]", " \x1b[31m", " 1", "�")
+TEXTS = (
+    "<|end|>",
+    " the",
+    " cat",
+    " sat",
+    " on",
+    "\n",
+    "def",
+    " f",
+    "(",
+    "x",
+    "):",
+    " 猫",
+    "[red]",
+    " \x1b[31m",
+    " 1",
+    "�",
+)
 EOS, V = 0, len(TEXTS)
 PROMPT = (6, 7, 8, 9, 10, 5)
 
@@ -132,10 +149,16 @@ def make_header(recipe: Recipe | None = None, **changes: Any) -> ev.Header:
     recipe = recipe or Recipe()
     method = "ar" if recipe.shape == "none" else "draft"
     table = get_method(method).table
-    own = {} if method == "ar" else {"shape": recipe.shape, "gamma": recipe.gamma, "d_max": 3, "k_max": 3, "w_max": 2, "node_budget": 8}
+    own = (
+        {}
+        if method == "ar"
+        else {"shape": recipe.shape, "gamma": recipe.gamma, "d_max": 3, "k_max": 3, "w_max": 2, "node_budget": 8}
+    )
     knobs = table.knobs({**own, "temperature": recipe.temperature, "seed": recipe.seed, "draw": recipe.draw}).values
     sampling = {k: knobs[k] for k in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "draw", "seed")}
-    models = ev.Models(target=ev.ModelInfo(name="table", vocab=V), draft=None if method == "ar" else ev.ModelInfo(name="table-draft"))
+    models = ev.Models(
+        target=ev.ModelInfo(name="table", vocab=V), draft=None if method == "ar" else ev.ModelInfo(name="table-draft")
+    )
     values: dict[str, Any] = dict(
         schema=ev.SCHEMA, v=ev.VERSION, run="factory", wall="2026-01-01T00:00:00Z", method=method, drafter=method,
         verifier=recipe.rule, lanes="serial", lossless=True, keeps_tokens=recipe.rule == "walk", models=models,
@@ -236,7 +259,9 @@ def _tree(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
         level = sorted(grown, key=lambda g: (-g[1], g[0]))[:3]
     kept = sorted(sorted(range(len(rows)), key=lambda i: (-rows[i][4], rows[i][1], i))[:8])
     place = {node: k for k, node in enumerate(kept)} | {ROOT: ROOT}
-    born = [_node(run, i, parent, d, t, raw, None, "argmax", i in place) for i, (parent, d, t, raw, _) in enumerate(rows)]
+    born = [
+        _node(run, i, parent, d, t, raw, None, "argmax", i in place) for i, (parent, d, t, raw, _) in enumerate(rows)
+    ]
     draft = Draft(
         tokens=tuple(rows[i][2] for i in kept), parents=tuple(place[rows[i][0]] for i in kept),
         ids=tuple(born[i].node for i in kept), n_judged=len(kept), n_fed=len(kept), row_of=(-1,) * len(kept),
@@ -245,7 +270,15 @@ def _tree(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
 
 
 def _node(
-    run: Run, number: int, parent: int, depth: int, token: int, raw: Row, logq: float | None, mode: Any, kept: bool = True
+    run: Run,
+    number: int,
+    parent: int,
+    depth: int,
+    token: int,
+    raw: Row,
+    logq: float | None,
+    mode: Any,
+    kept: bool = True,
 ) -> ev.Node:
     first = run.next_id
     return ev.Node(
@@ -295,16 +328,20 @@ def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | 
     if isinstance(result, TestResult):
         why = "kept" if result.passed else "target_zero" if result.step.threshold == 0 else "u_above"
         status = "accepted" if result.passed else "rejected"
-        found[result.step.node] = dict(order=order, kind="test", thr=float(result.step.threshold), u=result.u, status=status, why=why)
+        found[result.step.node] = dict(
+            order=order, kind="test", thr=float(result.step.threshold), u=result.u, status=status, why=why
+        )
         return
     children = draft.children.get(result.step.node, ())
-    row = result.step.row()
+    row, left = result.step.row(), 1.0
     for child in children if not any(c in found for c in children) else ():
         held = interval(row, draft.tokens[child]) if result.drawn.lo is not None else None
         kept = child == result.kept
         status, why = ("accepted", "kept") if kept else ("rejected", "not_drawn")
-        found[child] = dict(order=order, kind="draw", u=result.drawn.u, interval=held, status=status, why=why)
-        order += 1
+        p = float(at(row, draft.tokens[child]) / dense(row).sum())
+        thr = min(1.0, p / left) if left > 1e-12 else 0.0
+        found[child] = dict(order=order, kind="draw", thr=thr, u=result.drawn.u, interval=held, status=status, why=why)
+        order, left = order + 1, left - p
         if kept:
             break
 
@@ -326,7 +363,8 @@ def _verify(run: Run, draft: Draft, rows: Any, i: int, facts: dict[str, Any]) ->
     return ev.Verify(**{
         "node": draft.ids[i], "kind": "test" if run.recipe.rule == "tokenwise" else "draw", "thr": None, "u": None,
         "logp": ev.log6(at(rows[parent + 1], token)), "logq": ev.log6(at(draft.law(i, V), token)) if drawn else None,
-        "argmax_p": _full(run, int(raw.argmax())), "rank_p": _full(run, rank(raw, token)), "top": _top(run, raw),
+        "argmax_p": _full(run, int(raw.argmax())), "rank_p": _full(run, rank(raw, token)),
+        "top": _top(run, raw) if draft.parents.index(parent) == i else None,  # siblings share it
         "rank_q": _full(run, rank(raw_q, token)), "entropy_p": _full(run, ev.six(entropy(raw))),
         "tv_pq": _full(run, ev.six(float(np.abs(raw - raw_q).sum() / 2))), **facts,
     })  # fmt: skip
@@ -365,8 +403,8 @@ def entropy(row: Row) -> float:
 
 
 def rank(row: Row, token: int) -> int:
-    """0 for the likeliest token."""
-    return int((row > row[token]).sum())
+    """1 for the likeliest token."""
+    return int((row > row[token]).sum()) + 1
 
 
 def plain_round(
@@ -400,7 +438,9 @@ def plain_run(rounds: Sequence[Sequence[Event]], **header: Any) -> list[Event]:
         if q not in seen:
             first = records[0]
             assert isinstance(first, ev.RoundStart), type(first)
-            out.append(ev.Prefill(q=q, t=first.t, prompt=[1] * first.n, text="p", n_prompt=first.n, seed=q, dur_ns=10_000_000))
+            out.append(
+                ev.Prefill(q=q, t=first.t, prompt=[1] * first.n, text="p", n_prompt=first.n, seed=q, dur_ns=10_000_000)
+            )
             seen.add(q)
         out += records
     out.append(ev.End(reason="done"))

@@ -29,8 +29,8 @@ COMMANDS: dict[str, str] = {
 }
 
 _EXTRA_OF = {
-    "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine", "tokenizers": "engine",
-    "textual": "tui", "streamlit": "web", "plotly": "web",
+    "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine",
+    "tokenizers": "engine", "textual": "tui", "streamlit": "web", "plotly": "web",
 }  # fmt: skip
 
 
@@ -52,7 +52,9 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Refuse an unknown command with the nearest known one."""
         name = str(args[0])
         if name not in COMMANDS and not name.startswith("-"):
@@ -81,7 +83,9 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+)
 @click.pass_context
 def group(ctx: click.Context) -> None:
     """See speculative decoding: run real models, record every round, and watch why each drafted token lived or died.

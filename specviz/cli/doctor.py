@@ -144,7 +144,9 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """The report in words, section by section."""
     python, seen = report["python"], report["terminal"]
     colours = "off (NO_COLOR)" if seen["no_color"] else seen["colours"] or "none"
-    shape = f"{seen['columns']}x{seen['lines']}" + ("" if seen["is_terminal"] else " assumed, standard output is no terminal")
+    shape = f"{seen['columns']}x{seen['lines']}" + (
+        "" if seen["is_terminal"] else " assumed, standard output is no terminal"
+    )
     return {
         "Versions": [
             ("python", f"{python['version']}, {python['system']} {python['machine']}"),

@@ -1,4 +1,4 @@
-"""`specviz models`: what is embedded, and what a folder or hub id would need. Reads configurations, loads no weights."""
+"""`specviz models`: what is embedded, and what a folder or hub id would need. Loads no weights."""
 
 import json
 import struct
@@ -15,8 +15,8 @@ from specviz.errors import ModelError
 
 # Families that the test suite saves, loads back and compares with the library's own generation.
 TRIED = {
-    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "gemma2": "Gemma 2", "gemma3_text": "Gemma 3",
-    "phi3": "Phi-3", "gpt2": "GPT-2", "gpt_neox": "GPT-NeoX",
+    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "gemma2": "Gemma 2",
+    "gemma3_text": "Gemma 3", "phi3": "Phi-3", "gpt2": "GPT-2", "gpt_neox": "GPT-NeoX",
 }  # fmt: skip
 NEEDS = {
     "config.json": ("config.json",),
@@ -40,7 +40,7 @@ def command(model: str | None, as_json: bool) -> None:
 
     Configurations are read, weights are not loaded and nothing is downloaded.
     """
-    report = described(model) if model else {"embedded": embedded(), "architectures": list(TRIED.values())}
+    report: dict[str, Any] = described(model) if model else {"embedded": embedded(), "architectures": [*TRIED.values()]}
     if as_json:
         echo_json(report)
     elif model:
@@ -71,7 +71,11 @@ def described(name: str) -> dict[str, Any]:
         raise ModelError(f"'{name}' is a file; give the folder that holds its config.json")
     if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise ModelError(f"no model folder '{name}'; a hub id has the form owner/name")
-    return {"name": name, "kind": "hub id (no such folder here)", "needs": "a connection once, for config, tokenizer and safetensors weights"}
+    return {
+        "name": name,
+        "kind": "hub id (no such folder here)",
+        "needs": "a connection once, for config, tokenizer and safetensors weights",
+    }
 
 
 def _model(folder: Path | Traversable) -> dict[str, Any] | None:
@@ -131,7 +135,11 @@ def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = [(name, _value(value)) for name, value in found.items() if name not in ("name", "tried", "usable") and value != []]
+    rows = [
+        (name, _value(value))
+        for name, value in found.items()
+        if name not in ("name", "tried", "usable") and value != []
+    ]
     if found.get("tried") is False:
         rows.append(("note", f"not among the tried families; {_OTHERWISE}"))
     return rows

@@ -41,7 +41,12 @@ def knob_options(function: F) -> F:
     for name, by_method in reversed(knob_specs().items()):
         spec = next(iter(by_method.values()))
         option = click.option(
-            spec.flag, name, type=str, metavar=_METAVARS[spec.kind], multiple=spec.kind == "texts", help=_help(name, by_method)
+            spec.flag,
+            name,
+            type=str,
+            metavar=_METAVARS[spec.kind],
+            multiple=spec.kind == "texts",
+            help=_help(name, by_method),
         )
         function = option(function)
     return function
@@ -138,7 +143,9 @@ def prompt_text(options: Mapping[str, Any]) -> str:
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
         wrong = f"{' and '.join(names)} both give a prompt" if names else "no prompt"
-        raise SpecvizError(f"{wrong}: give one of --prompt TEXT, --prompt-file FILE, --example NAME, - (standard input)")
+        raise SpecvizError(
+            f"{wrong}: give one of --prompt TEXT, --prompt-file FILE, --example NAME, - (standard input)"
+        )
     return _checked(_read(stdin or file, text, example), names[0])
 
 

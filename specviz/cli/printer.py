@@ -1,24 +1,30 @@
 """What `specviz run` writes while it decodes: text on standard output, rounds and warnings on standard error.
 
-Each printer is a sink: a callable that takes the events of a run as they happen. Text goes out raw into a pipe or file, so
-that it stays data, and made safe for a terminal, since a model is free to write escape sequences.
+Each printer is a sink: a callable that takes the events of a run as they happen. Text goes out raw into a pipe or file,
+so that it stays data, and made safe for a terminal, since a model is free to write escape sequences.
 """
 
 import re
 import sys
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import Literal, TextIO
 
 from specviz import events
 from specviz.events import Event
-from specviz.text import pad, quoted, running, shown, width
+from specviz.text import ascii_only, clip, quoted, running, shown, width
 from specviz.view import numbers, palette
+from specviz.view.case import case
+from specviz.view.closings import closing_words
+from specviz.view.family import Family
+from specviz.view.fold import Run
 from specviz.view.frame import Mark
+from specviz.view.records import RoundRecord
+from specviz.view.words import node_words
 
 Sink = Callable[[Event], None]
 _LAYOUT = re.compile(r"([\n\t])")
 _PROMPT_TAIL = 400  # characters of a long prompt that are worth showing again
-_TOKEN_CELLS = 16
+_TOKEN_CELLS, _TOKENS_CELLS, _PROMPT_CELLS = 16, 56, 100
 _MARKS: dict[str, Mark] = {
     "accepted": "accepted", "branch": "accepted", "rejected": "rejected", "untested": "untested", "pruned": "pruned",
     "recovered": "recovered", "bonus": "bonus",
@@ -73,19 +79,24 @@ class TextStream:
 
 
 class Narrator:
-    """What a person should know besides the text: the setting, the prompt, warnings. All on standard error."""
+    """What a person should know besides the text: the setting, the prompt, warnings. All on standard error.
 
-    def __init__(self, err: TextIO | None = None, show_prompt: bool = True) -> None:
+    `prompt`: `joined` shows it dim and right before the text that goes on from it, `line` clipped on a line of its own.
+    """
+
+    def __init__(self, err: TextIO | None = None, prompt: Literal["joined", "line", "none"] = "none") -> None:
         self._err = err or sys.stderr
-        self._show_prompt = show_prompt and self._err.isatty() and sys.stdout.isatty()
+        self._prompt = prompt
 
     def __call__(self, event: Event) -> None:
-        """A line for a `header` or `warn`; the prompt, dim, before the text that goes on from it."""
+        """A line for a `header` or `warn`, the prompt for a `prefill`."""
         if isinstance(event, events.Header):
             self.say(setting(event))
         elif isinstance(event, events.Warn):
             self.say(f"specviz: warning: {running(event.message)}")
-        elif isinstance(event, events.Prefill) and self._show_prompt:
+        elif isinstance(event, events.Prefill) and self._prompt == "line":
+            self.say(f"prompt  {clip(running(event.text), _PROMPT_CELLS)}")
+        elif isinstance(event, events.Prefill) and self._prompt == "joined":
             tail = event.text[-_PROMPT_TAIL:]
             self.say(self._dim(("…" if tail != event.text else "") + terminal_text(tail)), end="")
 
@@ -109,68 +120,76 @@ def setting(header: events.Header) -> str:
 class RoundLines:
     """One plain line for each round: the drafted tokens with their marks, the closing token, counts and time.
 
-        r3   ✓▁return ✓▁n ✗▁- ·▁1 → ↻▁+      2 of 4 kept, 3 new, 14 ms
+        r3    ✓▁return ✓▁n ✗▁- ·▁1 → ↻▁+      2 of 4 kept, 3 new, 14 ms
 
     A chain shows every token; of a tree only the tested ones, since a line cannot show what hangs below a lost branch.
-    `explain` adds sentences to a round.
+    `verbose` adds a sentence for every tested token and for the closing one.
     """
 
-    def __init__(self, out: TextIO | None = None, explain: Callable[[list[Event]], list[str]] | None = None) -> None:
+    def __init__(self, out: TextIO | None = None, verbose: bool = False) -> None:
         self._out = out or sys.stdout
-        self._explain = explain
-        self._round: list[Event] = []
+        self._verbose = verbose
+        self._run = Run()
         self._ascii = not _can_print(self._out, "✓✗↻★·→▁")
 
     def __call__(self, event: Event) -> None:
-        """Gather the records of a round, write it when it ends."""
-        if isinstance(event, events.RoundStart):
-            self._round = []
-        self._round.append(event)
+        """Fold the event; write the round when it ends."""
+        self._run.apply(event)
         if isinstance(event, events.RoundEnd):
             self._write(self.line(event))
-            for sentence in self._explain(self._round) if self._explain else ():
-                self._write(f"       {sentence}")
+            for sentence in self._sentences() if self._verbose else ():
+                self._write(f"      {sentence}")
+
+    def line(self, end: events.RoundEnd) -> str:
+        """The round that just ended, as one line."""
+        record = self._run.rounds[-1]
+        tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)
+        counts = f"{end.n_accepted} of {end.n_drafted} kept, {end.n_emitted} new"
+        spent = numbers.duration(sum(end.stage_ns.values()))
+        return f"r{end.r:<4} {tokens}{' ' * max(0, _TOKENS_CELLS - width(tokens))}  {counts}, {spent}"
+
+    def _drafted(self, record: RoundRecord) -> str:
+        family = Family(record)
+        if not record.verdicts:
+            return self._committed(record)
+        is_chain = all(len(children) <= 1 for children in family.children.values())
+        listed = list(family.kept_nodes) if is_chain else [v.node for v in family.tests]
+        hidden = len(family.kept_nodes) - len(listed)
+        tokens = [self._token(_MARKS[record.verdicts[i].status], record.query.nodes[i]) for i in listed]
+        return " ".join([*tokens, *([f"(+{hidden} never tested)"] if hidden else [])])
+
+    def _committed(self, record: RoundRecord) -> str:
+        """Level `none` has no nodes: the kept tokens are all there is to show."""
+        commit = record.commit
+        pairs = zip(commit.kinds, commit.texts, strict=True) if commit else ()
+        return " ".join(self._piece(_MARKS[kind], shown(text)) for kind, text in pairs)
+
+    def _closing(self, record: RoundRecord) -> str:
+        last = record.closing
+        if last is None or last.kind == "none" or last.token is None:
+            return ""
+        return f"{'->' if self._ascii else '→'} {self._piece(_MARKS[last.kind], self._run.name(last.token))}"
+
+    def _token(self, mark: Mark, node: events.Node) -> str:
+        return self._piece(mark, quoted(node.text, node.bytes, _TOKEN_CELLS))
+
+    def _piece(self, mark: Mark, token: str) -> str:
+        return palette.glyph(mark, self._ascii) + (ascii_only(token) if self._ascii else token)
+
+    def _sentences(self) -> Iterator[str]:
+        """What `specviz.view` says of every tested node, in the order of the tests, and of the closing token."""
+        record = self._run.rounds[-1]
+        family = Family(record)
+        for verdict in family.tests:
+            yield self._readable(node_words(case(self._run, family, verdict.node)))
+        if record.closing is not None:
+            yield self._readable(closing_words(self._run, family))
+
+    def _readable(self, sentence: str) -> str:
+        return ascii_only(sentence) if self._ascii else sentence
 
     def _write(self, line: str) -> None:
         print(line, file=self._out, flush=True)
-
-    def line(self, end: events.RoundEnd) -> str:
-        """The round as one line."""
-        spent = sum(ns for ns in end.stage_ns.values())
-        counts = f"{end.n_accepted} of {end.n_drafted} kept, {end.n_emitted} new, {numbers.duration(spent)}"
-        tokens = " ".join(part for part in (self._drafted(), self._closing()) if part)
-        return f"r{end.r:<4} {pad(tokens, 64) if width(tokens) <= 64 else tokens}  {counts}"
-
-    def _drafted(self) -> str:
-        nodes = {e.node: e for e in self._round if isinstance(e, events.Node)}
-        verdicts = [e for e in self._round if isinstance(e, events.Verify) and e.node in nodes]
-        if not verdicts:
-            return self._committed()
-        is_chain = len({nodes[v.node].parent for v in verdicts}) == len(verdicts)
-        tested = sorted((v for v in verdicts if v.order is not None), key=lambda v: v.order or 0)
-        untested = [v for v in verdicts if v.order is None]
-        listed = verdicts if is_chain else tested
-        tokens = [self._token(_MARKS[v.status], nodes[v.node].text, nodes[v.node].bytes) for v in listed]
-        hidden = 0 if is_chain else len(untested)
-        return " ".join([*tokens, *([f"(+{hidden} never tested)"] if hidden else [])])
-
-    def _committed(self) -> str:
-        """Level `none` has no nodes: the kept tokens are all there is to show."""
-        pairs = [p for e in self._round if isinstance(e, events.Commit) for p in zip(e.kinds, e.texts, strict=True)]
-        return " ".join(self._token(_MARKS[kind], text) for kind, text in pairs)
-
-    def _closing(self) -> str:
-        last = next((e for e in self._round if isinstance(e, events.Closing)), None)
-        if last is None or last.kind == "none":
-            return ""
-        arrow = "->" if self._ascii else "→"
-        return f"{arrow} {self._token(_MARKS[last.kind], last.text or '')}"
-
-    def _token(self, mark: Mark, text: str, raw: str | None = None) -> str:
-        from specviz.text import ascii_only
-
-        token = palette.glyph(mark, self._ascii) + quoted(text, raw, _TOKEN_CELLS)
-        return ascii_only(token) if self._ascii else token
 
 
 def _can_print(out: TextIO, characters: str) -> bool:

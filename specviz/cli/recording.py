@@ -1,4 +1,4 @@
-"""The trace of a `specviz run`: refused early when its place cannot be written, closed with a reason whatever happens."""
+"""The trace of a `specviz run`: refused early when it cannot be written, closed with a reason whatever happens."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """`specviz run`: decode one prompt in this process.
 
-Cheap checks come first, so that bad input is refused before torch is imported: prompt, method, verifier, knobs, a place for
-the trace. Text is standard output, everything else standard error; with `--json` standard output is one object.
+Cheap checks come first, so that bad input is refused before torch is imported: prompt, method, verifier, knobs, a place
+for the trace. Text is standard output, everything else standard error; with `--json` standard output is one object.
 """
 
 import contextlib
@@ -10,16 +10,16 @@ import sys
 import traceback
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 
 from specviz.cli import Terminated, options
-from specviz.cli.printer import Narrator, RoundLines, Sink, TextStream, fan_out
 from specviz.cli.layout import echo_json
+from specviz.cli.printer import Narrator, RoundLines, Sink, TextStream, fan_out
 from specviz.cli.recording import recording
 from specviz.cli.request import Request
-from specviz.cli.result import Result, RunFailed
+from specviz.cli.result import Result, RunError
 from specviz.errors import SpecvizError
 
 
@@ -29,7 +29,9 @@ from specviz.errors import SpecvizError
 @click.option("--verifier", metavar="NAME", help=options.verifier_help())
 @options.model_options
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
-@click.option("--record", metavar="FILE", help="Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
+@click.option(
+    "--record", metavar="FILE", help="Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends."
+)
 @click.option("--level", metavar="NAME", help="none, summary or full [default: full with --record].")
 @click.option("--rounds", is_flag=True, help="A line for every round on standard error; the text follows at the end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output instead of the text.")
@@ -39,8 +41,8 @@ from specviz.errors import SpecvizError
 def command(**given: Any) -> None:
     """Decode a prompt, round by round.
 
-    Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is used.
-    Standard output holds the new text alone.
+    Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is
+    used. Standard output holds the new text alone.
 
     \b
       specviz run --example code
@@ -48,12 +50,15 @@ def command(**given: Any) -> None:
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
     """
     request = Request.of(given)
-    result, text, printers = Result(), *_printers(request)
+    result = Result()
+    printers, text = _printers(request)
     try:
         with _terminable():
             _decode(request, result, printers)
     finally:
-        with contextlib.suppress(BrokenPipeError):  # the reader of standard output went away; that is already on its way up
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # the reader of standard output went away; that is already on its way up
             _tell(request, result, text)
 
 
@@ -66,7 +71,7 @@ def _decode(request: Request, result: Result, printers: Sink) -> None:
 
     pair = load_pair(request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads)
     with recording(request.record, printers) as recorder:
-        sinks = [result, printers] if recorder is None else [recorder.write, result, printers]
+        sinks: list[Sink] = [result, printers] if recorder is None else [recorder.write, result, printers]
         run = LocalRun(pair, request.start, fan_out(*sinks))
         try:
             for _ in run.rounds():
@@ -77,13 +82,16 @@ def _decode(request: Request, result: Result, printers: Sink) -> None:
             raise _failed(error, request.verbose) from error
         finally:
             result.text, result.tokens = run.text, list(run.tokens)
+            result.trace = recorder.path if recorder else None
 
 
-def _failed(error: Exception, verbose: bool) -> RunFailed:
+def _failed(error: Exception, verbose: bool) -> RunError:
     """What the user cannot mend becomes one line too; the trace ends with the reason, --verbose shows where."""
     if verbose:
         traceback.print_exc()
-    return RunFailed(f"the run failed: {type(error).__name__}: {error}" + ("" if verbose else " (--verbose shows where)"))
+    return RunError(
+        f"the run failed: {type(error).__name__}: {error}" + ("" if verbose else " (--verbose shows where)")
+    )
 
 
 def _tell(request: Request, result: Result, text: TextStream | None) -> None:
@@ -95,6 +103,7 @@ def _tell(request: Request, result: Result, text: TextStream | None) -> None:
     if request.as_json and result.is_done:
         echo_json(result.as_json())
     if request.rounds and not request.as_json:
+        print(file=sys.stderr, flush=True)
         stream = TextStream()
         stream.write(result.text)
         stream.finish()
@@ -121,13 +130,21 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _prompt_view(request: Request) -> Literal["joined", "line", "none"]:
+    """Where the prompt is shown: before its text when both go to one terminal, else on a line when rounds are told."""
+    if request.rounds:
+        return "line"
+    on_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    return "joined" if on_screen and not (request.start.chat or request.as_json) else "none"
+
+
 def _printers(request: Request) -> tuple[Sink, TextStream | None]:
     """The sink of everything that is printed during the run, and the text stream to finish at its end."""
     sinks: list[Sink] = []
     if not request.quiet:
-        sinks.append(Narrator(show_prompt=not (request.start.chat or request.rounds or request.as_json)))
+        sinks.append(Narrator(prompt=_prompt_view(request)))
     if request.rounds:
-        sinks.append(RoundLines(sys.stderr, _explainer() if request.verbose else None))
+        sinks.append(RoundLines(sys.stderr, request.verbose))
     text = None if request.as_json or request.rounds else TextStream()
     if text is not None:
         sinks.append(text)

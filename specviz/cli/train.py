@@ -10,7 +10,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 @click.group("train")
 def command() -> None:
-    """Train models from nothing."""
+    """Train a model pair from nothing."""
 
 
 @command.command("pair")

@@ -69,6 +69,7 @@ class Chain:
     def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
         law = laws(ctx, tree, [parent], logits)[0]
         depth = tree.depth(parent) + 1
+        ctx.counters.n_syncs += 1
         if isinstance(law, Certain) or self.mode == "argmax":
             token = law.token if isinstance(law, Certain) else int(law.argmax())
             return tree.add(token, parent, None, confidence(logits[0], token), "argmax", logits[0])
@@ -86,18 +87,18 @@ class Chain:
 class TreeDraftModel(DraftModel):
     """A draft model that expands several nodes in one call."""
 
-    def root_row(self, ctx: Context) -> Tensor:
-        """The root's logits `[V]`."""
+    def open(self, ctx: Context) -> tuple[list[int], Tensor]:
+        """The root and its logits `[1, V]`."""
         logits = self.begin(ctx)
         self.row_of = {ROOT: self.root}
-        return logits[-1]
+        return [ROOT], logits
 
-    def expand(self, ctx: Context, tree: Tree, nodes: list[int]) -> dict[int, Tensor]:
-        """Logits `[V]` after each of the nodes, from one forward; their ancestors were expanded before."""
+    def expand(self, ctx: Context, tree: Tree, nodes: list[int]) -> tuple[list[int], Tensor]:
+        """The nodes and the logits `[nodes, V]` after them, from one forward; their ancestors were expanded before."""
         assert self.rows is not None
         for node in nodes:
             self.row_of[node] = self.rows.add(tree.path(node)[-1], self.row_of[tree.parent(node)])
-        return dict(zip(nodes, self.take(ctx), strict=True))
+        return nodes, self.take(ctx)
 
 
 class TopTree:
@@ -116,7 +117,7 @@ class TopTree:
         if not depth or not budget:
             return tree.draft("budget" if not budget else "length")
         score: dict[int, float] = {ROOT: 0.0}
-        level = self._children(ctx, tree, score, {ROOT: self.drafts.root_row(ctx)}, knobs["k_max"])
+        level = self._children(ctx, tree, score, self.drafts.open(ctx), knobs["k_max"])
         for _ in range(1, depth):
             best = sorted((n for n in level if not tree.ends(n)), key=lambda n: (-score[n], n))[: knobs["k_max"]]
             if not best:
@@ -127,15 +128,17 @@ class TopTree:
         return tree.draft(end, keep=order[:budget])
 
     def _children(
-        self, ctx: Context, tree: Tree, score: dict[int, float], logits: dict[int, Tensor], width: int
+        self, ctx: Context, tree: Tree, score: dict[int, float], expanded: tuple[list[int], Tensor], width: int
     ) -> list[int]:
+        """The `width` best children of each expanded node; the level leaves the device in one copy."""
+        parents, logits = expanded
+        top = logits.log_softmax(-1).topk(min(width, logits.shape[-1]), -1)
+        ctx.counters.n_syncs += 1
         added: list[int] = []
-        for parent, row in logits.items():
-            logprobs = row.log_softmax(-1)
-            top = logprobs.topk(min(width, logprobs.shape[-1]))
-            for log, token in zip(top.values.tolist(), top.indices.tolist(), strict=True):
-                node = tree.add(token, parent, None, log, "argmax", row)
-                score[node] = score[parent] + log
+        for k, (logs, tokens) in enumerate(zip(top.values.tolist(), top.indices.tolist(), strict=True)):
+            for log, token in zip(logs, tokens, strict=True):
+                node = tree.add(token, parents[k], None, log, "argmax", logits[k])
+                score[node] = score[parents[k]] + log
                 added.append(node)
         return added
 

@@ -67,7 +67,9 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None) -
     where = str(embedded(role)) if source is None else source
     _look_at_folder(where, role)
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # it would stand between the lines of our own narration
     place = pick_device(device)
     try:
         tokenizer = AutoTokenizer.from_pretrained(where)

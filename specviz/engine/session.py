@@ -23,7 +23,7 @@ from specviz.events import Knob, Level
 from specviz.keys import Keys
 from specviz.knobs import Knobs, KnobTable
 from specviz.laws import Rows as LawRows
-from specviz.plan import Draws, Verifier
+from specviz.plan import DrawResult, Draws, Outcome, Verifier
 
 
 class Sink(Protocol):
@@ -214,7 +214,7 @@ class Session:
             now.outcome = self.parts.verifier.plan(now.draft, now.target_probs).walk(ctx.keys, now.n)
         now.facts, now.ledger = ctx.facts, ctx.rows.ledger
         now.n_draft_calls = self.counters.n_draft_calls
-        now.n_syncs = self.counters.n_syncs + 1
+        now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
 
     def _open(self) -> Context:
         rows = Rows(self.target, self.cache)
@@ -301,4 +301,7 @@ class Session:
         return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}
 
 
-
+def host_reads(outcome: Outcome) -> int:
+    """Device reads of a verdict: the gathered thresholds are one, every draw is one."""
+    draws = sum(isinstance(result, DrawResult) for result in outcome.trace)
+    return draws + (len(outcome.trace) > draws)

@@ -67,7 +67,8 @@ class Verify(Event, tag="verify", kw_only=True):
 
     kind test: kept iff `u < thr`. kind draw: the drawn token decides; `interval` is the node's CDF interval in the row that
     was drawn from. At temperature 0 `logp` is that of the one-hot law; `top`, `rank_p`, `entropy_p` describe the raw softmax.
-    `top` is of the target row the node is judged by; siblings share it, so only the first of them carries it.
+    `top` is of the target row the node is judged by; siblings share it, so only the first of them carries it. Rank 1 is the
+    most likely token.
     """
 
     node: int

@@ -3,6 +3,9 @@
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
 
+_CHAIN: dict[str, list[str]] = {"shape": ["chain"]}
+_TREE: dict[str, list[str]] = {"shape": ["tree"]}
+
 METHOD = Method(
     name="draft",
     help="a draft model proposes a chain (gamma) or a tree (d_max, w_max, k_max)",
@@ -16,15 +19,20 @@ METHOD = Method(
             name="draft_mode", kind="choice", choices=("auto", "argmax", "sampled", "shared"), default="auto", applies="X",
             help="how a drafted token is chosen at T > 0 (auto: sampled chains, argmax trees)",
         ),
-        KnobSpec(name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, help="most drafted tokens per chain"),
-        KnobSpec(name="d_max", symbol="d", kind="int", lo=1, hi=16, default=5, help="deepest tree level"),
-        KnobSpec(name="w_max", symbol="w", kind="int", lo=1, hi=20, default=4, help="most children of a node below the root"),
         KnobSpec(
-            name="k_max", symbol="k", kind="int", lo=1, hi=20, default=10,
+            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, needs=_CHAIN, help="most drafted tokens per chain"
+        ),
+        KnobSpec(name="d_max", symbol="d", kind="int", lo=1, hi=16, default=5, needs=_TREE, help="deepest tree level"),
+        KnobSpec(
+            name="w_max", symbol="w", kind="int", lo=1, hi=20, default=4, needs=_TREE,
+            help="most children of a node below the root",
+        ),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=20, default=10, needs=_TREE,
             help="children of the root; nodes expanded per level",
         ),
         KnobSpec(
-            name="node_budget", symbol="N", kind="int", lo=0, hi=256, default=60,
+            name="node_budget", symbol="N", kind="int", lo=0, hi=256, default=60, needs=_TREE,
             help="nodes sent to the target, most likely first; 0 drafts nothing",
         ),
     ),

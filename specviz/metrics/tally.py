@@ -114,7 +114,10 @@ class Tally:
 
     @add.register
     def _(self, event: Span) -> None:
-        self._pending.spans.append(event)
+        if self._pending.start is None:  # a device's clock is read a round late
+            self._note_span(event)
+        else:
+            self._pending.spans.append(event)
 
     @add.register
     def _(self, event: Commit) -> None:

@@ -27,7 +27,9 @@ class TraceFile:
     def send(self, command: Command) -> None:
         """Refused: a file takes no commands."""
         name = command.__struct_config__.tag
-        raise SpecvizError(f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')")
+        raise SpecvizError(
+            f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')"
+        )
 
     def close(self) -> None:
         """Lets go of the file."""

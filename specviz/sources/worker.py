@@ -96,7 +96,9 @@ class Worker:
     def send(self, command: Command) -> None:
         """Hands a command over. Raises SpecvizError when the worker has gone."""
         if not self.live:
-            raise SpecvizError(f"cannot '{command.__struct_config__.tag}': the core has ended{self._last_words()}; start again")
+            raise SpecvizError(
+                f"cannot '{command.__struct_config__.tag}': the core has ended{self._last_words()}; start again"
+            )
         self._pipe.send(encode_command(command))
 
     def wait_catalogue(self, timeout: float = 60.0) -> Catalogue:
@@ -169,7 +171,6 @@ class Worker:
     def _end_run(self) -> None:
         self._in_run = False
         if self._recorder is not None:
-            self.problem = self._recorder.problem
             if self._recorder.path.exists():
                 self.recorded.append(self._recorder.path)
         self._recorder = None
@@ -182,7 +183,11 @@ class Worker:
         """The pipe has ended: a run without its `end` gets one here."""
         if self._in_run or (not self._closing and code != 0):
             reason = "cancelled" if self._closing else "core_lost"
-            words = "the core was ended by the front-end" if self._closing else f"the core was lost: {death(code)}{self._last_words()}"
+            words = (
+                "the core was ended by the front-end"
+                if self._closing
+                else f"the core was lost: {death(code)}{self._last_words()}"
+            )
             last = self._last
             self._deliver(End(reason=reason, message=words, i=last.i + 1, t=time.monotonic_ns(), q=last.q, r=last.r))
         self._gone = True
@@ -195,7 +200,7 @@ class Worker:
 def _following(path: Path) -> Path:
     """`run.sv.jsonl` -> `run-2.sv.jsonl` -> `run-3.sv.jsonl`."""
     name = path.name.removesuffix(".jsonl").removesuffix(".sv")
-    rest = path.name[len(name):]
+    rest = path.name[len(name) :]
     stem, _, number = name.rpartition("-")
     count = int(number) + 1 if stem and number.isdigit() else 2
     return path.with_name(f"{stem if count > 2 else name}-{count}{rest}")

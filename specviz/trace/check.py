@@ -52,7 +52,9 @@ class Checker:
 
     @_check.register
     def _(self, event: Prefill) -> None:
-        self._expect(event.n_prompt == len(event.prompt), f"n_prompt {event.n_prompt}, but {len(event.prompt)} prompt tokens")
+        self._expect(
+            event.n_prompt == len(event.prompt), f"n_prompt {event.n_prompt}, but {len(event.prompt)} prompt tokens"
+        )
         self._length, self._root = event.n_prompt, event.prompt[-1] if event.prompt else None
         self._tokens, self._positions = {}, {}
 
@@ -92,7 +94,11 @@ class Checker:
         self._expect(event.n == expected, f"commit says n {event.n}, but its tokens end at {expected}")
         for verdict in self._verdicts:
             self._check_drawn(verdict, event, self._length or 0)
-        if self._closing is not None and self._closing.token is not None and "accepted" != (event.kinds or ["accepted"])[-1]:
+        if (
+            self._closing is not None
+            and self._closing.token is not None
+            and "accepted" != (event.kinds or ["accepted"])[-1]
+        ):
             self._expect(event.tokens[-1] == self._closing.token, "the closing token is not the last one committed")
         self._length, self._root = event.n, event.tokens[-1] if event.tokens else self._root
         self._commit = event
@@ -103,12 +109,19 @@ class Checker:
         if verdict.status == "accepted":
             kept = 0 <= place < len(commit.tokens) and commit.tokens[place] == token
             self._expect(kept, f"node {verdict.node} accepted, but its token was not committed at its position")
-        if verdict.kind == "draw" and verdict.order is not None and verdict.u is not None and verdict.interval is not None:
+        if (
+            verdict.kind == "draw"
+            and verdict.order is not None
+            and verdict.u is not None
+            and verdict.interval is not None
+        ):
             lo, hi = verdict.interval
             inside = lo - _EDGE <= verdict.u < hi + _EDGE
             outside = verdict.u < lo + _EDGE or verdict.u >= hi - _EDGE
             agrees = inside if verdict.status == "accepted" else outside or verdict.status != "rejected"
-            self._expect(agrees, f"node {verdict.node} {verdict.status}, but u {verdict.u} and interval [{lo}, {hi}) disagree")
+            self._expect(
+                agrees, f"node {verdict.node} {verdict.status}, but u {verdict.u} and interval [{lo}, {hi}) disagree"
+            )
 
     @_check.register
     def _(self, event: RoundEnd) -> None:
@@ -116,7 +129,9 @@ class Checker:
         if commit is None:
             raise self._fail("ends without a commit")
         accepted = sum(kind in ("accepted", "branch") for kind in commit.kinds)
-        self._expect(event.n_emitted == len(commit.tokens), f"n_emitted {event.n_emitted}, committed {len(commit.tokens)}")
+        self._expect(
+            event.n_emitted == len(commit.tokens), f"n_emitted {event.n_emitted}, committed {len(commit.tokens)}"
+        )
         self._expect(event.n_accepted == accepted, f"n_accepted {event.n_accepted}, committed {accepted} of that kind")
         closing = event.n_emitted - event.n_accepted
         self._expect(closing in (0, 1), f"{closing} closing tokens in one round")
@@ -125,6 +140,10 @@ class Checker:
     def _(self, event: End) -> None:
         sums = self._totals.as_dict()
         for name in ("n_accepted", "n_tested"):
-            self._expect(sums[name] <= sums["n_drafted"], f"{name} {sums[name]} over the run, drafted {sums['n_drafted']}")
+            self._expect(
+                sums[name] <= sums["n_drafted"], f"{name} {sums[name]} over the run, drafted {sums['n_drafted']}"
+            )
         for name, value in event.totals.items():
-            self._expect(sums.get(name, value) == value, f"totals say {name} {value}, the records add up to {sums.get(name)}")
+            self._expect(
+                sums.get(name, value) == value, f"totals say {name} {value}, the records add up to {sums.get(name)}"
+            )

@@ -12,6 +12,7 @@ from typing import IO
 from specviz.errors import TraceError, suggestion
 
 PLAIN, PACKED = ".sv.jsonl", ".sv.jsonl.gz"
+RECORD = "'specviz run --record FILE'"
 _MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
 _IN_MEMORY = 256 << 20  # inflated traces above this go to a temporary file
@@ -42,7 +43,9 @@ def resolve(path: Path | str) -> Path:
         raise TraceError(f"{path} is not a regular file; give the path of a recorded trace ({PLAIN} or {PACKED})")
     if not path.parent.is_dir():
         raise TraceError(f"no trace {path}: there is no folder {path.parent}")
-    raise TraceError(f"no trace {path}{suggestion(path.name, names) if (names := trace_names(path.parent)) else ''}")
+    stems = [name.removesuffix(".gz").removesuffix(PLAIN) for name in trace_names(path.parent)]
+    near = suggestion(plain_path(path).name.removesuffix(PLAIN), dict.fromkeys(stems)) if stems else ""
+    raise TraceError(f"no trace {path}{near or '; record one with ' + RECORD}")
 
 
 def trace_names(folder: Path) -> list[str]:
@@ -95,4 +98,4 @@ def _count_lines(file: IO[bytes]) -> int:
 
 def foreign(path: Path, reason: str) -> TraceError:
     """The error for a file that holds something else."""
-    return TraceError(f"{path} is not a specviz trace: {reason}; record one with 'specviz run --record FILE'")
+    return TraceError(f"{path} is not a specviz trace: {reason}; record one with {RECORD}")

@@ -16,7 +16,7 @@ from specviz.errors import TraceError
 from specviz.events import End, Event, Header
 from specviz.trace import lock
 from specviz.trace.check import Checker
-from specviz.trace.files import foreign, open_plain, resolve
+from specviz.trace.files import RECORD, foreign, open_plain, resolve
 from specviz.trace.lines import major_of, record_of
 
 _LONGEST_HEADER = 4 << 20
@@ -121,7 +121,7 @@ class Trace:
 
     def _no_header(self, first: bytes) -> TraceError:
         if not first:
-            return TraceError(f"{self.path} is empty: nothing was recorded; record again with 'specviz run --record FILE'")
+            return TraceError(f"{self.path} is empty: nothing was recorded; record again with {RECORD}")
         if first.startswith(b'{"ev":"header"') and len(first) < _LONGEST_HEADER:
             return TraceError(f"{self.path} was cut off inside its header: nothing can be shown; record it again")
         return foreign(self.path, "it has no header line")
@@ -130,7 +130,9 @@ class Trace:
         if self.end is not None:
             raise TraceError(f"{self.path} line {number}: a '{_tag(event)}' record stands behind the end of the run")
         if isinstance(event, Header) and number > 1:
-            raise TraceError(f"{self.path} line {number}: a second header; two recordings run together, split them there")
+            raise TraceError(
+                f"{self.path} line {number}: a second header; two recordings run together, split them there"
+            )
         if isinstance(event, End):
             self.end = event
         if self._checker:

@@ -1,9 +1,12 @@
 """`Recorder`: events into a file, on the reader's side of the pipe, so that a crash of the core keeps the trace.
 
 Plain JSON lines while the run goes on, written at the end of every round; zipped when it has ended (to a temporary name,
-then renamed), and left plain when zipping fails. Nothing here ever stops a run: a disk that is full or not writable sets
-`problem`, calls `on_problem` with a `warn` event, and keeps the unwritten bytes, which are tried again with every round
-until they pass 256 MiB. So the file is at every moment a prefix of the whole recording, its last line perhaps torn.
+then renamed), and left plain when zipping fails. The file takes its name with the first line, so a run that never began
+destroys no older trace.
+
+Nothing here ever stops a run: a disk that is full or not writable sets `problem`, calls `on_problem` with a `warn` event, and
+keeps the unwritten bytes, which are tried again with every round until they pass 256 MiB. So the file is at every moment
+a prefix of the whole recording, its last line perhaps torn.
 """
 
 import gzip
@@ -49,6 +52,7 @@ class Recorder:
         self._last = Event()
         self._count = 0
         self._fd: int | None = None  # None: nothing is written (any more)
+        self._new: Path | None = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")  # until the first line
         refuse_foreign(self.path)
         self._open()
 
@@ -68,7 +72,7 @@ class Recorder:
                 self._flush()
 
     def close(self, reason: str = "cancelled", message: str | None = None) -> None:
-        """Ends the file with `reason` when no `end` came. Calling it again does nothing."""
+        """Ends the file with `reason` when no `end` came; leaves no file when nothing came. Again: does nothing."""
         if not self.ended:
             last = self._last
             self.write(End(reason=reason, message=message, t=last.t, q=last.q, r=last.r))
@@ -87,19 +91,21 @@ class Recorder:
             self._unwritten += line
 
     def _finish(self, end: End) -> None:
-        totals = {**end.totals, **self._totals.as_dict()}
-        self._add(msgspec.structs.replace(end, totals=totals, n_lines=self._count, sha256=self._digest.hexdigest()))
-        self._flush()
+        begun = self._count > 0
+        if begun:
+            totals = {**end.totals, **self._totals.as_dict()}
+            self._add(msgspec.structs.replace(end, totals=totals, n_lines=self._count, sha256=self._digest.hexdigest()))
+            self._flush()
         self.ended = True
-        complete = self._fd is not None and not self._unwritten
+        complete = begun and self._fd is not None and not self._unwritten
         self._let_go()
         if complete:
             self.path = pack(self.path)
 
     def _open(self) -> None:
+        assert self._new is not None
         try:
-            self.path.unlink(missing_ok=True)  # a new file, so that a reader of the old one keeps what it reads
-            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            self._fd = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         except OSError as error:
             self._tell(error)
             return
@@ -109,6 +115,9 @@ class Recorder:
         if self._fd is None:
             return
         try:
+            if self._new is not None:
+                self._new.replace(self.path)  # readers of an older file of that name keep what they read
+                self._new = None
             while self._unwritten:
                 written = os.write(self._fd, self._unwritten)
                 del self._unwritten[:written]
@@ -121,15 +130,18 @@ class Recorder:
     def _let_go(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
+            if self._new is not None:
+                self._new.unlink(missing_ok=True)
         self._fd = None
         self._unwritten.clear()
 
     def _tell(self, error: OSError) -> None:
         if self.problem is not None:
             return
-        self.problem = f"not recording to {self.path}: {error.strerror or error}; the run goes on"
+        self.problem = error.strerror or str(error)
         if self._on_problem:
-            self._on_problem(Warn(code="disk_full", message=self.problem))
+            message = f"not recording to {self.path}: {self.problem}; the run goes on"
+            self._on_problem(Warn(code="disk_full", message=message, t=self._last.t, q=self._last.q, r=self._last.r))
 
 
 def pack(plain: Path) -> Path:

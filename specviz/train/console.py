@@ -28,20 +28,25 @@ class Console:
     @contextmanager
     def bar(self, name: str, budget: Budget) -> Iterator[Report]:
         """A progress bar with loss, tokens a second and time left, as a function to call after every step."""
-        columns = (TextColumn("{task.description:8}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
-        with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(name, total=1.0, now="")
+        columns = (
+            TextColumn("{task.description:8}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[now]}"),
+        )
+        with Progress(*columns, console=self._console) as bar:
+            task = bar.add_task(name, total=1.0, now="")
             logged_at, mean_loss, mean_speed = time.monotonic(), 0.0, 0.0
 
-            def report(spent: float, loss: float, tokens_per_s: float) -> None:
+            def report(progress: float, loss: float, tokens_per_s: float) -> None:
                 nonlocal logged_at, mean_loss, mean_speed
                 mean_loss = 0.98 * mean_loss + 0.02 * loss if mean_loss else loss
                 mean_speed = 0.98 * mean_speed + 0.02 * tokens_per_s if mean_speed else tokens_per_s
-                left = (budget.seconds or 0.0) * (1 - spent)
+                left = (budget.seconds or 0.0) * (1 - progress)
                 now = f"loss {mean_loss:.3f}  {mean_speed:,.0f} tokens/s  {left / 60:.1f} min left"
-                progress.update(task, completed=spent, now=now)
+                bar.update(task, completed=progress, now=now)
                 if not self._console.is_terminal and time.monotonic() - logged_at > LOG_EVERY_S:
-                    self.say(f"{name} {spent:.1%} {now}")
+                    self.say(f"{name} {progress:.1%} {now}")
                     logged_at = time.monotonic()
 
             yield report

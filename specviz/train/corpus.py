@@ -168,7 +168,9 @@ def read_text_file(path: Path) -> Iterator[Document]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecvizError(f"cannot read the training text {path}: {error}; give a UTF-8 .txt or .jsonl file") from error
+        raise SpecvizError(
+            f"cannot read the training text {path}: {error}; give a UTF-8 .txt or .jsonl file"
+        ) from error
     if path.suffix != ".jsonl":
         yield Document("prose", path.name, key_of(text), text)
         return
@@ -182,7 +184,9 @@ def _record(path: Path, number: int, line: str) -> Document:
         fields = json.loads(line)
         strings = {name: value for name, value in fields.items() if isinstance(value, str)}
     except (ValueError, AttributeError) as error:
-        raise SpecvizError(f"{path.name}, line {number}: not a JSON object ({error}); a .jsonl needs one a line") from error
+        raise SpecvizError(
+            f"{path.name}, line {number}: not a JSON object ({error}); a .jsonl needs one a line"
+        ) from error
     body = "\n".join(f"{name.capitalize()}: {value}" for name, value in strings.items())
     text = _CALCULATOR_MARK.sub("", body) + "\n"
     return Document("prose", path.name, key_of(text), text)

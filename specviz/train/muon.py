@@ -5,7 +5,7 @@ holds the two together). `torch.optim.Muon` walks the matrices one by one: the 8
 a step on two CPU cores, half a training step. As one batched product for each shape they cost 60.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -45,9 +45,10 @@ class BatchedMuon(torch.optim.Optimizer):
             _update(group, group["params"], [self.state[param] for param in group["params"]])
 
 
-def _update(group: dict[str, Any], params: Sequence[Tensor], states: Sequence[dict[str, Tensor]]) -> None:
+def _update(group: dict[str, Any], params: list[Tensor], states: list[dict[str, Tensor]]) -> None:
     momentum, lr = group["momentum"], group["lr"]
-    grads = [param.grad for param in params]
+    grads = [param.grad for param in params if param.grad is not None]
+    assert len(grads) == len(params), f"{len(params) - len(grads)} of {len(params)} matrices have no gradient"
     for param, state in zip(params, states, strict=True):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(param)

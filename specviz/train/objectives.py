@@ -45,5 +45,5 @@ def distilled(model: LlamaForCausalLM, target: LlamaForCausalLM) -> Objective:
 def held_out_loss(model: LlamaForCausalLM, windows: Tensor, rows: int = 8) -> float:
     """Mean next-token loss in nats over `windows`, `rows` at a time."""
     objective = next_token(model)
-    parts = [(objective(part).item(), len(part)) for part in windows.split(rows)]
+    parts = [(objective(part).item(), len(part)) for part in torch.split(windows, rows)]
     return sum(loss * count for loss, count in parts) / sum(count for _, count in parts)

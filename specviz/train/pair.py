@@ -1,16 +1,18 @@
 """The whole of `specviz train pair`: text, tokenizer, target, draft model, distillation, measuring, saving.
 
-Each stage leaves a file in the work folder and is skipped when its file is there, so an interrupted run goes on where
-it was. The budget is shared out in advance; a stage that starts late does not shorten the ones after it.
+Each part leaves a file in the work folder and is skipped when its file says it is done, so an interrupted run goes on
+where it was. The budget is shared out in advance: a part that is slowed down does not shorten the ones after it.
 """
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from specviz.errors import SpecvizError
 from specviz.train import card, corpus, shapes, tokens, vocabulary
@@ -19,9 +21,24 @@ from specviz.train.loop import Job, Ledger, Run
 from specviz.train.objectives import Objective, distilled, next_token
 from specviz.train.schedule import FULL, Budget, Stage
 
-SHARES = {"target": 0.77, "draft": 0.07, "distil": 0.16}
-DRAFT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
-DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
+N_SUM_PAGES = 12_000
+TOKENIZER_CHARS = 30e6
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One training run of the three: its share of the time, its stages, its peak rate and the offset of its seed."""
+
+    name: str
+    share: float
+    stages: tuple[Stage, ...]
+    rate: float
+    offset: int
+
+
+TARGET = Part("target", 0.77, FULL, 1.0, 1)
+DRAFT = Part("draft", 0.07, (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2)), 1.0, 2)
+DISTIL = Part("distil", 0.16, (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2)), 0.5, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +51,89 @@ class Request:
     seed: int = 0
     packages: bool = False
     texts: tuple[Path, ...] = ()
-    arithmetic: bool = False
+    arithmetic: bool = True
     compiled: bool = False
 
     @property
-    def settings(self) -> dict[str, object]:
-        """What a work folder may only ever be continued with."""
+    def settings(self) -> dict[str, Any]:
+        """What decides the text and the draws; a work folder may only be continued with the same."""
         names = [path.name for path in self.texts]
         return {"seed": self.seed, "packages": self.packages, "texts": names, "arithmetic": self.arithmetic}
 
+    @property
+    def command(self) -> str:
+        """The command that repeats this run, without paths of this machine."""
+        words = ["specviz train pair", f"--minutes {self.minutes:g}", f"--seed {self.seed}"]
+        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        words += [] if self.arithmetic else ["--no-arithmetic"]
+        return " ".join(words)
 
-def train_pair(request: Request, console: Console) -> None:
-    """Run every stage that is not done yet and write the pair, its card and its loss curves to `request.out`."""
-    request.work.mkdir(parents=True, exist_ok=True)
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What every part of the training needs."""
+
+    request: Request
+    console: Console
+    store: tokens.Store
+
+    def run(self, part: Part, model: LlamaForCausalLM, objective: Objective) -> Ledger:
+        """Train `model`, or take the weights of a run that is done, until the part's share of time is spent."""
+        request = self.request
+        job = Job(
+            model=model,
+            objective=objective,
+            streams=self.store.train,
+            held_out=tokens.fixed(self.store.held_out["code"], 64, 256),
+            budget=Budget(seconds=60 * request.minutes * part.share),
+            stages=part.stages,
+            seed=request.seed + part.offset,
+            checkpoint=request.work / f"{part.name}.pt",
+            rate=part.rate,
+            compiled=request.compiled,
+        )
+        model.train()
+        with self.console.bar(part.name, job.budget) as report:
+            ledger = Run(job).finish(report)
+        model.eval()
+        model.set_attn_implementation("sdpa")
+        return ledger
+
+
+def train_pair(request: Request, console: Console) -> dict[str, Any]:
+    """Run what is not done yet; write the pair, its card and its loss curves; return the card's numbers."""
     _claim(request)
     tokenizer, store = prepare(request, console)
-    target, target_ledger = _trained("target", shapes.target_config(), request, store, console)
-    _, draft_ledger = _trained("draft", shapes.draft_config(), request, store, console)
-    draft, distil_ledger = _distilled(target, request, store, console)
+    workshop = Workshop(request, console, store)
+    target = shapes.build(shapes.target_config(), request.seed)
+    draft = shapes.build(shapes.draft_config(), request.seed)
+    ledgers = {
+        "target": workshop.run(TARGET, target, next_token(target)),
+        "draft": workshop.run(DRAFT, draft, next_token(draft)),
+        "distil": workshop.run(DISTIL, draft, distilled(draft, target)),
+    }
     for name, model in (("target", target), ("draft", draft)):
         save(model, tokenizer, request.out / name)
     console.say("measuring")
-    ledgers = {"target": target_ledger, "draft": draft_ledger, "distil": distil_ledger}
-    card.write(request.out, request, store, ledgers)
+    return card.write(request.out, card.Made(request.settings, request.command, ledgers), store)
 
 
 def _claim(request: Request) -> None:
-    """Refuse a work folder begun with other settings: its tokens and weights would not fit."""
+    """Make the work folder, or refuse one begun with other settings: its tokens and weights would not fit."""
     path = request.work / "settings.json"
-    if path.exists() and json.loads(path.read_text()) != request.settings:
+    try:
+        request.work.mkdir(parents=True, exist_ok=True)
+        request.out.mkdir(parents=True, exist_ok=True)
+        begun = json.loads(path.read_text()) if path.exists() else request.settings
+        path.write_text(json.dumps(request.settings if begun == request.settings else begun))
+    except (OSError, ValueError) as error:
+        raise SpecvizError(f"cannot use the work folder {request.work}: {error}; give another with --work") from error
+    differing = [name for name, value in request.settings.items() if begun.get(name) != value]
+    if differing:
+        was = ", ".join(f"{name}={begun.get(name)}" for name in differing)
         raise SpecvizError(
-            f"{request.work} was begun with {path.read_text()}, not {json.dumps(request.settings)}; "
-            "use the same options or another --work folder"
+            f"{request.work} holds a run begun with {was}; give the same options, or another --work folder"
         )
-    path.write_text(json.dumps(request.settings))
 
 
 def prepare(request: Request, console: Console) -> tuple[PreTrainedTokenizerFast, tokens.Store]:
@@ -75,7 +141,8 @@ def prepare(request: Request, console: Console) -> tuple[PreTrainedTokenizerFast
     folder, encoded = request.work / "tokenizer", request.work / "tokens.npz"
     if encoded.exists():
         return AutoTokenizer.from_pretrained(folder), tokens.Store.load(encoded)
-    n_pages = 12_000 if request.arithmetic else 0
+    console.say("reading the text and learning the tokenizer, a minute or three")
+    n_pages = N_SUM_PAGES if request.arithmetic else 0
     documents = corpus.gather(corpus.Wanted(request.packages, request.texts, n_pages, request.seed))
     console.say(f"{len(documents):,} documents, {sum(len(each.text) for each in documents) / 1e6:.0f} MB of text")
     tokenizer = vocabulary.train_tokenizer(_tokenizer_sample(documents), shapes.CONTEXT)
@@ -87,59 +154,11 @@ def prepare(request: Request, console: Console) -> tuple[PreTrainedTokenizerFast
     return tokenizer, store
 
 
-def _tokenizer_sample(documents: list[corpus.Document]) -> list[str]:
+def _tokenizer_sample(documents: list[corpus.Document]) -> Iterable[str]:
     """Training text only, by the shares of the mix."""
-    chosen: list[str] = []
     for domain, share in tokens.MIX.items():
         texts = (each.text for each in documents if each.domain == domain and not each.held_out)
-        chosen += vocabulary.sample(texts, int(share * 30e6))
-    return chosen
-
-
-def _trained(
-    name: str, config: LlamaConfig, request: Request, store: tokens.Store, console: Console
-) -> tuple[LlamaForCausalLM, Ledger]:
-    """A model trained on the text alone."""
-    model = shapes.build(config, request.seed)
-    stages = FULL if name == "target" else DRAFT_STAGES
-    return model, _run(name, model, next_token(model), stages, request, store, console)
-
-
-def _distilled(
-    target: LlamaForCausalLM, request: Request, store: tokens.Store, console: Console
-) -> tuple[LlamaForCausalLM, Ledger]:
-    """The draft model, taken on from its own pre-training to follow the target's distribution."""
-    draft = shapes.build(shapes.draft_config(), request.seed)
-    draft.load_state_dict(torch.load(request.work / "draft.pt", weights_only=True)["model"])
-    target.set_attn_implementation("sdpa")
-    return draft, _run("distil", draft, distilled(draft, target), DISTIL_STAGES, request, store, console)
-
-
-def _run(
-    name: str,
-    model: LlamaForCausalLM,
-    objective: Objective,
-    stages: tuple[Stage, ...],
-    request: Request,
-    store: tokens.Store,
-    console: Console,
-) -> Ledger:
-    job = Job(
-        model=model,
-        objective=objective,
-        streams=store.train,
-        held_out=tokens.fixed(store.held_out["code"], 64, 256),
-        budget=Budget(seconds=60 * request.minutes * SHARES[name]),
-        stages=stages,
-        seed=request.seed + 1 + list(SHARES).index(name),
-        checkpoint=request.work / f"{name}.pt",
-        rate=0.5 if name == "distil" else 1.0,
-        compiled=request.compiled,
-    )
-    with console.bar(name, job.budget) as report:
-        ledger = Run(job).finish(report)
-    model.eval()
-    return ledger
+        yield from vocabulary.sample(texts, int(share * TOKENIZER_CHARS))
 
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
@@ -148,11 +167,5 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
         shutil.rmtree(folder)
     copy = LlamaForCausalLM(model.config).to(torch.bfloat16)
     copy.load_state_dict(model.state_dict())
-    copy.generation_config.pad_token_id = copy.config.pad_token_id
     copy.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def as_dict(ledgers: dict[str, Ledger]) -> dict[str, object]:
-    """The ledgers as plain values."""
-    return {name: asdict(ledger) for name, ledger in ledgers.items()}

@@ -53,7 +53,7 @@ _KINDS = (_plain, _plain, _spoken, _running, _table)
 
 def pages(n_pages: int, seed: int) -> Iterator[str]:
     """Yield `n_pages` pages of exercises; the same seed gives the same pages on every machine."""
-    rng = Random(seed)  # noqa: S311 - exercises, not secrets
+    rng = Random(seed)
     for _ in range(n_pages):
         kind, sign, digits = rng.choice(_KINDS), rng.choice("++-*"), rng.choice((1, 2, 2, 3))
         yield "\n".join(kind(rng, sign, digits)) + "\n"

@@ -18,6 +18,9 @@ from specviz.train.corpus import DOMAINS, Document
 from specviz.train.vocabulary import batches
 
 MIX = {"code": 0.66, "prose": 0.22, "sums": 0.12}
+STDLIB = "code, standard library only"
+"""A held-out stream beside `code`: packages repeat one another, the standard library does not."""
+
 Tokens = NDArray[np.uint16]
 
 
@@ -37,22 +40,27 @@ class Store:
     @classmethod
     def load(cls, path: Path) -> "Store":
         """Read what `save` wrote."""
+        sides: dict[str, dict[str, Tokens]] = {"train": {}, "held_out": {}}
         with np.load(path) as arrays:
-            sides = {
-                side: {name: arrays[f"{side}.{name}"] for name in DOMAINS if f"{side}.{name}" in arrays}
-                for side in ("train", "held_out")
-            }
+            for name in arrays.files:
+                side, _, domain = name.partition(".")
+                sides[side][domain] = arrays[name]
         return cls(sides["train"], sides["held_out"])
 
 
 def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> Store:
     """Tokenize every document into the stream of its side and domain; domains without text are left out."""
-    sides: list[dict[str, Tokens]] = []
-    for held_out in (False, True):
-        chosen = [each for each in documents if each.held_out == held_out]
-        streams = {name: _stream([each.text for each in chosen if each.domain == name], tokenizer) for name in DOMAINS}
-        sides.append({name: ids for name, ids in streams.items() if len(ids)})
-    return Store(*sides)
+    held_out = [each for each in documents if each.held_out]
+    streams = _by_domain(held_out, tokenizer)
+    stdlib = [each.text for each in held_out if each.domain == "code" and each.source == "stdlib"]
+    if "code" in streams:
+        streams[STDLIB] = _stream(stdlib, tokenizer)
+    return Store(_by_domain([each for each in documents if not each.held_out], tokenizer), streams)
+
+
+def _by_domain(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> dict[str, Tokens]:
+    texts = {name: [each.text for each in documents if each.domain == name] for name in DOMAINS}
+    return {name: _stream(found, tokenizer) for name, found in texts.items() if found}
 
 
 def _stream(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Tokens:

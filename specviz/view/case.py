@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specviz.events import Node, Verify, prob
-from specviz.text import quoted
+from specviz.text import quoted, shown
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import ROOT, Values
@@ -109,7 +109,7 @@ def taker(run: Run, family: Family, node: int) -> Taker | None:
     closing = family.record.closing
     if closing is None or closing.token is None or node in family.accepted or not family.same_row(node):
         return None
-    return Taker(run.word(closing.token), "closing", closing.interval)
+    return Taker(run.name(closing.token), "closing", closing.interval)
 
 
 def blocker(run: Run, family: Family, node: int) -> Blocker | None:
@@ -130,7 +130,7 @@ def title(run: Run, family: Family, node: int) -> str:
     if node == ROOT:
         return f'root "{run.word(family.record.start.root)}"'
     born = family.nodes[node]
-    return f'n{node} "{quoted(born.text, born.bytes)}"'
+    return f'n{node} "{shown(born.text, born.bytes)}"'
 
 
 def _whole(value: object) -> int | None:

@@ -24,7 +24,7 @@ def closing_words(run: Run, family: Family) -> str:
     closing = family.record.closing
     if closing is None or closing.kind == "none":
         return _no_token(family)
-    token = run.word(closing.token) if closing.token is not None else "the token"
+    token = run.name(closing.token) if closing.token is not None else "the token"
     if closing.kind == "bonus":
         return _bonus(run, family, closing, token)
     text = _recovered(run, family, closing, token)

@@ -95,7 +95,7 @@ def _rule(facts: Case) -> str:
         return f"{name}, T 0: keep the target's most likely token"
     if facts.backward:
         return f"{name}: keep the longest prefix with u < h"
-    if facts.verdict is not None and facts.verdict.kind == "draw":
+    if name == "walk" or (facts.verdict is not None and facts.verdict.kind == "draw"):
         return f"{name}: keep it if the target draws it"
     mass = "R" if facts.n_failed else "p"
     if not facts.drawn:

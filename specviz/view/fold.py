@@ -28,7 +28,7 @@ from specviz.events import (
     Verify,
     Warn,
 )
-from specviz.text import running, shown
+from specviz.text import quoted, running, shown
 from specviz.view.frame import Mark, TextToken
 from specviz.view.palette import glyph
 from specviz.view.records import Query, RoundRecord
@@ -92,9 +92,14 @@ class Run:
         return None
 
     def word(self, token: int) -> str:
-        """A token as sentences name it: its escaped text, or `#1234` when the trace never spelled it."""
+        """A token's escaped text, or `#1234` when the trace never spelled it."""
         known = self.words.get(token)
         return shown(*known) if known else f"#{token}"
+
+    def name(self, token: int) -> str:
+        """A token as sentences name it."""
+        known = self.words.get(token)
+        return quoted(*known) if known else f"#{token}"
 
     # What each record does -------------------------------------------------------------------------------------------
 

@@ -10,14 +10,19 @@ from dataclasses import dataclass
 
 from specviz.view.family import Family
 from specviz.view.frame import CLOSING, ROOT, Fold, Link, LinkShape
+from specviz.view.options import Folding
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places of all nodes (`(column, row)` by id), the lines between them and what was folded."""
+    """Places of all nodes (`(column, row)` by id), the lines between them and what was folded.
+
+    `links` are those of the finished tree, `open_links` those before the closing token hangs in it.
+    """
 
     places: dict[int, tuple[int, int]]
     links: tuple[Link, ...]
+    open_links: tuple[Link, ...]
     folds: tuple[Fold, ...]
     n_columns: int
     n_rows: int
@@ -27,11 +32,13 @@ class Layout:
 @dataclass
 class _Builder:
     family: Family
-    hidden: Callable[[int], bool]
+    hidden: Callable[[int], bool]  # left out, and counted where it stood
+    drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
 
     def __post_init__(self) -> None:
         self.places: dict[int, tuple[int, int]] = {}
         self.links: list[Link] = []
+        self.open_links: list[Link] = []
         self.folds: list[Fold] = []
         self.order: list[int] = []
         self.n_rows = 0
@@ -39,16 +46,16 @@ class _Builder:
     def build(self) -> Layout:
         self._place(ROOT, 0)
         columns = 1 + max((column for column, _ in self.places.values()), default=0)
-        return Layout(
-            self.places, tuple(self.links), tuple(self.folds), columns, self.n_rows, tuple(self.order)
-        )  # fmt: skip
+        links, open_links = tuple(self.links), tuple(self.open_links)
+        return Layout(self.places, links, open_links, tuple(self.folds), columns, self.n_rows, tuple(self.order))
 
     def _place(self, node: int, column: int) -> None:
         """Put the node in the next free row, its children from that row on."""
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        every = (*self.family.children.get(node, ()), *((CLOSING,) if self._closes(node) else ()))
+        below = (*self.family.children.get(node, ()), *((CLOSING,) if self._closes(node) else ()))
+        every = [child for child in below if self.drafted(child)]
         shown = [child for child in every if not self.hidden(child)]
         rows = []
         for child in shown:
@@ -58,7 +65,8 @@ class _Builder:
         if not shown:
             self.n_rows = row + 1
         self._fold(node, column, [c for c in every if self.hidden(c)], bool(shown))
-        self._link(column, rows)
+        self.links += _lines(column, rows)
+        self.open_links += _lines(column, rows[:-1] if shown and shown[-1] == CLOSING else rows)
 
     def _closes(self, node: int) -> bool:
         closing = self.family.record.closing
@@ -68,36 +76,39 @@ class _Builder:
         if not gone:
             return
         count = sum(1 + sum(1 for _ in self.family.descendants(child)) for child in gone)
-        noun = "node" if not beside else "branch"
-        n_named = count if not beside else len(gone)
-        plural = {"node": "nodes", "branch": "branches"}[noun] if n_named != 1 else noun
-        text = f"+ {n_named} other {plural}" if beside else f"+ {n_named} {plural} below"
+        if beside:
+            text = f"+ {len(gone)} other {'branch' if len(gone) == 1 else 'branches'}"
+        else:
+            text = f"+ {count} {'node' if count == 1 else 'nodes'} below"
         row = self.n_rows - (0 if beside else 1)
         self.folds.append(Fold(column + 1, row, node, count, text))
         self.n_rows += 1 if beside else 0
 
-    def _link(self, column: int, rows: list[int]) -> None:
-        """The lines from a node to its children's rows; `rows[0]` is the node's own."""
-        if not rows:
-            return
-        at = dict.fromkeys(range(rows[0], rows[-1] + 1), "bar")
-        for row in rows[1:-1]:
-            at[row] = "branch"
-        at[rows[-1]] = "corner"
-        at[rows[0]] = "tee" if len(rows) > 1 else "line"
-        self.links += [Link(column, row, _shape(shape)) for row, shape in at.items()]
+
+def _lines(column: int, rows: list[int]) -> list[Link]:
+    """The lines from a node to its children's rows; `rows[0]` is the node's own."""
+    if not rows:
+        return []
+    shapes: dict[int, LinkShape] = dict.fromkeys(range(rows[0], rows[-1] + 1), "bar")
+    for row in rows[1:-1]:
+        shapes[row] = "branch"
+    shapes[rows[-1]] = "corner"
+    shapes[rows[0]] = "tee" if len(rows) > 1 else "line"
+    return [Link(column, row, shape) for row, shape in shapes.items()]
 
 
-def _shape(word: str) -> LinkShape:
-    return word  # type: ignore[return-value]
+def layout(family: Family, folding: Folding = "none", selected: int | None = None) -> Layout:
+    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
 
+    def kept(node: int) -> bool:
+        return node == CLOSING or node == selected or family.nodes[node].kept
 
-def layout(family: Family, folded: bool = False, selected: int | None = None) -> Layout:
-    """The places of a round's tree; `folded` leaves the losers out, except the way to `selected`."""
-    if not folded:
-        return _Builder(family, lambda node: False).build()
-    keep = kept_in_view(family, selected)
-    return _Builder(family, lambda node: node not in keep).build()
+    if folding == "losers":
+        keep = kept_in_view(family, selected)
+        return _Builder(family, lambda node: node not in keep, kept).build()
+    if folding == "pruned":
+        return _Builder(family, lambda node: False, kept).build()
+    return _Builder(family, lambda node: False).build()
 
 
 def kept_in_view(family: Family, selected: int | None) -> set[int]:

@@ -79,8 +79,11 @@ def _falls(u: float | None, held: tuple[float, float] | None) -> str:
 
 def span(lo: float, hi: float) -> str:
     """A half-open interval with the digits it needs: `[.61, .74)`."""
-    digits = 2 if hi - lo >= 0.02 else 3 if hi - lo >= 0.002 else 5
-    return f"[{prob(lo, digits)}, {prob(hi, digits)})"
+    for digits in range(2, 7):
+        low, high = prob(lo, digits), prob(hi, digits)
+        if low != high and not {low[0], high[0]} & {"<", ">"}:
+            break
+    return f"[{low}, {high})"
 
 
 # kind test: u against a threshold ----------------------------------------------------------------------------------------

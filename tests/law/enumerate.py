@@ -111,7 +111,7 @@ class BranchKeys:
     def draw(self, stream: str, pos: int, row: Any, index: int = 0) -> Drawn:
         """A token from an unnormalised row `[V]`; one branch per token that is still possible."""
         if isinstance(row, Certain):
-            return Drawn(row.token, 0.5, 0.0, 1.0)
+            return Drawn(row.token, None)
         key = self._key(stream, pos, index)
         if self.way == "race":
             assert key not in self.branch.known, f"race noise {key} used twice: no interval describes what is known"

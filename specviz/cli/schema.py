@@ -1,0 +1,50 @@
+"""`specviz schema`: the event records as JSON Schema, made from the very classes that read and write them."""
+
+import inspect
+from typing import Any
+
+import click
+import msgspec
+
+from specviz.cli.layout import echo_json
+from specviz.errors import SpecvizError, suggestion
+from specviz.events import FILE_RECORDS, NAMES, VERSION, Event
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@click.command("schema")
+@click.argument("record", required=False)
+@click.option("--list", "as_list", is_flag=True, help="Name every record, a line each.")
+def command(record: str | None, as_list: bool) -> None:
+    """Print the JSON Schema (draft 2020-12) of one RECORD, or of any line of a trace.
+
+    A trace is JSON lines; each line is one record, told apart by its field `ev`. Readers ignore unknown records and fields.
+    """
+    if as_list:
+        for name, kind in sorted(NAMES.items()):
+            click.echo(f"{name:<12} {'file' if kind in FILE_RECORDS else 'wire'}  {summary(kind)}")
+        return
+    echo_json(schema(record))
+
+
+def schema(record: str | None = None) -> dict[str, Any]:
+    """The schema of one record, or of every record that may stand in a file. Raises SpecvizError with the nearest name."""
+    if record is not None and record not in NAMES:
+        raise SpecvizError(f"no record '{record}'{suggestion(record, NAMES)}")
+    kinds = FILE_RECORDS if record is None else (NAMES[record],)
+    references, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    name = record or "trace"
+    body = references[0] if record else {"oneOf": list(references)}
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:specviz:{name}:{VERSION[0]}.{VERSION[1]}",
+        "title": f"specviz {name}" if record else "a line of a specviz trace",
+        **body,
+        "$defs": parts,
+    }
+
+
+def summary(kind: type[Event]) -> str:
+    """The first line of a record's docstring."""
+    return (inspect.getdoc(kind) or "").partition("\n")[0]

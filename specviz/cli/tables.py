@@ -1,0 +1,119 @@
+"""The tables of `specviz stats`: one for the whole run, one by draft position and depth, one histogram."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from specviz.cli.printer import setting
+from specviz.events import End, Header
+from specviz.metrics import Estimate, Metrics
+from specviz.text import running
+from specviz.view import numbers
+
+_NARROWEST = 100  # columns when standard output is no terminal
+_BAR = 30
+# Name and unit, in the order they are read. A count has no interval.
+_COUNTS = (
+    "n_queries", "n_rounds", "n_blocks", "n_cut", "n_emitted", "n_drafted", "n_tested", "n_accepted", "n_draft_calls",
+    "n_syncs",
+)  # fmt: skip
+_ESTIMATES = (
+    ("mean_acceptance_length", "tokens per block, the closing one included"),
+    ("mean_accepted", "drafted tokens kept per block"),
+    ("draft_acceptance_rate", "accepted / drafted"),
+    ("test_acceptance_rate", "accepted / tested"),
+    ("block_efficiency", "tokens per target call"),
+    ("accepted_run_length", "accepted tokens between rejections"),
+    ("rollback_rate", "drafted and thrown away, on one path"),
+    ("rollback_rate_tokens", "drafted and thrown away"),
+    ("tokens_per_second", "prefill not in it"),
+    ("time_to_first_token_s", "seconds, median over queries"),
+    ("round_ms", "milliseconds, median"),
+    ("drafting_share", "draft time / round time"),
+    ("overhead", "time spent on recording / the rest"),
+)
+
+
+def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
+    """One run as tables on standard output."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _NARROWEST)
+    if not first:
+        console.print()
+    console.print(Text(running(file), style="bold"))
+    console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
+    for table in (_whole(metrics), _positions(metrics), _depths(metrics), _histogram(metrics)):
+        if table is not None:
+            console.print()
+            console.print(table)
+
+
+def _whole(metrics: Metrics) -> Table:
+    table = _table("whole run", "value", "95 % interval", "n", "")
+    for name in _COUNTS:
+        table.add_row(name, f"{getattr(metrics, name):,}")
+    for name, meaning in _ESTIMATES:
+        table.add_row(name, *_cells(getattr(metrics, name)), meaning)
+    for stage, estimate in metrics.stage_ms.items():
+        table.add_row(Text(f"stage_ms {running(stage)}"), *_cells(estimate), "milliseconds, median")
+    for name in ("overlap_efficiency", "bubble_target", "bubble_draft", "wasted_draft_s"):
+        if getattr(metrics, name) is not None:
+            table.add_row(name, _figure(getattr(metrics, name)))
+    return table
+
+
+def _positions(metrics: Metrics) -> Table | None:
+    """Survival and acceptance by draft position."""
+    survival, acceptance = metrics.survival or {}, metrics.position_acceptance or {}
+    if not survival and not acceptance:
+        return None
+    table = _table("position", "survival", "95 % interval", "n", "position_acceptance", "95 % interval", "n")
+    for place in sorted({*survival, *acceptance}):
+        table.add_row(str(place), *_cells(survival.get(place)), *_cells(acceptance.get(place)))
+    return table
+
+
+def _depths(metrics: Metrics) -> Table | None:
+    """Acceptance of single nodes by depth."""
+    if not metrics.depth_acceptance:
+        return None
+    table = _table("depth", "depth_acceptance", "95 % interval", "n")
+    for depth, estimate in metrics.depth_acceptance.items():
+        table.add_row(str(depth), *_cells(estimate))
+    return table
+
+
+def _histogram(metrics: Metrics) -> Table | None:
+    """Blocks by accepted tokens, and the share that committed more than so many."""
+    if metrics.accepted_histogram is None or metrics.share_above is None:
+        return None
+    most = max(metrics.accepted_histogram.values())
+    table = _table("accepted", "blocks", "share_above", "95 % interval", "")
+    for count, blocks in metrics.accepted_histogram.items():
+        above = _cells(metrics.share_above[count])[:2] if count in metrics.share_above else ("", "")
+        table.add_row(str(count), f"{blocks:,}", *above, "█" * round(_BAR * blocks / most))
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=bool(heading))
+    return table
+
+
+def _cells(estimate: Estimate | None) -> tuple[str, str, str]:
+    """Value, interval, n."""
+    if estimate is None:
+        return numbers.UNKNOWN, "", ""
+    interval = "" if estimate.interval is None else " .. ".join(map(_figure, estimate.interval))
+    return _figure(estimate.value), interval, f"{estimate.n:,}"
+
+
+def _figure(value: float) -> str:
+    """Two digits from 1 on, more below, so that a small share does not read as nothing."""
+    size = abs(value)
+    return numbers.number(value, 2 if size >= 1 or not size else 3 if size >= 0.01 else 5)

@@ -1,0 +1,156 @@
+"""The formula of every metric, once (contract.md 6).
+
+Σ runs over all rounds of the run, the last, cut one included. A function returns null where its quantity is undefined
+(plain decoding drafts nothing, a tree has no one path) or was not recorded at this level.
+"""
+
+import numpy as np
+
+from specviz.metrics.estimate import Estimate, mean, median, ratio, share
+from specviz.metrics.table import Table
+
+MS, S = 1e6, 1e9  # nanoseconds
+ByNumber = dict[int, Estimate]
+
+
+def mean_acceptance_length(table: Table) -> Estimate | None:
+    """Σ n_emitted / blocks: tokens a block commits, the recovered or bonus one included."""
+    return ratio(table.blocks("n_emitted"), np.ones(table.n_blocks), table.block_units)
+
+
+def mean_accepted(table: Table) -> Estimate | None:
+    """Σ n_accepted / blocks: drafted tokens that a block keeps."""
+    return ratio(table.blocks("n_accepted"), np.ones(table.n_blocks), table.block_units) if table.drafts else None
+
+
+def draft_acceptance_rate(table: Table) -> Estimate | None:
+    """Σ n_accepted / Σ n_drafted."""
+    return ratio(table.column("n_accepted"), table.column("n_drafted"), table.units, most=1.0)
+
+
+def test_acceptance_rate(table: Table) -> Estimate | None:
+    """Σ n_accepted / Σ n_tested; null for backward scans, which accept what they never test."""
+    if table.backward:
+        return None
+    return ratio(table.column("n_accepted"), table.column("n_tested"), table.units, most=1.0)
+
+
+test_acceptance_rate.__test__ = False  # type: ignore[attr-defined]  # a metric, not a pytest function
+
+
+def block_efficiency(table: Table) -> Estimate | None:
+    """Σ n_emitted / rounds: tokens a target call."""
+    return ratio(table.column("n_emitted"), np.ones(table.n_rounds), table.units)
+
+
+def accepted_run_length(table: Table) -> Estimate | None:
+    """Mean number of accepted tokens between rejections, across rounds; the open run of every query is left out."""
+    return mean(table.tally.runs) if table.drafts else None
+
+
+def rollback_rate(table: Table) -> Estimate | None:
+    """Σ (n_drafted - n_accepted) / Σ n_drafted on one path; null for trees."""
+    return rollback_rate_tokens(table) if table.one_path else None
+
+
+def rollback_rate_tokens(table: Table) -> Estimate | None:
+    """Drafted tokens with a fate other than accepted / all drafted tokens, any layout."""
+    drafted = table.column("n_drafted")
+    return ratio(drafted - table.column("n_accepted"), drafted, table.units, most=1.0)
+
+
+def tokens_per_second(table: Table) -> Estimate | None:
+    """Σ n_emitted / Σ round seconds (prefill not in it)."""
+    return ratio(table.column("n_emitted"), table.column("ns") / S, table.units)
+
+
+def time_to_first_token_s(table: Table) -> Estimate | None:
+    """Start of the prefill to the first commit, median over queries."""
+    return median(np.array(table.tally.first_commit_ns) / S)
+
+
+def round_ms(table: Table) -> Estimate | None:
+    """Median round."""
+    return median(table.column("ns") / MS)
+
+
+def stage_ms(table: Table) -> dict[str, Estimate]:
+    """Median of every stage over the rounds; `prefill` over the queries."""
+    names = dict.fromkeys(name for row in table.tally.rows for name in row.stage_ns)
+    columns = {"prefill": np.array(table.tally.prefill_ns), **{name: table.stage(name) for name in names}}
+    found = {name: median(column / MS) for name, column in columns.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def drafting_share(table: Table) -> Estimate | None:
+    """Σ draft ns / Σ round ns."""
+    return ratio(table.stage("draft"), table.column("ns"), table.units) if table.drafts else None
+
+
+def overhead(table: Table) -> Estimate | None:
+    """Σ probe_ns / (Σ round_ns - Σ probe_ns): what recording costs."""
+    probe = table.column("probe_ns")
+    return ratio(probe, table.column("ns") - probe, table.units)
+
+
+def bubble(table: Table, lane: str) -> float | None:
+    """Idle / elapsed of one lane over all rounds, by its recorded spans; null without any."""
+    busy, elapsed = table.tally.busy.get(lane, 0), int(table.column("ns").sum())
+    return max(0.0, 1 - busy / elapsed) if busy and elapsed else None
+
+
+def overlap_efficiency(table: Table) -> float | None:
+    """(T_draft + T_target - T_round) / min(T_draft, T_target); null on serial lanes."""
+    draft, target = (table.tally.busy.get(lane, 0) for lane in ("draft", "target"))
+    if not draft or not target or table.header is None or table.header.lanes == "serial":
+        return None
+    return float((draft + target - int(table.column("ns").sum())) / min(draft, target))
+
+
+def wasted_draft_s(table: Table) -> float | None:
+    """Draft seconds whose result was thrown away unseen (void spans)."""
+    return table.tally.void_draft_ns / S if table.has_nodes else None
+
+
+def accepted_histogram(table: Table) -> dict[int, int] | None:
+    """Blocks by n_accepted, 0 to the largest seen."""
+    return dict(enumerate(np.bincount(table.blocks("n_accepted")).tolist())) if table.drafts else None
+
+
+def share_above(table: Table) -> ByNumber | None:
+    """share_above[w]: share of blocks with n_emitted > w, for w from 1 to the largest seen."""
+    if not table.drafts:
+        return None
+    emitted = table.blocks("n_emitted")
+    return _numbered({w: share(int((emitted > w).sum()), table.n_blocks) for w in range(1, int(emitted.max()) + 1)})
+
+
+def survival(table: Table) -> ByNumber | None:
+    """survival[t]: blocks with n_accepted >= t / blocks whose draft is at least t deep."""
+    if not table.has_nodes:
+        return None
+    accepted, depth = table.blocks("n_accepted"), table.blocks("depth")
+    counts = {t: (int((accepted >= t).sum()), int((depth >= t).sum())) for t in range(1, int(depth.max()) + 1)}
+    return _numbered({t: share(min(hits, n), n) for t, (hits, n) in counts.items()})
+
+
+def position_acceptance(table: Table) -> ByNumber | None:
+    """position_acceptance[t]: rounds that kept a token at draft position t / rounds that tested one there.
+
+    On a tree a round tests a position with several siblings and keeps at most one. Null for backward scans.
+    """
+    if not table.has_nodes or table.backward:
+        return None
+    spots = sorted(table.tally.spots.items())
+    return _numbered({t: share(spot.rounds_accepted, spot.rounds_tested) for t, spot in spots})
+
+
+def depth_acceptance(table: Table) -> ByNumber | None:
+    """depth_acceptance[d]: nodes kept / nodes tested at depth d. Equals `position_acceptance` on chains."""
+    if not table.has_nodes or table.backward:
+        return None
+    return _numbered({d: share(spot.accepted, spot.tested) for d, spot in sorted(table.tally.spots.items())})
+
+
+def _numbered(found: dict[int, Estimate | None]) -> ByNumber:
+    return {number: value for number, value in found.items() if value is not None}

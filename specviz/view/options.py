@@ -1,0 +1,33 @@
+"""What a person chose to look at, and what the front-end knows about its source. Handed in with every frame."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from specviz.view.frame import ValueName
+
+Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers
+FOLDINGS: tuple[Folding, ...] = ("pruned", "losers", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the person wants to see it. `selected` None follows the action."""
+
+    selected: int | None = None
+    value: ValueName = "q"
+    folding: Folding = "pruned"
+    ascii: bool = False
+    staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
+    sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the front-end knows of the source besides its events."""
+
+    name: Literal["idle", "loading", "open", "error", "core_lost"] = "open"
+    detail: str = ""
+    steerable: bool = False  # knobs can be sent: a worker listens
+    held: bool = False  # the core was asked to pause
+    backlog: int = 0  # events read and not yet applied

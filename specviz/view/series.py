@@ -1,0 +1,112 @@
+"""Numbers over rounds for sparklines and plots. Every metric comes from `specviz.metrics`; here it is only arranged."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from specviz.events import Event
+from specviz.view.fold import Run
+from specviz.view.frame import Metric, RoundPoint
+from specviz.view.numbers import bar, half_width, number, percent, prob
+from specviz.view.records import RoundRecord
+
+if TYPE_CHECKING:
+    from specviz.metrics import Estimate, Metrics, Tally
+
+_HEADER = (  # name, label, help
+    ("mean_acceptance_length", "len", "tokens per round, the drawn one included"),
+    ("draft_acceptance_rate", "acc/drafted", "kept / drafted tokens"),
+    ("test_acceptance_rate", "acc/tested", "kept / tested tokens, the draft's tests alone"),
+    ("tokens_per_second", "tok/s", "new tokens / time of all rounds"),
+)
+
+
+class Meter:
+    """Feeds a `Tally` with every finished round once; the tally is the one source of every number."""
+
+    def __init__(self) -> None:
+        self._tally: Tally | None = None
+        self._done = 0
+        self._metrics: Metrics | None = None
+
+    def metrics(self, run: Run) -> "Metrics | None":
+        """The metrics of all rounds finished so far; None before the first one."""
+        from specviz.metrics import Tally  # numpy: not needed to open a window
+
+        if self._tally is None:
+            self._tally = Tally()
+            if run.header is not None:
+                self._tally.add(run.header)
+        fresh = run.rounds[self._done :]
+        ended = [record for record in fresh if record.complete]
+        if ended or self._metrics is None:
+            for record in ended:
+                self._tally.add_all(records_of(record))
+            self._done += len(ended)
+            self._metrics = self._tally.summary() if self._done else None
+        return self._metrics
+
+
+def metrics_of(run: Run, rounds: Iterable[RoundRecord]) -> "Metrics":
+    """The metrics of some finished rounds."""
+    from specviz.metrics import Tally
+
+    tally = Tally()
+    if run.header is not None:
+        tally.add(run.header)
+    for record in rounds:
+        tally.add_all(records_of(record))
+    return tally.summary()
+
+
+def records_of(record: RoundRecord) -> Iterable[Event]:
+    """The records of a finished round again, in the order they are written."""
+    if record.index == record.query.first and record.query.prefill is not None:
+        yield record.query.prefill
+    yield record.start
+    yield from record.nodes.values()
+    yield from record.verdicts.values()
+    yield from (event for event in (record.closing, record.commit) if event is not None)
+    yield from record.spans
+    if record.end is not None:
+        yield record.end
+
+
+def header_metrics(metrics: "Metrics | None") -> tuple[Metric, ...]:
+    """The numbers of the header line, with their intervals."""
+    out = []
+    for name, label, help_ in _HEADER:
+        estimate = getattr(metrics, name) if metrics is not None else None
+        out.append(metric(name, label, estimate, help_))
+    return tuple(out)
+
+
+def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") -> Metric:
+    """One number with its 95 % interval, `.71 ±.04`."""
+    if estimate is None:
+        return Metric(name, label, None, prob(None), None, help_)
+    half = (estimate.interval[1] - estimate.interval[0]) / 2 if estimate.interval else None
+    value = prob(estimate.value) if name.endswith("_rate") else number(estimate.value)
+    return Metric(name, label, estimate.value, f"{value} {half_width(half)}".strip(), half, help_)
+
+
+def overhead(metrics: "Metrics | None") -> str:
+    """What recording cost, `+2.1 %`."""
+    share = metrics.overhead.value if metrics is not None and metrics.overhead is not None else None
+    return percent(None) if share is None else f"+{percent(share)}"
+
+
+def point(record: RoundRecord) -> RoundPoint:
+    """A round on the time line."""
+    end = record.end
+    return RoundPoint(
+        index=record.index, q=record.q, r=record.r, n_emitted=end.n_emitted if end else None,
+        n_accepted=end.n_accepted if end else None, n_drafted=end.n_drafted if end else None, rejected=record.rejected,
+        markers=record.markers,
+    )  # fmt: skip
+
+
+def spark(points: Iterable[RoundPoint]) -> str:
+    """Emitted tokens per round; the lowest bar is a round that kept nothing of its draft."""
+    counts = [(p.n_emitted or 0) if p.n_accepted or not p.n_drafted else 0 for p in points]
+    most = max(counts, default=0)
+    return "".join(bar(count, most) for count in counts)

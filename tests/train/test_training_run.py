@@ -1,0 +1,149 @@
+"""The training loop: the schedule ends at zero, an interruption changes nothing, Muon is Muon."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specviz.train import tokens
+from specviz.train.loop import Job, Run
+from specviz.train.muon import BatchedMuon
+from specviz.train.objectives import distilled, next_token
+from specviz.train.schedule import FULL, WARM_UP, Budget, Stage, learning_rate_share, stage_at
+
+STAGES = (Stage(0.5, 8, 2, 1), Stage(1.0, 16, 1, 2))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _model(seed: int = 0) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=32,
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)
+
+
+def _job(path, n_steps: int = 8) -> Job:
+    model = _model()
+    stream = (np.arange(2_000) * 7 % 61).astype(np.uint16)
+    return Job(
+        model=model,
+        objective=next_token(model),
+        streams={"code": stream, "prose": stream[::-1].copy()},
+        held_out=tokens.fixed(stream, 4, 8),
+        budget=Budget(steps=n_steps),
+        stages=STAGES,
+        seed=5,
+        checkpoint=path,
+    )
+
+
+def _quiet(progress: float, loss: float, tokens_per_s: float) -> None:
+    pass
+
+
+def test_schedule_starts_low_peaks_once_and_ends_at_zero():
+    shares = [learning_rate_share(n / 1_000) for n in range(1_001)]
+    peak = shares.index(max(shares))
+    assert shares[peak] == 1.0
+    assert peak == round(WARM_UP * 1_000)
+    assert shares[peak:] == sorted(shares[peak:], reverse=True)
+    assert shares[-1] == 0.0
+
+
+def test_stages_cover_the_run_and_end_at_the_full_context():
+    assert stage_at(FULL, 0.0) is FULL[0]
+    assert stage_at(FULL, 1.0) is FULL[-1]
+    assert FULL[-1].length == 1_024
+    assert [stage.until for stage in FULL] == sorted(stage.until for stage in FULL)
+
+
+def test_budget_of_seconds_counts_seconds():
+    assert Budget(seconds=60).progress(30.0, 10**6) == 0.5
+    assert Budget(steps=4).progress(1e9, 1) == 0.25
+
+
+def test_resumed_run_equals_the_uninterrupted_one(tmp_path):
+    whole = _job(tmp_path / "whole.pt")
+    Run(whole).finish(_quiet)
+    halted = _job(tmp_path / "halted.pt")
+    run = Run(halted)
+    run.finish(_quiet, stop=lambda: run.ledger.steps == 3)
+    resumed = _job(tmp_path / "halted.pt")
+    ledger = Run(resumed).finish(_quiet)
+    assert ledger.steps == 8
+    for name, weights in whole.model.state_dict().items():
+        assert torch.equal(weights, resumed.model.state_dict()[name]), name
+    control = replace(_job(tmp_path / "other.pt"), seed=6)
+    Run(control).finish(_quiet)
+    assert not torch.equal(control.model.lm_head.weight, whole.model.lm_head.weight)
+
+
+def test_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    job = _job(tmp_path / "run.pt", n_steps=2)
+    Run(job).finish(_quiet)
+    before = job.checkpoint.read_bytes()
+
+    def torn(state, path):
+        path.write_bytes(b"half a file")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", torn)
+    with pytest.raises(KeyboardInterrupt):
+        Run(job).save()
+    assert job.checkpoint.read_bytes() == before
+
+
+def test_finished_run_does_nothing_more(tmp_path):
+    Run(_job(tmp_path / "run.pt")).finish(_quiet)
+    again = Run(_job(tmp_path / "run.pt"))
+    steps: list[float] = []
+    again.finish(lambda progress, loss, tokens_per_s: steps.append(loss))
+    assert not steps
+    assert again.progress == 1.0
+
+
+def test_training_and_distillation_lower_the_loss(tmp_path):
+    job = _job(tmp_path / "run.pt", n_steps=120)
+    losses: list[float] = []
+    Run(job).finish(lambda progress, loss, tokens_per_s: losses.append(loss))
+    assert losses[-1] < losses[0] - 0.5
+    draft = _model(seed=1)
+    taught = replace(job, model=draft, objective=distilled(draft, job.model), checkpoint=tmp_path / "draft.pt")
+    losses.clear()
+    Run(taught).finish(lambda progress, loss, tokens_per_s: losses.append(loss))
+    assert losses[-1] < losses[0] - 0.2
+
+
+def test_batched_muon_is_torch_muon():
+    """Same rule and constants; bfloat16 products in another order allow 2 % of an update's size."""
+    rng = torch.Generator().manual_seed(0)
+    shapes = [(8, 24), (24, 8), (8, 24), (16, 16)]
+    start = [torch.randn(shape, generator=rng) for shape in shapes]
+    ours, theirs = ([torch.nn.Parameter(each.clone()) for each in start] for _ in range(2))
+    optimizers = [BatchedMuon(ours, lr=0.02), torch.optim.Muon(theirs, lr=0.02)]
+    for _ in range(3):
+        grads = [torch.randn(shape, generator=rng) for shape in shapes]
+        for params, optimizer in zip((ours, theirs), optimizers, strict=True):
+            for param, grad in zip(params, grads, strict=True):
+                param.grad = grad.clone()
+            optimizer.step()
+    for mine, other, first in zip(ours, theirs, start, strict=True):
+        assert (mine - other).norm() < 0.02 * (other - first).norm()

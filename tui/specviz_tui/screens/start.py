@@ -1,0 +1,91 @@
+"""What to decode next: prompt, method, verifier. The models stay loaded, staged knobs go along."""
+
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Label, Select, Static, TextArea
+
+from specviz.events import MethodInfo
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The answer of the dialog. `verifier` None: the method's default."""
+
+    prompt: str
+    method: str
+    verifier: str | None
+
+
+class StartScreen(ModalScreen[Wanted | None]):
+    """Methods and verifiers come from the worker's catalogue."""
+
+    BINDINGS = [
+        Binding("ctrl+s,f5", "start", "start", show=False, priority=True),
+        Binding("escape", "cancel", "back", show=False, priority=True),
+    ]
+
+    def __init__(self, methods: list[MethodInfo], wanted: Wanted) -> None:
+        super().__init__()
+        self._methods = {method.name: method for method in methods}
+        self._wanted = wanted
+
+    def compose(self) -> ComposeResult:
+        """The prompt, then the two choices."""
+        with Vertical(classes="dialog -wide"):
+            yield Label("Decode a prompt", classes="dialog-title")
+            yield TextArea(self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus")
+            with Horizontal(id="choices"):
+                names = list(self._methods)
+                chosen = self._wanted.method if self._wanted.method in names else names[0]
+                yield Select([(n, n) for n in names], value=chosen, allow_blank=False, id="method")
+                yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
+            yield Static("", id="hint", markup=False, classes="dialog-hint")
+
+    def on_mount(self) -> None:
+        """The cursor behind the prompt."""
+        self.query_one(TextArea).move_cursor(self.query_one(TextArea).document.end)
+        self._say(self._help(str(self.query_one("#method", Select).value)))
+
+    def _help(self, method: str) -> str:
+        return f"{method}: {self._methods[method].help}\nctrl+s starts · tab to the next field · esc back"
+
+    def _say(self, text: str, refused: bool = False) -> None:
+        hint = self.query_one("#hint", Static)
+        hint.update(text)
+        hint.set_class(refused, "-refused")
+
+    def _verifiers(self, method: str) -> list[tuple[str, str]]:
+        return [(f"{DEFAULT} verifier", DEFAULT), *((name, name) for name in self._methods[method].verifiers)]
+
+    def _first(self, method: str) -> str:
+        verifier = self._wanted.verifier
+        return verifier if verifier in self._methods[method].verifiers else DEFAULT
+
+    def on_select_changed(self, event: Select.Changed) -> None:
+        """Another method brings its own verifiers."""
+        if event.select.id == "method":
+            method = str(event.value)
+            box = self.query_one("#verifier", Select)
+            box.set_options(self._verifiers(method))
+            box.value = self._first(method)
+            self._say(self._help(method))
+
+    def action_start(self) -> None:
+        """Answer, unless there is nothing to decode from."""
+        prompt = self.query_one(TextArea).text
+        if not prompt:
+            self._say("The prompt is empty; decoding needs at least one token to start from.", refused=True)
+            return
+        verifier = str(self.query_one("#verifier", Select).value)
+        method = str(self.query_one("#method", Select).value)
+        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier))
+
+    def action_cancel(self) -> None:
+        """Nothing starts."""
+        self.dismiss(None)

@@ -1,0 +1,162 @@
+"""The knobs, made from the specs of the running method: a grid of sliders and a line that says what is pending.
+
+Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short screen
+the bar is one line; focused, it opens.
+"""
+
+from typing import Any
+
+from rich.text import Text
+from textual import events
+from textual.reactive import reactive
+
+from specviz.text import clip
+from specviz.view.frame import Frame, KnobBar, KnobItem
+from specviz_tui.keymap import KNOB_KEYS, bindings
+from specviz_tui.messages import KnobCommand, KnobStaged, KnobTyping, Left
+from specviz_tui.paint import CURSOR, FAINT, STRONG, joined, track
+from specviz_tui.widgets import knob_values
+from specviz_tui.widgets.panel import FrameWidget
+
+CELL, SLIDER = 25, 8
+
+
+class KnobPanel(FrameWidget, can_focus=True):
+    """Left and right change the focused knob, up and down (or tab) go to another one."""
+
+    BINDINGS = bindings(KNOB_KEYS)
+    EXPLAIN = "knobs"
+    at: reactive[int] = reactive(0)
+
+    def part(self, frame: Frame) -> object:
+        """The knobs."""
+        return frame.knobs
+
+    @property
+    def bar(self) -> KnobBar | None:
+        """The knobs of the present frame."""
+        return self.frame.knobs if self.frame else None
+
+    @property
+    def item(self) -> KnobItem | None:
+        """The focused knob."""
+        items = self.bar.items if self.bar else ()
+        return items[min(self.at, len(items) - 1)] if items else None
+
+    def render(self) -> Text:
+        """A grid and the pending line; one line when there is no room for more."""
+        bar, width, lines = self.bar, self.content_size.width, self.content_size.height
+        if bar is None or not bar.items:
+            return Text(" No knobs: nothing has started.", style=FAINT)
+        if lines < 2:
+            return self._one_line(bar, width)
+        per_row = max(width // CELL, 1)
+        page = per_row * (lines - 1)
+        first = self.at // page * page
+        rows = [self._row(bar, first + k * per_row, per_row, width // per_row) for k in range(lines - 1)]
+        return Text("\n", no_wrap=True, overflow="crop").join([*rows, self._status(bar, width, first, page)])
+
+    def _one_line(self, bar: KnobBar, width: int) -> Text:
+        if self.has_focus and self.item is not None:
+            return joined([Text(" K", style=STRONG), self._cell(self.item, CELL, True), self._hint(self.item)], width, " ")
+        parts = [Text(" K", style=STRONG)]
+        parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
+        parts += [Text(f"{knob_values.label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
+        return joined(parts, width, "  ")
+
+    def _row(self, bar: KnobBar, start: int, count: int, cells: int) -> Text:
+        row = Text()
+        for index, item in enumerate(bar.items[start : start + count], start):
+            row.append_text(self._cell(item, cells, self.has_focus and index == self.at))
+        return row
+
+    def _cell(self, item: KnobItem, cells: int, lit: bool) -> Text:
+        """`γ 4→5 ▕████────▏`, padded; a disabled knob is faint."""
+        value = item.text if item.staged_text is None else f"{item.text}→{item.staged_text}"
+        if item.staged_text is None and item.sent_text is not None:
+            value = f"{item.text}⇒{item.sent_text}"
+        slider = knob_values.has_slider(item)
+        words = clip(f"{knob_values.label(item)} {value}", cells - 1 - (SLIDER + 3 if slider else 0))
+        style = FAINT if item.disabled else STRONG if item.staged_text or item.sent_text else None
+        text = Text(" ")
+        text.append(words + (f" {track(item.fill, SLIDER)}" if slider else ""), style=CURSOR if lit else style)
+        text.append(" " * max(cells - text.cell_len, 0))
+        return text
+
+    def _status(self, bar: KnobBar, width: int, first: int, page: int) -> Text:
+        n, item = len(bar.items), self.item
+        pages = Text(f"{first + 1}–{min(first + page, n)} of {n}" if n > page else "", style=FAINT)
+        if self.has_focus and item is not None:
+            parts = [Text(" " + bar.pending, style=STRONG)] if bar.pending else []
+            parts.append(self._hint(item))
+        else:
+            reason = next((i.disabled for i in bar.items if i.disabled), None) if not bar.pending and not bar.last else None
+            parts = [Text(" " + bar.pending, style=STRONG) if bar.pending else Text(""), Text(" " + bar.last, style=FAINT)]
+            parts += [Text(f" {reason}", style=FAINT)] if reason and all(i.disabled for i in bar.items) else []
+        line = joined([p for p in parts if p.plain.strip()], width - pages.cell_len - 2)
+        return line.append(" " * max(width - line.cell_len - pages.cell_len, 0)).append_text(pages)
+
+    def _hint(self, item: KnobItem) -> Text:
+        hint = Text(f" {item.name}", style=STRONG).append(f"  {item.help}", style=FAINT)
+        if item.disabled:
+            return hint.append(f" · {item.disabled}", style=STRONG)
+        hint.append(f" · {knob_values.span(item)} · {item.applies_text}", style=FAINT)
+        return hint.append(" · changes the text" if item.changes_text else "", style=FAINT)
+
+    def watch_has_focus(self, focused: bool) -> None:
+        """Another look while focused."""
+        super().watch_has_focus(focused)
+        self.border_subtitle = "a apply · z undo · x default · enter type · esc back" if focused else ""
+        self.refresh()
+
+    def action_move(self, step: int) -> None:
+        """To another knob."""
+        n = len(self.bar.items) if self.bar else 0
+        if n:
+            self.at = (self.at + step) % n
+
+    def action_adjust(self, step: int) -> None:
+        """Stage the next value."""
+        if self.item is not None:
+            self.stage(knob_values.stepped(self.item, step))
+
+    def stage(self, value: Any) -> None:
+        """Ask for a value of the focused knob."""
+        if self.item is not None:
+            self.post_message(KnobStaged(self.item.name, value))
+
+    def action_type(self) -> None:
+        """Ask for a typed value."""
+        if self.item is not None:
+            self.post_message(KnobTyping(self.item.name))
+
+    def action_apply(self) -> None:
+        """Send what is staged."""
+        self.post_message(KnobCommand("apply"))
+
+    def action_undo(self) -> None:
+        """Take the last change back."""
+        self.post_message(KnobCommand("undo"))
+
+    def action_reset(self) -> None:
+        """Stage the default."""
+        if self.item is not None:
+            self.post_message(KnobCommand("reset", self.item.name))
+
+    def action_leave(self) -> None:
+        """Back to the tree."""
+        self.post_message(Left())
+
+    def on_click(self, event: events.Click) -> None:
+        """Focus the knob under the pointer."""
+        width, lines = self.content_size.width, self.content_size.height
+        offset = event.get_content_offset(self)
+        if self.bar is None or offset is None or lines < 2 or offset.y >= lines - 1:
+            return
+        per_row = max(width // CELL, 1)
+        page = per_row * (lines - 1)
+        index = self.at // page * page + offset.y * per_row + min(offset.x // (width // per_row), per_row - 1)
+        if index < len(self.bar.items):
+            self.at = index
+
+
