@@ -16,6 +16,9 @@ from typing import Any, Literal
 from specviz.laws import Certain, Row
 
 Mode = Literal["argmax", "sampled", "shared"]
+DraftEnd = Literal[
+    "full", "low_conf", "depth", "width", "stop_token", "length", "no_exit_layer", "signal", "no_match", "budget"
+]
 ROOT = -1
 
 
@@ -41,8 +44,8 @@ class Node:
 class Draft:
     """A tree of drafted tokens with the laws they were drawn from.
 
-    `law_rows[row_of[i]]` is the law node i was drawn from given its earlier siblings (`[V]`, normalised); `row_of[i] = -1`
-    is a point mass. `shared`: drawn with the target's noise, so that only `walk` may judge it.
+    `law_rows[row_of[i]]` is the law node i was drawn from given its earlier siblings (`[V]`, normalised); `row_of[i]
+    = -1` is a point mass. `shared`: drawn with the target's noise, so that only `walk` may judge it.
     """
 
     tokens: tuple[int, ...] = ()
@@ -54,7 +57,7 @@ class Draft:
     row_of: tuple[int, ...] = ()
     shared: bool = False
     nodes: tuple[Node, ...] = ()  # every node born, pruned ones included
-    draft_end: str = "full"
+    draft_end: DraftEnd = "full"
 
     def __len__(self) -> int:
         return len(self.tokens)

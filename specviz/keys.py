@@ -1,9 +1,9 @@
 """Keyed random draws: every uniform is a function of (seed, stream, round, position, index).
 
-Philox4x32-10 (Salmon et al. 2011), key = seed, counter = (pos, round, index, stream); contract.md section 2. Nothing here
-has state, so draws have no order: threads, probes, pauses and aborted rounds cannot move a token. The `target` stream
-ignores the round and is used for at most one committed token a position; every other stream must carry it, because a
-backward scan looks at draws beyond the place where it stops.
+Philox4x32-10 (Salmon et al. 2011), key = seed, counter = (pos, round, index, stream); contract.md section 2. Nothing
+here has state, so draws have no order: threads, probes, pauses and aborted rounds cannot move a token. The `target`
+stream ignores the round and is used for at most one committed token a position; every other stream must carry it,
+because a backward scan looks at draws beyond the place where it stops.
 """
 
 from dataclasses import dataclass
@@ -45,12 +45,13 @@ def uniforms(seed: int, stream: Stream, round_: int, pos: int, start: int, count
     index = (np.arange(start, start + count, dtype=np.uint64)) & np.uint64(_MASK)
     fill = [np.full(count, word & _MASK, dtype=np.uint64) for word in (pos, round_, STREAMS[stream])]
     w0, w1, _, _ = philox((fill[0], fill[1], index, fill[2]), (seed & _MASK, (seed >> 32) & _MASK))
-    return ((w0 >> np.uint64(5)) * np.uint64(1 << 26) + (w1 >> np.uint64(6))) / float(1 << 53)
+    noise: np.ndarray[Any, Any] = ((w0 >> np.uint64(5)) * np.uint64(1 << 26) + (w1 >> np.uint64(6))) / float(1 << 53)
+    return noise
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A drawn token; `u` and its CDF interval `[lo, hi)` as shares of the row's mass (None for a race or a certain row)."""
+    """A drawn token; `u` and its CDF interval `[lo, hi)` as shares of the mass (None: a race, a certain row)."""
 
     token: int
     u: float | None

@@ -1,7 +1,7 @@
 """Rows: probability vectors over the vocabulary, as numpy arrays, torch tensors, or a certain token.
 
-A row need not be normalised. Everything here works on whatever array it is handed, so verifiers run unchanged on numpy in
-a proof (Fractions in an object array included) and on device tensors in a session. At temperature 0 a row is
+A row need not be normalised. Everything here works on whatever array it is handed, so verifiers run unchanged on
+numpy in a proof (Fractions in an object array included) and on device tensors in a session. At temperature 0 a row is
 `Certain(token)`: the one-hot vector, never built (verification.md 3.1).
 """
 
@@ -92,5 +92,6 @@ def cumulative(row: Any) -> Any:
 
 def at(row: Row, token: int) -> float:
     """The entry of one token as a Python number."""
-    value = row[token]
-    return value.item() if hasattr(value, "item") else value
+    value: Any = row[token]
+    number: float = value.item() if hasattr(value, "item") else value
+    return number

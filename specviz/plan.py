@@ -5,7 +5,7 @@ walking it with other draws answers "what if". Steps are opened when visited (`o
 reached with different rows once there are several candidates; rows are recipes, made when asked.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -13,12 +13,12 @@ from specviz.draft import ROOT, Draft
 from specviz.keys import Drawn, Stream, Tested
 from specviz.laws import Certain, Row, at, dense
 
-State = Hashable
+State = Any  # hashable, in the verifier's own terms
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """Keep `node` when `u < threshold`. `p`, `q`: its mass under the current row and under the law it was drawn from."""
+    """Keep `node` when `u < threshold`. `p`, `q`: its mass in the row required here, in the law it was drawn from."""
 
     __test__ = False  # not a pytest class
 
@@ -120,7 +120,7 @@ class Plan:
     def walk(self, keys: Draws, n: int) -> Outcome:
         """Sample the plan. `n` is the committed length: a node of depth d stands at position `n - 1 + d`."""
         trace: list[TestResult | DrawResult] = []
-        state, stop = self.start, ROOT
+        state = self.start
         while True:
             step = self.step(state)
             if isinstance(step, Stop):
@@ -133,11 +133,11 @@ class Plan:
                 continue
             pos = n + self.depth(step.node)
             drawn = keys.draw(step.stream, pos, step.row())
-            stop, follow = step.edges.get(drawn.token, (None, None))
-            trace.append(DrawResult(step, pos, drawn, stop))
-            if stop is None:
+            edge = step.edges.get(drawn.token)
+            trace.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
+            if edge is None:
                 return Outcome(self._path(step.node), drawn.token, step.kind, tuple(trace))
-            state = follow
+            state = edge[1]
 
     def _path(self, node: int) -> tuple[int, ...]:
         out: list[int] = []

@@ -1,12 +1,12 @@
 """Table models: tiny language models whose joint law is known, for proofs and tests.
 
-A table gives `row(prefix) -> [V]`, the law of the next token. Entries are Fractions in an object array, so whatever runs on
-rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds, as read from
-JSON by `specviz prove --tables`: independent draws, a first-order Markov chain, and rows by prefix. `CASE_A`, `CASE_B` and
-`CASE_C` are the golden cases of verification.md section 7.
+A table gives `row(prefix) -> [V]`, the law of the next token. Entries are Fractions in an object array, so whatever
+runs on rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds, as
+read from JSON by `specviz prove --tables`: independent draws, a first-order Markov chain, and rows by prefix.
+`CASE_A`, `CASE_B` and `CASE_C` are the golden cases of verification.md section 7.
 
-Refused, each with the place in the file: entries that are not numbers or fraction strings, negative entries, rows of the
-wrong length, rows that do not sum to 1 (a sum within 1e-6 counts as rounding and is divided out).
+Refused, each with the place in the file: entries that are not numbers or fraction strings, negative entries, rows of
+the wrong length, rows that do not sum to 1 (a sum within 1e-6 counts as rounding and is divided out).
 """
 
 import json

@@ -1,12 +1,13 @@
 """Token text for terminal and browser: the one place where hostile text is made safe to show.
 
-Tokens are arbitrary bytes that a model was free to choose: terminal escapes, bidi overrides, zero-width characters, half a
-UTF-8 character, Rich markup, HTML. `shown` turns every one into visible characters of known width, so that a token can
-neither move the cursor nor hide nor reach into its neighbour. Markup and HTML pass through it unchanged (they are harmless
-characters); whoever hands text to a markup or HTML parser uses `markup` or `html`.
+Tokens are arbitrary bytes that a model was free to choose: terminal escapes, bidi overrides, zero-width characters,
+half a UTF-8 character, Rich markup, HTML. `shown` turns every one into visible characters of known width, so that a
+token can neither move the cursor nor hide nor reach into its neighbour. Markup and HTML pass through it unchanged, as
+harmless characters: give it to a widget as plain text (`rich.text.Text`), never to a markup parser, and to a page
+through `html`.
 
-Marks: space `▁`, newline `⏎`, tab `→`, a byte or control `⟨1B⟩`, any other unseen character by its code `⟨202E⟩`, nothing
-at all `∅`, a combining mark without a base stands on `◌`.
+Marks: space `▁`, newline `⏎`, tab `→`, a byte or control `⟨1B⟩`, any other unseen character by its code `⟨202E⟩`,
+nothing at all `∅`, a combining mark without a base stands on `◌`.
 """
 
 import html as _html
@@ -17,10 +18,35 @@ from rich.cells import cell_len
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
 _MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
 _ASCII = {
-    SPACE: "_", NEWLINE: "\\n", TAB: "\\t", EMPTY: "<>", ELLIPSIS: "~", "⟨": "<", "⟩": ">", "◌": "o", "“": '"', "”": '"',
-    "×": "x", "≥": ">=", "≤": "<=", "±": "+-", "−": "-", "—": "-", "·": "|", "∞": "inf", "⇐": "<=", "✓": "+", "✗": "x",
-    "↻": "r", "★": "*", "⇥": ">", "●": "@", "◆": "#", "⚑": "!", "⚠": "!",
-}  # fmt: skip
+    SPACE: "_",
+    NEWLINE: "\\n",
+    TAB: "\\t",
+    EMPTY: "<>",
+    ELLIPSIS: "~",
+    "⟨": "<",
+    "⟩": ">",
+    "◌": "o",
+    "“": '"',
+    "”": '"',
+    "×": "x",
+    "≥": ">=",
+    "≤": "<=",
+    "±": "+-",
+    "−": "-",
+    "—": "-",
+    "·": "|",
+    "∞": "inf",
+    "⇐": "<=",
+    "✓": "+",
+    "✗": "x",
+    "↻": "r",
+    "★": "*",
+    "⇥": ">",
+    "●": "@",
+    "◆": "#",
+    "⚑": "!",
+    "⚠": "!",
+}
 # Letters by category that paint nothing: hangul fillers, the braille blank, mongolian and khmer leftovers.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5\u034f")
 _MOST_MARKS = 3  # combining marks on one base; more is a pile that reaches over other lines
@@ -75,13 +101,6 @@ def ascii_only(text: str) -> str:
 def html(text: str, raw: str | None = None) -> str:
     """The shown token as HTML text or attribute value."""
     return _html.escape(shown(text, raw), quote=True)
-
-
-def markup(text: str, raw: str | None = None) -> str:
-    """The shown token for Rich markup: `[red]` stays five characters."""
-    from rich.markup import escape  # the parser behind it is slow to import, and few need it
-
-    return escape(shown(text, raw))
 
 
 def _code(char: str) -> str:

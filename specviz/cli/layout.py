@@ -11,9 +11,9 @@ from specviz.text import running
 
 
 def echo_json(value: Any) -> None:
-    """One JSON object on standard output, keys in our order, non-ASCII kept."""
-    raw = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    click.echo(raw.decode())
+    """One JSON object on standard output, keys in our order: on one line for a program, indented on a terminal."""
+    raw = msgspec.json.encode(value)
+    click.echo((msgspec.json.format(raw, indent=2) if sys.stdout.isatty() else raw).decode())
 
 
 def echo_sections(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:

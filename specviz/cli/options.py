@@ -6,7 +6,7 @@ checked by the spec of the chosen method, because range and default may differ b
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -90,6 +90,18 @@ def chosen_method(name: str, verifier: str | None) -> Method:
         hint = suggestion(verifier, method.verifiers)
         raise SpecvizError(f"method {name} takes no verifier '{verifier}'{hint}")
     return method
+
+
+def sections() -> dict[str, Sequence[str]]:
+    """Headings for the help of a command with all these options."""
+    names = knob_specs()
+    return {
+        "Prompt": ("prompt", "prompt_file", "example", "chat"),
+        "Method and models": ("method", "verifier", "target", "draft", "device", "dtype", "threads"),
+        "Output": ("record", "level", "rounds", "as_json", "verbose", "quiet"),
+        "Knobs of the methods": [name for name in names if name not in _SHARED],
+        "Sampling and length": [name for name in names if name in _SHARED],
+    }
 
 
 def method_help() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.cli.printer import Sink
+from specviz.cli.result import Result
 from specviz.errors import TraceError
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ def check_place(path: Path) -> None:
 
 
 @contextmanager
-def recording(path: Path | None, warned: Sink) -> Iterator["Recorder | None"]:
-    """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on."""
+def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Recorder | None"]:
+    """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on.
+
+    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole.
+    """
     if path is None:
         yield None
         return
@@ -45,3 +49,4 @@ def recording(path: Path | None, warned: Sink) -> Iterator["Recorder | None"]:
         raise
     finally:
         recorder.close("done")
+        result.trace = None if recorder.problem else recorder.path

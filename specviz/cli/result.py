@@ -30,7 +30,7 @@ class RunError(SpecvizError):
 
 
 class Result:
-    """A sink that folds a run into its metrics and remembers how it ended. `text`, `tokens`, `trace` come from outside."""
+    """A sink that folds a run into its metrics and remembers how it ended. `text`, `tokens`, `trace` are set on it."""
 
     def __init__(self) -> None:
         self.text = ""

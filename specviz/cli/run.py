@@ -20,10 +20,11 @@ from specviz.cli.printer import Narrator, RoundLines, Sink, TextStream, fan_out
 from specviz.cli.recording import recording
 from specviz.cli.request import Request
 from specviz.cli.result import Result, RunError
+from specviz.cli.sections import SectionedCommand
 from specviz.errors import SpecvizError
 
 
-@click.command("run")
+@click.command("run", cls=SectionedCommand, sections=options.sections())
 @options.prompt_options
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
 @click.option("--verifier", metavar="NAME", help=options.verifier_help())
@@ -70,7 +71,7 @@ def _decode(request: Request, result: Result, printers: Sink) -> None:
     from specviz.engine.local import LocalRun, load_pair
 
     pair = load_pair(request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads)
-    with recording(request.record, printers) as recorder:
+    with recording(request.record, printers, result) as recorder:
         sinks: list[Sink] = [result, printers] if recorder is None else [recorder.write, result, printers]
         run = LocalRun(pair, request.start, fan_out(*sinks))
         try:
@@ -82,7 +83,6 @@ def _decode(request: Request, result: Result, printers: Sink) -> None:
             raise _failed(error, request.verbose) from error
         finally:
             result.text, result.tokens = run.text, list(run.tokens)
-            result.trace = recorder.path if recorder else None
 
 
 def _failed(error: Exception, verbose: bool) -> RunError:

@@ -19,7 +19,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def command(record: str | None, as_list: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of one RECORD, or of any line of a trace.
 
-    A trace is JSON lines; each line is one record, told apart by its field `ev`. Readers ignore unknown records and fields.
+    A trace is JSON lines; each line is one record, told apart by its field `ev`. Readers ignore unknown records and
+    fields.
     """
     if as_list:
         for name, kind in sorted(NAMES.items()):
@@ -29,7 +30,7 @@ def command(record: str | None, as_list: bool) -> None:
 
 
 def schema(record: str | None = None) -> dict[str, Any]:
-    """The schema of one record, or of every record that may stand in a file. Raises SpecvizError with the nearest name."""
+    """The schema of one record, or of any that may stand in a file. Raises SpecvizError with the nearest name."""
     if record is not None and record not in NAMES:
         raise SpecvizError(f"no record '{record}'{suggestion(record, NAMES)}")
     kinds = FILE_RECORDS if record is None else (NAMES[record],)

@@ -1,4 +1,4 @@
-"""`specviz stats`: the metrics of recorded runs. Tables or one JSON object on standard output, narration on standard error."""
+"""`specviz stats`: the metrics of recorded runs, as tables or one JSON object on standard output."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +33,9 @@ class Measured(msgspec.Struct, kw_only=True):
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
 
-    Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by Wilson. With
-    several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as it goes.
+    Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
+    Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
+    it goes.
     """
     measured = [measure_file(path, check) for path in files]
     for run in measured:

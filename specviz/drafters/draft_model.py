@@ -1,14 +1,14 @@
 """Drafting with a second, smaller model: a chain, or a tree of its most likely continuations.
 
-Chain (Leviathan et al. 2023): up to gamma tokens one after another, each drawn from the draft law (`sampled`), its most likely
-one (`argmax`), or drawn with the target's own noise (`shared`). Tree (contract.md 5): level 1 holds the `k_max` best children of
-the root, each later level expands the `k_max` best nodes of the level before in one batched call, `w_max` children each, and
-the `node_budget` best nodes by path probability are sent.
+Chain (Leviathan et al. 2023): up to gamma tokens one after another, each drawn from the draft law (`sampled`), its
+most likely one (`argmax`), or drawn with the target's own noise (`shared`). Tree (contract.md 5): level 1 holds the
+`k_max` best children of the root, each later level expands the `k_max` best nodes of the level before in one batched
+call, `w_max` children each, and the `node_budget` best nodes by path probability are sent.
 """
 
 from typing import Any
 
-from specviz.draft import ROOT, Draft, Mode
+from specviz.draft import ROOT, Draft, DraftEnd, Mode
 from specviz.engine.cache import KVCache
 from specviz.engine.context import Context, Models, Observation, Tree
 from specviz.engine.model import Model
@@ -63,7 +63,7 @@ class Chain:
                 logits = self.drafts.take(ctx)
             assert logits is not None
             node = self._draw(ctx, tree, node, logits)
-        end = "stop_token" if tree.ends(node) else "full" if length == ctx.knobs["gamma"] else "length"
+        end: DraftEnd = "stop_token" if tree.ends(node) else "full" if length == ctx.knobs["gamma"] else "length"
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
@@ -124,7 +124,7 @@ class TopTree:
                 break
             level = self._children(ctx, tree, score, self.drafts.expand(ctx, tree, best), knobs["w_max"])
         order = sorted(range(len(tree)), key=lambda n: (-score[n], tree.depth(n), n))
-        end = "budget" if len(tree) > budget else "depth" if depth == knobs["d_max"] else "length"
+        end: DraftEnd = "budget" if len(tree) > budget else "depth" if depth == knobs["d_max"] else "length"
         return tree.draft(end, keep=order[:budget])
 
     def _children(
@@ -166,5 +166,7 @@ def make(models: Models, knobs: Knobs) -> Chain | TopTree:
     if knobs["shape"] == "chain":
         return Chain(models, knobs["draft_mode"])
     if knobs["draft_mode"] not in ("auto", "argmax"):
-        raise KnobError(f"knob draft_mode: a tree of the k best nodes is argmax, not '{knobs['draft_mode']}'; use shape chain")
+        raise KnobError(
+            f"knob draft_mode: a tree of the k best nodes is argmax, not '{knobs['draft_mode']}'; use shape chain"
+        )
     return TopTree(models)

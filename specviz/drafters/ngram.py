@@ -1,7 +1,7 @@
 """Prompt lookup: the draft is what followed the last earlier match of the text's own suffix.
 
-Needs no model, so it costs nothing and pays where text repeats itself (Saxena 2023, "prompt lookup decoding"). Longest suffix
-first; of several matches the latest.
+Needs no model, so it costs nothing and pays where text repeats itself (Saxena 2023, "prompt lookup decoding").
+Longest suffix first; of several matches the latest.
 """
 
 from collections.abc import Sequence

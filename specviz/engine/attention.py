@@ -1,8 +1,8 @@
 """The attention function that models of this engine run with, registered under the library's interface.
 
-The library materialises repeated keys and values for masked multi-row queries; folding the query groups into rows gives the
-same numbers without the copy (`engine.md` 1.3). Masks are boolean, `[1, 1, n, kv]`, or already tiled per group
-`[1, 1, G * n, kv]` (done once a forward, not once a layer).
+The library materialises repeated keys and values for masked multi-row queries; folding the query groups into rows
+gives the same numbers without the copy (`engine.md` 1.3). Masks are boolean, `[1, 1, n, kv]`, or already tiled per
+group `[1, 1, G * n, kv]` (done once a forward, not once a layer).
 """
 
 from typing import Any

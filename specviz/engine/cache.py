@@ -1,9 +1,9 @@
 """`KVCache`: slots of one model, and the one call that commits, rolls back, chooses a branch and cleans up.
 
-Slots are apart from positions: slot s holds the token `tokens[s]` whose predecessor stands in slot `parents[s]`. Slots below
-`length` are the committed line, in order; later ones are rows in flight, a tree. Every layer has a filled length of its own,
-because early exit leaves layers at different depths. Writing is a copy into a preallocated buffer, dropping moves a length,
-keeping is one gather.
+Slots are apart from positions: slot s holds the token `tokens[s]` whose predecessor stands in slot `parents[s]`.
+Slots below `length` are the committed line, in order; later ones are rows in flight, a tree. Every layer has a filled
+length of its own, because early exit leaves layers at different depths. Writing is a copy into a preallocated buffer,
+dropping moves a length, keeping is one gather.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,8 @@ class KVCache:
     def follow(self, tokens: Sequence[int]) -> list[int]:
         """Keep the longest held path that spells the beginning of `tokens`, drop all else; returns what must be fed.
 
-        A slot is held when every layer has filled it. Commit, rollback, branch choice, abort and method change are this call.
+        A slot is held when every layer has filled it. Commit, rollback, branch choice, abort and method change are
+        this call.
         """
         path = self._longest_path(tokens)
         self._gather(path)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from specviz.draft import ROOT, Draft, Mode, Node
+from specviz.draft import ROOT, Draft, DraftEnd, Mode, Node
 from specviz.engine.model import Model
 from specviz.engine.rows import Rows, Tensor
 from specviz.engine.sampling import Warper
@@ -38,8 +38,8 @@ class Models:
 class Context:
     """One round as a drafter sees it. `n` = committed length; the root is token n-1, uncached.
 
-    `room`: most tokens this round can emit (a hint: the cut is the session's). `rows`: the target's rows, already open, so a
-    drafter may climb them; `root_row` is the root's.
+    `room`: most tokens this round can emit (a hint: the cut is the session's). `rows`: the target's rows, already
+    open, so a drafter may climb them; `root_row` is the root's.
     """
 
     tokens: Sequence[int]
@@ -117,7 +117,7 @@ class Tree:
         raw: Tensor | None = None,
         **facts: Any,
     ) -> int:
-        """A drafted token after node `parent`. `law`: the row it was drawn from; None or a certain row: a point mass."""
+        """A drafted token after node `parent`. `law`: the row it was drawn from; None or certain: a point mass."""
         counters = self._ctx.counters
         drawn = None if law is None or isinstance(law, Certain) else law
         node = Node(
@@ -138,7 +138,7 @@ class Tree:
         self._laws.append(drawn)
         return len(self._nodes) - 1
 
-    def draft(self, draft_end: str = "full", keep: Iterable[int] | None = None, shared: bool = False) -> Draft:
+    def draft(self, draft_end: DraftEnd = "full", keep: Iterable[int] | None = None, shared: bool = False) -> Draft:
         """The frozen draft of the nodes in `keep` (all by default; a kept node's parent must be kept)."""
         kept = list(range(len(self))) if keep is None else sorted(keep)
         order = sorted(kept, key=lambda node: self.ends(node))  # stable: fed nodes first, stop tokens last
@@ -191,7 +191,7 @@ class Observation:
 
 
 class Drafter(Protocol):
-    """Proposes drafts. Owns its model's cache if it has one; `observe` records, only `propose`/`meanwhile` read knobs."""
+    """Proposes drafts, with a cache of its own if it has a model. `observe` records; only `propose` reads knobs."""
 
     taps: tuple[int, ...]
 

@@ -1,7 +1,7 @@
 """Loading a pair: a local folder or hub id each, tokenizers compared, adapters tested before the first token.
 
-`transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in one line
-before anything heavy is read.
+`transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
+one line before anything heavy is read.
 """
 
 import json
@@ -34,7 +34,9 @@ def embedded(role: str) -> Path:
     """The folder of the embedded target or draft model. Raises ModelError when this install has none."""
     folder = Path(str(files("specviz_assets"))) / "models" / EMBEDDED[role]
     if not (folder / "config.json").exists():
-        raise ModelError(f"this install has no embedded {role} model; name one with --{role} FOLDER, or run specviz train pair")
+        raise ModelError(
+            f"this install has no embedded {role} model; name one with --{role} FOLDER, or run specviz train pair"
+        )
     return folder
 
 
@@ -47,9 +49,13 @@ def pick_device(name: str | None) -> torch.device:
         raise ModelError(f"device '{wanted}' is no device name; use cpu, cuda, cuda:0 or mps") from None
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device.type, False):
-        raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(k for k, v in there.items() if v)}")
+        raise ModelError(
+            f"device '{wanted}' is not available here; available: {', '.join(k for k, v in there.items() if v)}"
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device '{wanted}': this machine has {torch.cuda.device_count()} CUDA device(s), counted from 0")
+        raise ModelError(
+            f"device '{wanted}': this machine has {torch.cuda.device_count()} CUDA device(s), counted from 0"
+        )
     return device
 
 
@@ -93,14 +99,20 @@ def _look_at_folder(where: str, role: str) -> None:
         raise ModelError(f"--{role} {where}: no such folder; give a folder that save_pretrained wrote, or a hub id")
     if not (path / "config.json").is_file():
         held = ", ".join(sorted(p.name for p in path.iterdir())[:5]) or "nothing"
-        raise ModelError(f"--{role} {where}: no config.json in it (it holds {held}); give a folder that save_pretrained wrote")
+        raise ModelError(
+            f"--{role} {where}: no config.json in it (it holds {held}); give a folder that save_pretrained wrote"
+        )
     try:
         json.loads((path / "config.json").read_text())
     except ValueError as error:
         raise ModelError(f"--{role} {where}: config.json is not JSON: {error}") from None
     if not any(path.glob("*.safetensors")):
         pickled = any(path.glob("*.bin")) or any(path.glob("*.pt"))
-        why = "its weights are pickled, which is never opened here: save them with safe_serialization" if pickled else "no weights"
+        why = (
+            "its weights are pickled, which is never opened here: save them with safe_serialization"
+            if pickled
+            else "no weights"
+        )
         raise ModelError(f"--{role} {where}: no .safetensors file in it ({why})")
 
 
@@ -129,8 +141,12 @@ def compare_tokenizers(target: Any, draft: Any) -> None:
     """Raises ModelError that says what differs, when the two do not number the same tokens."""
     first, second = target.get_vocab(), draft.get_vocab()
     if first != second:
-        sizes = f"{len(first)} against {len(second)} tokens" if len(first) != len(second) else _difference(first, second)
-        raise ModelError(f"target and draft model have different tokenizers ({sizes}): use a draft model of the same family")
+        sizes = (
+            f"{len(first)} against {len(second)} tokens" if len(first) != len(second) else _difference(first, second)
+        )
+        raise ModelError(
+            f"target and draft model have different tokenizers ({sizes}): use a draft model of the same family"
+        )
     probe = "Speculative   decoding:\n\tdef f(x): return x**2  # Grüße, 世界 1234"
     ids = [t(probe, add_special_tokens=True)["input_ids"] for t in (target, draft)]
     if ids[0] != ids[1]:

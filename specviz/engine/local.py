@@ -1,7 +1,7 @@
 """A run in this process: load a pair once, then one `LocalRun` per prompt.
 
-The worker, the command line, scripts and tests all decode through this; it turns a `Start` command into a `Session` and its
-events into a whole run, `header` to `end`, however the run ends.
+The worker, the command line, scripts and tests all decode through this; it turns a `Start` command into a `Session`
+and its events into a whole run, `header` to `end`, however the run ends.
 """
 
 import importlib
@@ -110,13 +110,11 @@ def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
 class LocalRun:
     """One prompt, decoded with a loaded pair; events go to `sink` as they happen.
 
-    Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is written
-    by `rounds()` itself, with the reason, also when an exception passes through.
+    Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is
+    written by `rounds()` itself, with the reason, also when an exception passes through.
     """
 
-    def __init__(
-        self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None
-    ) -> None:
+    def __init__(self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None) -> None:
         self.pair, self.start = pair, start
         self.method = get_method(start.method)
         table = self.method.table
@@ -182,7 +180,7 @@ class LocalRun:
         )  # fmt: skip
 
     def begin(self) -> None:
-        """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it when it was not done."""
+        """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it otherwise."""
         if self._begun:
             return
         self._begun = True
@@ -231,4 +229,3 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads(),
         "started_ns": time.perf_counter_ns(),
     }  # fmt: skip
-

@@ -1,8 +1,8 @@
 """`ModelAdapter`: any layer range of a Hugging Face causal LM, over the library's own modules.
 
-Parts are found by attribute and proved at start-up by a self-test against `model(ids)` (a chain and a small tree), so an
-architecture we never saw either works or is refused with the name of its layer type. No copy of any model's code: layers,
-norms, rotary tables, head and soft cap are the library's (engine.md 1.4).
+Parts are found by attribute and proved at start-up by a self-test against `model(ids)` (a chain and a small tree), so
+an architecture we never saw either works or is refused with the name of its layer type. No copy of any model's code:
+layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4).
 """
 
 import inspect
@@ -51,7 +51,7 @@ def _first(owner: Any, *names: str) -> Any:
 
 
 class ModelAdapter:
-    """A loaded causal LM. `hidden` is `[1, n, width]`; layers are 1-based in events, `lo..hi` 0-based half-open here."""
+    """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here."""
 
     def __init__(self, model: Any, name: str = "model", vocab: int | None = None) -> None:
         self.model = model.eval()
@@ -63,7 +63,9 @@ class ModelAdapter:
         self.layers = _first(self.base, "layers", "h")
         self.norm = _first(self.base, "norm", "final_layer_norm", "ln_f")
         if self.layers is None or self.norm is None:
-            raise ModelError(f"{name}: no decoder layers found in {type(model).__name__}; known: Llama-like, GPT-2, GPT-NeoX")
+            raise ModelError(
+                f"{name}: no decoder layers found in {type(model).__name__}; known: Llama-like, GPT-2, GPT-NeoX"
+            )
         self.n_layers = len(self.layers)
         self.head = model.get_output_embeddings()
         self.embedding = model.get_input_embeddings()
@@ -76,7 +78,9 @@ class ModelAdapter:
         )
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
         self._rope, self._rope_by_type = self._rotary()
-        self._cache_word = "layer_past" if "layer_past" in inspect.signature(self.layers[0].forward).parameters else None
+        self._cache_word = (
+            "layer_past" if "layer_past" in inspect.signature(self.layers[0].forward).parameters else None
+        )
         weight = next(model.parameters())
         self.device, self.dtype = weight.device, weight.dtype
         use_packed_attention(model)
@@ -89,7 +93,8 @@ class ModelAdapter:
         unknown = sorted(set(types) - set(SUPPORTED_LAYERS))
         if unknown:
             raise ModelError(
-                f"{self.name}: layer type '{unknown[0]}' cannot be rolled back; supported: {', '.join(SUPPORTED_LAYERS)}"
+                f"{self.name}: layer type '{unknown[0]}' cannot be rolled back here; "
+                f"supported: {', '.join(SUPPORTED_LAYERS)}"
             )
         return list(types)
 
@@ -147,7 +152,7 @@ class ModelAdapter:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm, head and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""
-        out = self.head(self.norm(hidden))[0, :, : self.vocab]
+        out: Tensor = self.head(self.norm(hidden))[0, :, : self.vocab]
         if self.softcap is not None:
             out = torch.tanh(out / self.softcap) * self.softcap
         return out if out.dtype == torch.float64 else out.float()

@@ -1,7 +1,7 @@
 """`Probe`: turns rounds into events. One call per round; without a probe nothing is recorded and nothing is copied.
 
-The level decides what is computed and copied at all: `none` counts and tokens, `summary` the tree and its verdicts, `full` also
-top-k, entropies and ranks. Its own time is measured and written (`probe_ns`), never hidden in a stage.
+The level decides what is computed and copied at all: `none` counts and tokens, `summary` the tree and its verdicts,
+`full` also top-k, entropies and ranks. Its own time is measured and written (`probe_ns`), never hidden in a stage.
 """
 
 import time
@@ -22,11 +22,11 @@ from specviz.events import (
     RoundEnd,
     RoundStart,
     Span,
-
     Warn,
     log6,
     six,
 )
+from specviz.events.round import WalkEnd
 from specviz.plan import DrawResult, TestResult
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Probe:
 
     def knob(self, event: Knob) -> None:
         """A knob took effect."""
-        self.emit(event, event.r)
+        self.emit(event, event.applied_r)
 
     def aborted(self, begun: Round, why: str) -> None:
         """A round that did not finish; its number is used again."""
@@ -132,7 +132,7 @@ class Probe:
                 tokens=list(done.tokens), texts=list(done.texts), kinds=list(done.kinds), n=done.n_after,
                 finish=done.finish,
             ), done.number,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
         stages = dict(done.clock.ns)
         stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
         self.emit(
@@ -142,7 +142,7 @@ class Probe:
                 probe_ns=time.perf_counter_ns() - began, draft_end=done.draft.draft_end, walk_end=walk_end(done),
                 cut=done.cut, kv=done.kv_after,
             ), done.number,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
 
 
 def tested(done: Round) -> int:
@@ -168,12 +168,10 @@ def _children_at(done: Round, result: DrawResult) -> tuple[int, ...]:
     return tuple(sorted(found, key=lambda c: draft.ids[c]))
 
 
-def walk_end(done: Round) -> str:
+def walk_end(done: Round) -> WalkEnd:
     """Why the walk ended, in the words of the contract."""
     assert done.outcome is not None
     if done.finish:
         return "length" if done.finish == "context" else done.finish
-    return {"recovered": "rejected", "bonus": "leaf", None: "open"}[done.outcome.kind]
-
-
-
+    ends: dict[str | None, WalkEnd] = {"recovered": "rejected", "bonus": "leaf", None: "open"}
+    return ends[done.outcome.kind]

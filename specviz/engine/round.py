@@ -9,6 +9,7 @@ from typing import Literal
 from specviz.draft import Draft
 from specviz.engine.rows import Call, Tensor
 from specviz.events import Event
+from specviz.events.round import Finish
 from specviz.laws import Rows
 from specviz.plan import Outcome
 
@@ -57,7 +58,7 @@ class Round:
     texts: tuple[str, ...] = ()
     n_accepted: int = 0
     cut: bool = False
-    finish: str | None = None
+    finish: Finish | None = None
     facts: list[Event] = field(default_factory=list)
     ledger: list[Call] = field(default_factory=list)
     n_draft_calls: int = 0

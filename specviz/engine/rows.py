@@ -1,7 +1,7 @@
 """`Rows`: a model's rows in flight, a tree over the cached prefix.
 
-Rows are added in feed order and climb the layers; every layer takes all the rows it lacks as one block. That one rule serves
-a prefill, a draft model's steps, a verify pass and an early exit that stops some rows half-way.
+Rows are added in feed order and climb the layers; every layer takes all the rows it lacks as one block. That one rule
+serves a prefill, a draft model's steps, a verify pass and an early exit that stops some rows half-way.
 """
 
 import time
@@ -147,6 +147,3 @@ class Rows:
         top = self.model.n_layers
         hidden = self.climb(top)
         return self.model.logits(hidden[:, root:])
-
-
-

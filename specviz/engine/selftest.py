@@ -40,9 +40,11 @@ def self_test(adapter: ModelAdapter) -> None:
     except Exception as error:
         raise ModelError(f"{adapter.name}: layers of type {kind} cannot be driven one by one: {error}") from error
     for name, mine, theirs in zip(("a chain", "a tree"), got, want, strict=True):
-        error = float((mine - theirs).abs().max() / theirs.std().clamp(min=1e-6))
-        if not error < tolerance(adapter.dtype):
-            raise ModelError(f"{adapter.name}: layers of type {kind} are not supported: logits of {name} differ by {error:.2g}")
+        gap = float((mine - theirs).abs().max() / theirs.std().clamp(min=1e-6))
+        if not gap < tolerance(adapter.dtype):
+            raise ModelError(
+                f"{adapter.name}: layers of type {kind} are not supported: logits of {name} differ by {gap:.2g}"
+            )
 
 
 def _next(adapter: ModelAdapter, cache: "object", ids: list[int]) -> Rows:
@@ -60,5 +62,7 @@ def _paths(nodes: list[int]) -> list[list[int]]:
 
 
 def _plain(adapter: ModelAdapter, ids: list[int]) -> torch.Tensor:
-    out = adapter.model(torch.tensor([ids], device=adapter.device), use_cache=False).logits[0, :, : adapter.vocab]
+    out: torch.Tensor = adapter.model(torch.tensor([ids], device=adapter.device), use_cache=False).logits[
+        0, :, : adapter.vocab
+    ]
     return out if out.dtype == torch.float64 else out.float()

@@ -1,7 +1,8 @@
 """`Session`: one prompt being decoded, and the one round that every method shares (architecture.md 4).
 
-Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws, plan, walk,
-one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round; nothing else differs.
+Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
+plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
+nothing else differs.
 """
 
 import time
@@ -20,6 +21,7 @@ from specviz.engine.sampling import Warper
 from specviz.engine.texts import Texts
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import Knob, Level
+from specviz.events.round import Finish
 from specviz.keys import Keys
 from specviz.knobs import Knobs, KnobTable
 from specviz.laws import Rows as LawRows
@@ -60,8 +62,8 @@ class Request:
 class Session:
     """Decodes one prompt. `rounds()` is a generator, `generate()` runs it to the end.
 
-    `tokens` always holds prompt + committed tokens; `finish` says why decoding ended (None: not yet). `query` is added to the
-    seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them.
+    `tokens` always holds prompt + committed tokens; `finish` says why decoding ended (None: not yet). `query` is
+    added to the seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Session:
         self.cache = self.target.new_cache(parts.models.capacity)
         self.counters = Counters()
         self.number = 0
-        self.finish: str | None = None
+        self.finish: Finish | None = None
         self.text = ""
         self.warper = Warper.of(knobs)
         self._requests: list[Request] = []
@@ -117,7 +119,8 @@ class Session:
     @property
     def room(self) -> int:
         """Most tokens that may still be committed."""
-        return min(self.knobs["max_new_tokens"] - len(self.new_tokens), self.target.context - len(self.tokens))
+        left: int = min(self.knobs["max_new_tokens"] - len(self.new_tokens), self.target.context - len(self.tokens))
+        return left
 
     def request(self, name: str, value: Any, by: str = "user") -> None:
         """Ask for a knob; it is applied at the start of the next round. Raises KnobError."""
@@ -181,15 +184,16 @@ class Session:
             self.knobs = self.knobs.with_(**{ask.name: ask.value})
             changes = self.table.spec(ask.name).text != "K"
             if self.sink:
-                self.sink.knob(
-                    Knob(
-                        name=ask.name, old=old, new=ask.value, requested_r=ask.requested_r, applied_r=self.number,
-                        by=ask.by, changes_text=changes, r=self.number, q=self.query,
-                    )  # fmt: skip
-                )
+                self.sink.knob(self._acknowledgement(ask, old, changes))
         if self._requests:
             self.warper = Warper.of(self.knobs)
             self._requests = []
+
+    def _acknowledgement(self, ask: Request, old: Any, changes: bool) -> Knob:
+        return Knob(
+            name=ask.name, old=old, new=ask.value, requested_r=ask.requested_r, applied_r=self.number, by=ask.by,
+            changes_text=changes,
+        )  # fmt: skip
 
     def _decide(self, now: Round) -> None:
         """Draft, target pass, laws, plan, walk."""
@@ -221,8 +225,9 @@ class Session:
         root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
         self.counters.n_draft_calls = self.counters.n_syncs = 0
         return Context(
-            tokens=tuple(self.tokens), room=self.room, knobs=self.knobs, warper=self.warper, keys=self._draws(self.number),
-            rows=rows, root_row=root, eos=self.eos, level=self.sink.level if self.sink else "none", counters=self.counters,
+            tokens=tuple(self.tokens), room=self.room, knobs=self.knobs, warper=self.warper,
+            keys=self._draws(self.number), rows=rows, root_row=root, eos=self.eos,
+            level=self.sink.level if self.sink else "none", counters=self.counters,
         )  # fmt: skip
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:

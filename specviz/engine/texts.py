@@ -61,7 +61,7 @@ def _is_byte_level(tokenizer: Any) -> bool:
 
 
 def _byte_table() -> dict[str, int]:
-    """The printable stand-ins of the byte-level alphabet (GPT-2): printable bytes stand for themselves, the rest from U+0100."""
+    """The byte-level alphabet (GPT-2): printable bytes stand for themselves, the rest from U+0100 on."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + k): b for k, b in enumerate(rest)}

@@ -1,6 +1,7 @@
 """From a finished round to its `verify` and `closing` records: what was tested, drawn, kept, and why not.
 
-One record per node whose parent has a target row. Numbers leave the device in a few gathers over all nodes, never one by one.
+One record per node whose parent has a target row. Numbers leave the device in a few gathers over all nodes, never one
+by one.
 """
 
 from dataclasses import dataclass
@@ -148,8 +149,9 @@ def _pruned(done: Round, node_id: int) -> Verify:
 def _numbers(done: Round, level: Level, topk: int) -> dict[int, dict[str, Any]]:
     """Per node: masses under target and draft law, the logit margin at T = 0, and at level full the context."""
     draft, logits = done.draft, done.logits
-    assert logits is not None and done.target_probs is not None
-    nodes = [i for i in range(len(draft))]
+    assert logits is not None
+    assert done.target_probs is not None
+    nodes = range(len(draft))
     rows = [draft.parents[i] + 1 for i in nodes]
     tokens = [draft.tokens[i] for i in nodes]
     target = [log6(at(done.target_probs[r], t)) for r, t in zip(rows, tokens, strict=True)] if _certain(done) else [
@@ -241,9 +243,7 @@ def _mass(done: Round, last: DrawResult) -> float | None:
     return max(0.0, 1.0 - sum(at(row, token) for token in last.step.edges) / total)
 
 
-def _row_table(
-    done: Round, last: DrawResult, row: Any
-) -> list[tuple[int, float, float | None, float, float]]:
+def _row_table(done: Round, last: DrawResult, row: Any) -> list[tuple[int, float, float | None, float, float]]:
     """The largest entries of the row drawn from: id, target, draft, weight, probability."""
     if isinstance(row, Certain):
         return [(row.token, 1.0, None, 1.0, 1.0)]

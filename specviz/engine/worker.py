@@ -1,13 +1,15 @@
 """The core in a process of its own: commands in on stdin, the trace's own lines out on stdout, narration on stderr.
 
-First line: the catalogue. Models are loaded once and stay; runs follow one another. A thread reads commands, another writes
-lines from an unbounded queue, so decoding never waits for a reader (contract.md 4, Wire).
+First line: the catalogue. Models are loaded once and stay; runs follow one another. A thread reads commands, another
+writes lines from an unbounded queue, so decoding never waits for a reader (contract.md 4, Wire).
 """
 
+import contextlib
+import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import click
@@ -35,7 +37,7 @@ class Writer:
     """Lines to a stream from a thread of its own."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._queue: "queue.SimpleQueue[bytes | None]" = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stream = stream
         self.broken = False
         self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
@@ -72,7 +74,7 @@ class Worker:
 
     def __init__(self, pair: Pair, emit: Callable[[Event], None], gone: Callable[[], bool] = lambda: False) -> None:
         self.pair, self.emit, self.gone = pair, emit, gone
-        self.commands: "queue.SimpleQueue[Command | None]" = queue.SimpleQueue()
+        self.commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.run: LocalRun | None = None
         self.holding = False
         self.steps = 0
@@ -175,9 +177,18 @@ class Worker:
         self.emit(Refused(id=command.id, message=why))
 
 
-def read_commands(stream: BinaryIO, worker: Worker) -> None:
+def lines(fd: int) -> Iterator[bytes]:
+    """Lines of a file descriptor; not through `sys.stdin`, whose lock a thread would hold when the interpreter ends."""
+    rest = b""
+    while chunk := os.read(fd, 1 << 16):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+    yield rest
+
+
+def read_commands(fd: int, worker: Worker) -> None:
     """Queue commands until the stream ends; a bad line is refused, not fatal."""
-    for line in stream:
+    for line in lines(fd):
         if not line.strip():
             continue
         try:
@@ -216,11 +227,9 @@ def main(
         writer.close()
         sys.exit(error.exit_code)
     worker = Worker(pair, writer.emit, lambda: writer.broken)
-    threading.Thread(target=read_commands, args=(sys.stdin.buffer, worker), name="commands", daemon=True).start()
-    try:
+    threading.Thread(target=read_commands, args=(0, worker), name="commands", daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
         worker.serve()
-    except KeyboardInterrupt:
-        pass
     writer.close()
 
 

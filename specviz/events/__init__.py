@@ -1,7 +1,8 @@
 """Event records: the interface between the core and everything that looks at it.
 
-Each record is a `msgspec.Struct` with the tag field `ev`; records of one method live in a module of their own. `decode` and
-`encode` are the only two ways between records and lines. Unknown records and unknown fields are ignored on reading.
+Each record is a `msgspec.Struct` with the tag field `ev`; records of one method live in a module of their own.
+`decode` and `encode` are the only two ways between records and lines. Unknown records and unknown fields are ignored
+on reading.
 """
 
 from functools import reduce
@@ -36,9 +37,15 @@ FILE_RECORDS: tuple[type[Event], ...] = (
 WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
 
 # The lowest level at which a record is written; `full` adds fields to some records besides.
-LEVEL_OF: dict[type[Event], Level] = {Node: "summary", Verify: "summary", Closing: "summary", Span: "summary", Chain: "full"}
+LEVEL_OF: dict[type[Event], Level] = {
+    Node: "summary",
+    Verify: "summary",
+    Closing: "summary",
+    Span: "summary",
+    Chain: "full",
+}
 
-_RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)  # type: ignore[arg-type]
+_RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)
 _decoder: "msgspec.json.Decoder[Event]" = msgspec.json.Decoder(_RECORDS)
 _encoder = msgspec.json.Encoder()
 NAMES: dict[str, type[Event]] = {t.__struct_config__.tag: t for t in FILE_RECORDS + WIRE_RECORDS}  # type: ignore[misc]
@@ -57,7 +64,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(line: bytes | str) -> Event | None:
-    """The record of a line; None for a record this version does not know. Raises msgspec.ValidationError/DecodeError."""
+    """The record of a line; None for one this version does not know. Raises msgspec.ValidationError/DecodeError."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError:
@@ -67,8 +74,8 @@ def decode(line: bytes | str) -> Event | None:
 
 
 __all__ = [
-    "FILE_RECORDS", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At", "Catalogue", "Chain",
-    "Closing", "Commit", "End", "Event", "Finding", "Gap", "Header", "Knob", "Level", "MethodInfo", "ModelInfo", "Models",
-    "Node", "Note", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top", "VerifierInfo", "Verify", "Warn",
-    "decode", "encode", "log6", "prob", "six",
+    "FILE_RECORDS", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At", "Catalogue",
+    "Chain", "Closing", "Commit", "End", "Event", "Finding", "Gap", "Header", "Knob", "Level", "MethodInfo",
+    "ModelInfo", "Models", "Node", "Note", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top",
+    "VerifierInfo", "Verify", "Warn", "decode", "encode", "log6", "prob", "six",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from specviz.draft import DraftEnd, Mode
 from specviz.events.base import Event, Top
 
 Status = Literal["accepted", "rejected", "untested", "pruned"]
@@ -10,9 +11,6 @@ Why = Literal[
     "budget", "after_stop", "length",
 ]  # fmt: skip
 Finish = Literal["eos", "stop", "length", "context"]
-DraftEnd = Literal[
-    "full", "low_conf", "depth", "width", "stop_token", "length", "no_exit_layer", "signal", "no_match", "budget"
-]
 WalkEnd = Literal["rejected", "leaf", "eos", "stop", "length", "open", "abort"]
 
 
@@ -52,7 +50,7 @@ class Node(Event, tag="node", kw_only=True):
     bytes: str | None = None
     logq: float | None = None
     log_conf: float | None = None
-    mode: Literal["argmax", "sampled", "shared"] = "argmax"
+    mode: Mode = "argmax"
     cand: int | None = None
     branch: int | None = None
     fed: bool = True
@@ -65,10 +63,10 @@ class Node(Event, tag="node", kw_only=True):
 class Verify(Event, tag="verify", kw_only=True):
     """The verdict on a node whose parent has a target row, tested or not.
 
-    kind test: kept iff `u < thr`. kind draw: the drawn token decides; `interval` is the node's CDF interval in the row that
-    was drawn from. At temperature 0 `logp` is that of the one-hot law; `top`, `rank_p`, `entropy_p` describe the raw softmax.
-    `top` is of the target row the node is judged by; siblings share it, so only the first of them carries it. Rank 1 is the
-    most likely token.
+    kind test: kept iff `u < thr`. kind draw: the drawn token decides; `interval` is the node's CDF interval in the
+    row that was drawn from. At temperature 0 `logp` is that of the one-hot law; `top`, `rank_p`, `entropy_p` describe
+    the raw softmax. `top` is of the target row the node is judged by; siblings share it, so only the first of them
+    carries it. Rank 1 is the most likely token.
     """
 
     node: int

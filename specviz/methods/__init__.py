@@ -1,7 +1,7 @@
 """Named methods: one short file each with a `METHOD`, found by looking at this folder.
 
-A method names its parts by path (`"package.module:attribute"`), so that reading the table, `--help` and the catalogue import
-no torch.
+A method names its parts by path (`"package.module:attribute"`), so that reading the table, `--help` and the catalogue
+import no torch.
 """
 
 import importlib

@@ -14,13 +14,16 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     knobs=(
-        KnobSpec(name="shape", kind="choice", choices=("chain", "tree"), default="chain", applies="X", help="draft layout"),
         KnobSpec(
-            name="draft_mode", kind="choice", choices=("auto", "argmax", "sampled", "shared"), default="auto", applies="X",
-            help="how a drafted token is chosen at T > 0 (auto: sampled chains, argmax trees)",
+            name="shape", kind="choice", choices=("chain", "tree"), default="chain", applies="X", help="draft layout",
         ),
         KnobSpec(
-            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, needs=_CHAIN, help="most drafted tokens per chain"
+            name="draft_mode", kind="choice", choices=("auto", "argmax", "sampled", "shared"), default="auto",
+            applies="X", help="how a drafted token is chosen at T > 0 (auto: sampled chains, argmax trees)",
+        ),
+        KnobSpec(
+            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, needs=_CHAIN,
+            help="most drafted tokens per chain",
         ),
         KnobSpec(name="d_max", symbol="d", kind="int", lo=1, hi=16, default=5, needs=_TREE, help="deepest tree level"),
         KnobSpec(

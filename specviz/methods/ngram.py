@@ -10,7 +10,9 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     knobs=(
         KnobSpec(name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, help="most drafted tokens per chain"),
-        KnobSpec(name="ngram_max", kind="int", lo=1, hi=8, default=3, help="longest suffix that is looked up, tried first"),
+        KnobSpec(
+            name="ngram_max", kind="int", lo=1, hi=8, default=3, help="longest suffix that is looked up, tried first"
+        ),
         KnobSpec(name="ngram_min", kind="int", lo=1, hi=8, default=1, help="shortest suffix that is looked up"),
     ),
 )

@@ -1,4 +1,7 @@
-"""Every number about a run, defined once (contract.md 6). `Tally` folds events, `summary()` gives `Metrics` at any moment."""
+"""Every number about a run, defined once (contract.md 6).
+
+`Tally` folds events, its `summary()` gives `Metrics` at any moment; `measure(events)` does both.
+"""
 
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
 from specviz.metrics.report import Metrics

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Metrics(msgspec.Struct, kw_only=True, frozen=True):
-    """One run in numbers. Null: undefined for this run, or not recorded at its level. Formulas: `specviz.metrics.formulas`.
+    """One run in numbers. Null: undefined for this run, or not recorded at its level. Formulas:
+    `specviz.metrics.formulas`.
 
     Keys of `survival` and the like are draft positions, depths or counts.
     """

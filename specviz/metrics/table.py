@@ -13,11 +13,12 @@ Column = Any  # numpy [rounds] or [blocks]
 
 
 class Table:
-    """Columns of integers. `units`, `block_units`: what counts as independent, rounds (blocks) or, from 8 on, queries."""
+    """Columns of integers. `units`, `block_units`: what counts as independent, rounds or blocks, from 8 on queries."""
 
     def __init__(self, tally: "Tally") -> None:
         self.tally = tally
         self.header = tally.header
+        self._columns: dict[str, Column] = {}
         self.n_rounds = len(tally.rows)
         self.query = self.column("q")
         self.block = self.column("block")
@@ -32,7 +33,9 @@ class Table:
 
     def column(self, name: str) -> Column:
         """One field of every round."""
-        return np.fromiter((getattr(row, name) for row in self.tally.rows), np.int64, self.n_rounds)
+        if name not in self._columns:
+            self._columns[name] = np.fromiter((getattr(row, name) for row in self.tally.rows), np.int64, self.n_rounds)
+        return self._columns[name]
 
     def blocks(self, name: str) -> Column:
         """One field summed over the rounds of every block."""

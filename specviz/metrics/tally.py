@@ -136,9 +136,10 @@ class Tally:
         self._note_runs(event, pending.rejected)
         elapsed = event.t - pending.start.t
         self.rows.append(Row(
-            q=event.q, block=self._block, n_drafted=event.n_drafted, n_tested=event.n_tested, n_accepted=event.n_accepted,
-            n_emitted=event.n_emitted, n_draft_calls=event.n_draft_calls, n_syncs=event.n_syncs, cut=event.cut,
-            ns=elapsed if elapsed > 0 else sum(event.stage_ns.values()), probe_ns=event.probe_ns, stage_ns=event.stage_ns,
+            q=event.q, block=self._block, n_drafted=event.n_drafted, n_tested=event.n_tested,
+            n_accepted=event.n_accepted, n_emitted=event.n_emitted, n_draft_calls=event.n_draft_calls,
+            n_syncs=event.n_syncs, cut=event.cut, ns=elapsed if elapsed > 0 else sum(event.stage_ns.values()),
+            probe_ns=event.probe_ns, stage_ns=event.stage_ns,
             depth=self._note_spots(pending), tree=len(set(pending.parents)) < len(pending.parents),
         ))  # fmt: skip
         for span in pending.spans:

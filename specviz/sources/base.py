@@ -1,4 +1,4 @@
-"""The seam between what runs and what looks: `Source`. Live is replay of a trace that still grows, through this protocol."""
+"""The seam between what runs and what looks. Live is replay of a trace that still grows, through this protocol."""
 
 from typing import Protocol
 

@@ -17,7 +17,10 @@ _TAIL = 50
 
 
 class Pipe:
-    """Starts `command`; `start()` begins to listen. `on_line` gets every line of output, `on_close` the exit code once the output has ended."""
+    """Starts `command`; `start()` begins to listen.
+
+    `on_line` gets every line of output, `on_close` the exit code once the output has ended, each from a thread.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,9 @@ class Pipe:
         self._process = subprocess.Popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
         self._threads = [
             threading.Thread(target=self._feed, args=(self._process.stdin,), daemon=True),
             threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True),

@@ -1,8 +1,8 @@
 """`Worker`: the core in a process of its own, as a source.
 
-The worker writes its catalogue, then whole runs (`header` .. `end`); commands go the other way. The recorder sits here, in
-the thread that drains the pipe: a screen that stalls loses nothing, and when the core dies the trace still gets its `end`,
-with the reason `core_lost`. A second run is recorded beside the first, as `NAME-2`.
+The worker writes its catalogue, then whole runs (`header` .. `end`); commands go the other way. The recorder sits
+here, in the thread that drains the pipe: a screen that stalls loses nothing, and when the core dies the trace still
+gets its `end`, with the reason `core_lost`. A second run is recorded beside the first, as `NAME-2`.
 """
 
 import queue
@@ -28,8 +28,9 @@ _TOLD = 3  # so many lines that are no records are reported, the rest only count
 class Worker:
     """Starts `python -m specviz.engine.worker ARGV` (or `command`).
 
-    `record`: where the first run goes; `level` filters what is recorded; `narrate` gets the worker's standard error line by
-    line, from a thread. Raises SpecvizError when the process cannot be started or `record` names something that is no trace.
+    `record`: where the first run goes; `level` filters what is recorded; `narrate` gets the worker's standard error
+    line by line, from a thread. Raises SpecvizError when the process cannot be started or `record` names something
+    that is no trace.
     """
 
     def __init__(
@@ -78,6 +79,12 @@ class Worker:
     def running(self) -> bool:
         """Whether a run is between its header and its end."""
         return self._in_run
+
+    @property
+    def recording(self) -> Path | None:
+        """The file that is being written now."""
+        recorder = self._recorder
+        return recorder.path if recorder is not None and self._in_run else None
 
     @property
     def stderr_tail(self) -> list[str]:
@@ -170,9 +177,8 @@ class Worker:
 
     def _end_run(self) -> None:
         self._in_run = False
-        if self._recorder is not None:
-            if self._recorder.path.exists():
-                self.recorded.append(self._recorder.path)
+        if self._recorder is not None and self._recorder.path.exists():
+            self.recorded.append(self._recorder.path)
         self._recorder = None
 
     def _tell(self, warn: Warn) -> None:

@@ -1,8 +1,8 @@
 """What a reader can check of a trace (contract.md 4, "Checked on read"): a fold that stops at the first violation.
 
-Per round: `u < thr` iff passed; the drawn token decides; `n_emitted` = accepted + closing = length of `commit`; lengths go on
-without a hole. Over the run: `n_accepted` and `n_tested` at most `n_drafted` (a single round may test what an earlier one
-drafted), and the sums named in `end.totals`.
+Per round: `u < thr` iff passed; the drawn token decides; `n_emitted` = accepted + closing = length of `commit`;
+lengths go on without a hole. Over the run: `n_accepted` and `n_tested` at most `n_drafted` (a single round may test
+what an earlier one drafted), and the sums named in `end.totals`.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ class Checker:
         if (
             self._closing is not None
             and self._closing.token is not None
-            and "accepted" != (event.kinds or ["accepted"])[-1]
+            and (event.kinds or ["accepted"])[-1] != "accepted"
         ):
             self._expect(event.tokens[-1] == self._closing.token, "the closing token is not the last one committed")
         self._length, self._root = event.n, event.tokens[-1] if event.tokens else self._root

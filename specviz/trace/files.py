@@ -72,23 +72,31 @@ def open_plain(path: Path) -> IO[bytes]:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _inflate(file: IO[bytes], path: Path) -> IO[bytes]:
-    out: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115 (the reader owns it)
+def _inflate(packed: IO[bytes], path: Path) -> IO[bytes]:
+    out = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (the reader owns it)
+    try:
+        with packed:
+            _inflate_into(out, packed, path)
+    except BaseException:
+        out.close()
+        raise
+    out.seek(0)
+    return out
+
+
+def _inflate_into(out: IO[bytes], packed: IO[bytes], path: Path) -> None:
     engine = zlib.decompressobj(wbits=31)
-    with file:
-        while chunk := file.read(_CHUNK):
-            try:
-                plain = engine.decompress(chunk)
-            except zlib.error as error:
-                raise TraceError(f"{path}: the gzip data is damaged ({error}); copy the file again") from None
-            if out.tell() == 0 and plain and plain.lstrip()[:1] != b"{":
-                raise foreign(path, "its first line is not a JSON object")
-            out.write(plain)
+    while chunk := packed.read(_CHUNK):
+        try:
+            plain = engine.decompress(chunk)
+        except zlib.error as error:
+            raise TraceError(f"{path}: the gzip data is damaged ({error}); copy the file again") from None
+        if out.tell() == 0 and plain and plain.lstrip()[:1] != b"{":
+            raise foreign(path, "its first line is not a JSON object")
+        out.write(plain)
     if not engine.eof:
         n_lines = _count_lines(out)
         raise TraceError(f"{path}: the gzip data ends early, after {n_lines} whole lines; copy the file again")
-    out.seek(0)
-    return out
 
 
 def _count_lines(file: IO[bytes]) -> int:

@@ -1,11 +1,12 @@
-"""Who is recording: a recorder holds an advisory lock on its file, so a reader can tell a growing trace from a cut-off one.
+"""Who is recording: a recorder holds an advisory lock on its file, so a reader can tell a growing trace from a
+cut-off one.
 
 Without the lock a file whose recorder was killed would be followed for ever. Where the system has no `flock` (or the
 file system refuses it) nothing counts as growing; readers still show whatever is appended.
 """
 
-from pathlib import Path
 from types import ModuleType
+from typing import IO
 
 _fcntl: ModuleType | None
 try:
@@ -23,13 +24,13 @@ def hold(fd: int) -> None:
             return
 
 
-def held(path: Path) -> bool:
-    """Whether some recorder has the file open now."""
+def held(file: IO[bytes]) -> bool:
+    """Whether a recorder still has this open file; a later file of the same name does not count."""
     if _fcntl is None:
         return False
     try:
-        with path.open("rb") as file:
-            _fcntl.flock(file.fileno(), _fcntl.LOCK_SH | _fcntl.LOCK_NB)
+        _fcntl.flock(file, _fcntl.LOCK_SH | _fcntl.LOCK_NB)
+        _fcntl.flock(file, _fcntl.LOCK_UN)
     except BlockingIOError:
         return True
     except OSError:

@@ -10,6 +10,7 @@ else that is no valid record raises `TraceError` with the line number and the re
 
 import hashlib
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 
 from specviz.errors import TraceError
@@ -38,12 +39,16 @@ class Trace:
         self._offset = 0
         self._index: dict[Place, list[tuple[int, int]]] = {}
         self._checker = Checker(self.path) if check else None
-        self._first_line()
+        try:
+            self._first_line()
+        except TraceError:
+            self.close()
+            raise
 
     @property
     def growing(self) -> bool:
         """Whether a recorder still writes to it."""
-        return self.end is None and lock.held(self.path)
+        return self.end is None and isinstance(self._file, BufferedReader) and lock.held(self._file)
 
     @property
     def places(self) -> list[Place]:
@@ -110,7 +115,7 @@ class Trace:
         self._file.seek(0)
         first = self._file.readline(_LONGEST_HEADER)
         if not first.endswith(b"\n"):
-            if len(first) < _LONGEST_HEADER and lock.held(self.path):
+            if len(first) < _LONGEST_HEADER and self.growing:
                 return False
             raise self._no_header(first)
         self._major = major_of(first, self.path)

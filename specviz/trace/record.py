@@ -1,12 +1,12 @@
 """`Recorder`: events into a file, on the reader's side of the pipe, so that a crash of the core keeps the trace.
 
-Plain JSON lines while the run goes on, written at the end of every round; zipped when it has ended (to a temporary name,
-then renamed), and left plain when zipping fails. The file takes its name with the first line, so a run that never began
-destroys no older trace.
+Plain JSON lines while the run goes on, written at the end of every round; zipped when it has ended (to a temporary
+name, then renamed), and left plain when zipping fails. The file takes its name with the first line, so a run that
+never began destroys no older trace.
 
-Nothing here ever stops a run: a disk that is full or not writable sets `problem`, calls `on_problem` with a `warn` event, and
-keeps the unwritten bytes, which are tried again with every round until they pass 256 MiB. So the file is at every moment
-a prefix of the whole recording, its last line perhaps torn.
+Nothing here ever stops a run: a disk that is full or not writable sets `problem`, calls `on_problem` with a `warn`
+event, and keeps the unwritten bytes, which are tried again with every round until they pass 256 MiB. So the file is
+at every moment a prefix of the whole recording, its last line perhaps torn.
 """
 
 import gzip
@@ -33,8 +33,8 @@ _PATIENCE = 256 << 20
 class Recorder:
     """Writes one run. Calls may come from several threads.
 
-    `level` filters by record (None: all that comes). Fields of level `full` are null at `summary` already, because the core
-    does not copy them. Raises TraceError only for a name that would destroy something that is no trace.
+    `level` filters by record (None: all that comes). Fields of level `full` are null at `summary` already, because
+    the core does not copy them. Raises TraceError only for a name that would destroy something that is no trace.
     """
 
     def __init__(

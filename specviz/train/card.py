@@ -68,7 +68,8 @@ def _numbers(folder: Path, made: Made, store: Store) -> dict[str, Any]:
             "held_out": {name: len(ids) for name, ids in store.held_out.items()},
         },
         "training": {name: _spent(ledger) for name, ledger in made.ledgers.items()},
-        "versions": {"python": platform.python_version(), "torch": str(torch.__version__), "threads": torch.get_num_threads()},
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+        "threads": torch.get_num_threads(),
     }
 
 

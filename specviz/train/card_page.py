@@ -58,8 +58,8 @@ stricter one. No benchmark prompts (HumanEval, Spec-Bench) were trained on.
 
 {spent}
 
-Seed {n[options][seed]}; torch {n[versions][torch]}; bfloat16 autocast on {n[versions][threads]} CPU threads. Muon on the hidden
-matrices (0.02), AdamW on embedding and norms (0.003), 1 % warm-up, linear decay to zero over the time budget;
+Seed {n[options][seed]}; torch {n[versions][torch]}; bfloat16 autocast on {n[threads]} CPU threads. Muon on the
+hidden matrices (0.02), AdamW on embedding and norms (0.003), 1 % warm-up, linear decay to zero over the time budget;
 windows of 256 tokens first, of 1,024 at the end. The draft model is first trained on the text, then distilled:
 forward KL from the target's distribution and a fifth of plain cross-entropy.
 

@@ -23,7 +23,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """One line of narration."""
-        self._console.print(text)
+        self._console.print(text, soft_wrap=True)
 
     @contextmanager
     def bar(self, name: str, budget: Budget) -> Iterator[Report]:

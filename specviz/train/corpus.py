@@ -91,7 +91,10 @@ def _all(wanted: Wanted) -> Iterator[Document]:
 
 
 def _capped(files: Iterator[_File]) -> Iterator[_File]:
-    """Hold one package to a share of the corpus, choosing by key so that the choice does not favour early letters."""
+    """Hold one package to a share of the corpus, choosing by key so that the choice does not favour early letters.
+
+    The lowest keys are the held-out ones, so of a package that is cut, more than the usual share is held out.
+    """
     room = MAX_PACKAGE_CHARS
     for file in sorted(files, key=lambda each: each.key):
         room -= len(file.text)

@@ -84,9 +84,9 @@ class Run:
             began = time.monotonic()
             stage = stage_at(self.job.stages, self.progress)
             loss = self._step(stage)
-            report(self.progress, loss, stage.n_tokens / (time.monotonic() - began))
+            self.ledger.seconds += (took := time.monotonic() - began)
+            report(self.progress, loss, stage.n_tokens / took)
             self._note(loss)
-            self.ledger.seconds += time.monotonic() - began
             if time.monotonic() - saved_at > SAVE_EVERY_S:
                 self.save()
                 saved_at = time.monotonic()
@@ -115,11 +115,12 @@ class Run:
         """Add a point to the curve each time another fortieth of the budget is spent."""
         self._recent.append(loss)
         if int(self.progress * N_CURVE_POINTS) > len(self.ledger.curve):
-            mean = sum(self._recent) / len(self._recent)
+            began, mean = time.monotonic(), sum(self._recent) / len(self._recent)
             measured = held_out_loss(self.job.model, self.job.held_out)
             while int(self.progress * N_CURVE_POINTS) > len(self.ledger.curve):
                 self.ledger.curve.append((self.ledger.tokens, mean, measured))
             self._recent.clear()
+            self.ledger.seconds += time.monotonic() - began
 
     def save(self) -> None:
         """Write the checkpoint so that it is either the old one or the new one."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
 
 from specviz.errors import SpecvizError
 from specviz.train import card, corpus, shapes, tokens, vocabulary
@@ -103,6 +104,7 @@ class Workshop:
 def train_pair(request: Request, console: Console) -> dict[str, Any]:
     """Run what is not done yet; write the pair, its card and its loss curves; return the card's numbers."""
     _claim(request)
+    disable_progress_bar()  # the library draws one for every file it writes
     tokenizer, store = prepare(request, console)
     workshop = Workshop(request, console, store)
     target = shapes.build(shapes.target_config(), request.seed)

@@ -2,8 +2,8 @@
 
 Leviathan et al. 2023, Chen et al. 2023; verification.md 3.2 for chains, 3.7 for several candidates. At every text the
 candidates are tried in id order against a row R that starts as the target's: `thr = min(1, R(x)/q(x))`, and after a
-failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R. Siblings
-drawn without replacement carry the law they were really drawn from, which is all the rule needs.
+failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R.
+Siblings drawn without replacement carry the law they were really drawn from, which is all the rule needs.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from specviz.verifiers.spelling import Spelling
 
 @dataclass(frozen=True, slots=True)
 class _Required:
-    """The row a candidate is judged by. `mass`: what the residuals on the way kept of it; None: the target's own row."""
+    """The row a candidate is judged by. `mass`: what the residuals before left of it; None: the target's own row."""
 
     row: Row
     mass: float | None = None
@@ -53,7 +53,9 @@ class _Tokenwise:
             residual, mass = scaled(positive_part(before.row, self.draft.law(candidate, self.vocab)))
             share = float(mass) * (1.0 if before.mass is None else before.mass)
             # A residual without mass (the two rows coincide up to rounding) is never reached but by rounding: keep R.
-            self.rows[key] = _Required(residual, share, before.fallback) if mass > 0 else _Required(before.row, share, True)
+            self.rows[key] = (
+                _Required(residual, share, before.fallback) if mass > 0 else _Required(before.row, share, True)
+            )
         return self.rows[key]
 
     def masses(self, node: int, candidate: int, failed: int) -> tuple[float, float | None]:
@@ -67,7 +69,7 @@ class _Tokenwise:
         return at(row, token), at(self.draft.law(candidate, self.vocab), token)
 
     def open(self, state: State) -> Step:
-        node, failed = state  # type: ignore[misc]
+        node, failed = state
         if not self.draft.has_row(node):
             return Stop(node)
         candidates = self.spelling.candidates(node)

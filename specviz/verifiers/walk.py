@@ -1,8 +1,8 @@
 """`walk`: draw every token from the target and follow it through the draft as far as it goes (specblock.md 6.1).
 
-The draw uses the `target` stream, keyed by position alone, so the text is that of plain decoding token for token, for any
-draft whatsoever. At temperature 0 it is greedy matching (verification.md 3.1). On a deterministic tree it has the law of
-`tree_tokenwise` and `tree_hsd` (3.8): a view, not another rule.
+The draw uses the `target` stream, keyed by position alone, so the text is that of plain decoding token for token, for
+any draft whatsoever. At temperature 0 it is greedy matching (verification.md 3.1). On a deterministic tree it has the
+law of `tree_tokenwise` and `tree_hsd` (3.8): a view, not another rule.
 """
 
 from specviz.draft import Draft
@@ -16,7 +16,7 @@ def plan(draft: Draft, target_probs: Rows) -> Plan:
     spelling = Spelling(draft)
 
     def open_step(state: State) -> Step:
-        node = int(state)  # type: ignore[call-overload]
+        node: int = state
         if not draft.has_row(node):
             return Stop(node)
         edges: dict[int, tuple[int, State]] = {}

@@ -1,1 +1,24 @@
+"""Events in, frames out: what both front-ends paint. No torch, no clock, no terminal.
 
+`Player` is the door: feed it events (`extend`), move it (`next_step`, `seek`, `tick`), take its `frame(options, feed)`.
+"""
+
+from specviz.view.fold import Run, fold
+from specviz.view.frame import CLOSING, ROOT, Cursor, Frame, Phase
+from specviz.view.options import FOLDINGS, Feed, Options
+from specviz.view.player import SPEEDS, Player
+
+__all__ = [
+    "CLOSING",
+    "FOLDINGS",
+    "ROOT",
+    "SPEEDS",
+    "Cursor",
+    "Feed",
+    "Frame",
+    "Options",
+    "Phase",
+    "Player",
+    "Run",
+    "fold",
+]

@@ -1,4 +1,6 @@
-"""`Case`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is None."""
+"""`Case`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is
+None.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -57,7 +59,7 @@ class Case:
 
     @property
     def left(self) -> float | None:
-        """Its mass in what the target has left here after failed siblings (the target's row itself when none failed)."""
+        """Its mass in what the target has left here after failed siblings; the target's row when none failed."""
         v = self.values
         if self.n_failed == 0 or v.thr is None:
             return v.p

@@ -8,7 +8,7 @@ from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.numbers import percent, prob
-from specviz.view.words import span
+from specviz.view.words import ENDED, span
 
 N_ENTRIES = 5
 _EMPTY = {
@@ -34,8 +34,7 @@ def closing_words(run: Run, family: Family) -> str:
 def _no_token(family: Family) -> str:
     commit = family.record.commit
     if commit is not None and commit.finish is not None:
-        reason = {"eos": "the end-of-text token was kept", "stop": "a stop text was complete"}
-        return f"The text ends here: {reason.get(commit.finish, 'the length limit was reached')}. Nothing is drawn after it."
+        return f"The text ends here: {ENDED[commit.finish]}. Nothing is drawn after it."
     return "The last kept token has no target row of its own, so nothing is drawn after it."
 
 
@@ -72,10 +71,12 @@ def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
     if family.record.temperature == 0:
         return f"{token} is the target's most likely token here; it is written in place of {names}."
     if not any(v.kind == "test" for v in lost):
-        return f"The target drew {token}{_where(closing)}; no drafted token spells it, so it is written and the round ends."
+        drew = f"The target drew {token}{_where(closing)}"
+        return f"{drew}; no drafted token spells it, so it is written and the round ends."
     if closing.fallback:
         return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
-    left = "what the target wants more than the draft gave" if _has_law(family, lost) else "the target's row without what failed"
+    law = _has_law(family, lost)
+    left = "what the target wants more than the draft gave" if law else "the target's row without what failed"
     share = _share(closing)
     return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
 
@@ -102,7 +103,7 @@ def _names(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# The row -----------------------------------------------------------------------------------------------------------------
+# The row ------------------------------------------------------------------------------------------------------------
 
 
 def residual(run: Run, family: Family) -> Residual | None:
@@ -119,9 +120,19 @@ def residual(run: Run, family: Family) -> Residual | None:
         ResidualEntry(run.word(token), share, prob(share), token == closing.token, token in drafted, p, q)
         for token, p, q, weight, share in sorted(closing.row or [], key=lambda entry: -entry[4])
     ]
+    if closing.token is not None and not any(entry.drawn for entry in entries):
+        entries += _unlisted(run, closing, closing.token)
     entries = entries[:N_ENTRIES] + [e for e in entries[N_ENTRIES:] if e.drawn]
     title, mass = _title(run, family, closing)
     return Residual(title, mass, tuple(entries), _note(family, closing))
+
+
+def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
+    """The drawn token when it was too unlikely for the recorded part of the row: its interval is its share."""
+    if closing.interval is None:
+        return []
+    share = closing.interval[1] - closing.interval[0]
+    return [ResidualEntry(run.word(token), share, prob(share), True, closing.equals_drafted, linear(closing.logp))]
 
 
 def _place(family: Family) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """`why(run, family, node, moment)`: the panel that answers why a node is what it is, from recorded fields only.
 
-Before its verdict is on screen a node shows what is known so far (q, then p) and says what will decide; nothing is given
-away. The sentences are in `words` and `closings`, the what-if in `flips`.
+Before its verdict is on screen a node shows what is known so far (q, then p) and says what will decide; nothing is
+given away. The sentences are in `words` and `closings`, the what-if in `flips`.
 """
 
 from typing import Any
@@ -33,9 +33,11 @@ def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -
 def _root(run: Run, family: Family, ascii: bool) -> Why:
     start = family.record.start
     words = (
-        f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. The target's pass "
-        "reads it first, and everything drafted hangs below it."
+        f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
+        "The target's pass reads it first, and everything drafted hangs below it."
     )
+    missing = run.missing(family.record)
+    words += f" What was drafted is not on record ({missing})." if missing else ""
     return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
 
 
@@ -44,18 +46,25 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
     closing = family.record.closing
     depth = family.depth.get(family.stop, 0) + 1
     rows: list[WhyRow] = []
-    if closing is not None and closing.logp is not None and not family.record.temperature == 0:
+    if closing is not None and closing.logp is not None and family.record.temperature != 0:
         p = linear(closing.logp)
         rows.append(WhyRow("p  target", prob(p, 3), p))
         if closing.u is not None:
             rows.append(WhyRow("u", prob(closing.u, 3), closing.u, span(*closing.interval) if closing.interval else ""))
     ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
-        node=CLOSING, title=closing_title(run, family), mark=mark, glyph=glyph(mark, ascii),
-        headline=f"{word(mark).upper()} · depth {depth} · closes the round", rule=_closing_rule(family), rows=tuple(rows),
-        words=closing_words(run, family), residual=residual(run, family), rank=ranked,
+        node=CLOSING,
+        title=closing_title(run, family),
+        mark=mark,
+        glyph=glyph(mark, ascii),
+        headline=f"{word(mark).upper()} · depth {depth} · closes the round",
+        rule=_closing_rule(family),
+        rows=tuple(rows),
+        words=closing_words(run, family),
+        residual=residual(run, family),
+        rank=ranked,
         record=_plain(closing) if closing is not None else None,
-    )  # fmt: skip
+    )
 
 
 def _closing_rule(family: Family) -> str:
@@ -70,7 +79,7 @@ def _closing_rule(family: Family) -> str:
 def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
-    decided = mark not in ("drafted", "testing")
+    decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
     rule = _rule(facts)
     return Why(
         node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii), headline=_headline(facts, mark),
@@ -105,14 +114,17 @@ def _rule(facts: Case) -> str:
 
 def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
     v = facts.values
-    rows = [WhyRow("q  draft", prob(v.q, 3), v.q)] if facts.drawn else [WhyRow("draft", prob(v.conf, 3), v.conf, "its own odds")]
+    rows = [WhyRow("q  draft", prob(v.q, 3), v.q)]
+    if not facts.drawn:
+        rows = [WhyRow("draft", prob(v.conf, 3), v.conf, "its own odds")]
     if not has_p:
         return rows
     if facts.greedy:
         return rows + _greedy_rows(facts)
-    rows.append(WhyRow("R  left" if facts.n_failed and _tested(facts) else "p  target", prob(facts.left, 3), facts.left))
+    residual_row = facts.n_failed and _tested(facts)
+    rows.append(WhyRow("R  left" if residual_row else "p  target", prob(facts.left, 3), facts.left))
     if facts.drawn and facts.left is not None and v.q:
-        rows.append(WhyRow("R/q" if facts.n_failed and _tested(facts) else "p/q", ratio(facts.left / v.q)))
+        rows.append(WhyRow("R/q" if residual_row else "p/q", ratio(facts.left / v.q)))
     return rows + (_verdict_rows(facts) if decided else [])
 
 
@@ -150,7 +162,8 @@ def _expectation(facts: Case, now: Moment) -> str:
     """What will decide, without the verdict."""
     if now.phase == Phase.DRAFT or not now.has_p:
         sure = facts.values.q if facts.drawn else facts.values.conf
-        return f"Drafted, not judged yet. The draft gives it {prob(sure)}." if sure is not None else "Drafted, not judged yet."
+        odds = f" The draft gives it {prob(sure)}." if sure is not None else ""
+        return f"Drafted, not judged yet.{odds}"
     if facts.verdict is None or facts.verdict.order is None:
         return "The target's pass has covered it. Its turn comes if everything before it is kept."
     return f"Test {facts.verdict.order + 1} of {facts.n_tests} comes next: {_rule(facts)}."

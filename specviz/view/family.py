@@ -1,7 +1,8 @@
-"""`Family`: who stands where in the draft of one round. Worked out once per round, asked by layout, steps and explanations.
+"""`Family`: who stands where in the draft of one round. Worked out once per round, asked by layout, steps and
+explanations.
 
-Siblings are the children of every node that *spells* the same text (contract.md 3), in id order: parallel chains that begin
-alike compete for the same place, whatever their parent ids.
+Siblings are the children of every node that *spells* the same text (contract.md 3), in id order: parallel chains
+that begin alike compete for the same place, whatever their parent ids.
 """
 
 from collections.abc import Iterator

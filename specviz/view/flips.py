@@ -1,7 +1,7 @@
 """`Flip`: how little another u would have changed a verdict. Re-decides from the record alone, no model.
 
-It speaks of this one decision with everything before it as it was. What comes after a flipped decision is other text, so
-nothing is claimed about it.
+It speaks of this one decision with everything before it as it was. What comes after a flipped decision is other
+text, so nothing is claimed about it.
 """
 
 from specviz.view.case import Case

@@ -1,8 +1,9 @@
 """`fold(events) -> Run`: the whole stream as rounds. A live run is the same fold over a stream that still grows.
 
-`Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an aborted
-one is replaced when its number comes again (contract.md 1), a record that nobody knows is kept beside its round. The `Run`
-grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which cannot change.
+`Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an
+aborted one is replaced when its number comes again (contract.md 1), a record that nobody knows is kept beside its
+round. The `Run` grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which cannot
+change.
 """
 
 from collections.abc import Callable, Iterable
@@ -101,7 +102,17 @@ class Run:
         known = self.words.get(token)
         return quoted(*known) if known else f"#{token}"
 
-    # What each record does -------------------------------------------------------------------------------------------
+    def missing(self, record: RoundRecord) -> str | None:
+        """Why the draft of a round cannot be shown; None when it can, or when there was none."""
+        if record.nodes or (record.end is not None and not record.end.n_drafted):
+            return None
+        if self.header is not None and self.header.imported:
+            return f"{self.header.imported} records counts only: there is no tree to show"
+        if self.level == "none":
+            return "recorded at level none: counts and text only, no tree"
+        return None
+
+    # What each record does ------------------------------------------------------------------------------------------
 
     def _header(self, event: Header) -> None:
         self.header = event
@@ -170,7 +181,7 @@ class Run:
     def _strip_tokens(self, record: RoundRecord, commit: Commit) -> Iterable[TextToken]:
         first = commit.n - len(commit.tokens)
         path = kept_path(record)
-        for k, (token, text, kind) in enumerate(zip(commit.tokens, commit.texts, commit.kinds, strict=True)):
+        for k, (token, text, kind) in enumerate(zip(commit.tokens, commit.texts, commit.kinds, strict=False)):
             if text:
                 self.words.setdefault(token, (text, None))
             mark = _MARKS.get(kind, "accepted")

@@ -1,39 +1,26 @@
 """`Frame`: the immutable view-model of one moment. Both front-ends paint it and compute nothing.
 
-Everything textual is already escaped (`specviz.text`) and formatted; everything coloured carries a `Mark`, whose glyph, hex
-and words are in `specviz.view.palette`. What a trace does not hold is None here and `—` in its text: never a guess.
+Everything textual is already escaped (`specviz.text`) and formatted; everything coloured carries a `Mark`, whose
+glyph, hex and words are in `specviz.view.palette`. What a trace does not hold is None here and `—` in its text:
+never a guess.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Literal
 
-ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with
-
-Mark = Literal[
-    "root", "drafted", "testing", "accepted", "rejected", "recovered", "bonus", "untested", "pruned", "exit", "prompt"
-]
-StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "error", "core_lost"]
-ValueName = Literal["q", "p", "p/q", "u", "rank"]
-VALUE_MODES: tuple[ValueName, ...] = ("q", "p", "p/q", "u", "rank")
-LinkShape = Literal["line", "tee", "branch", "corner", "bar"]  # ─── ─┬─ ├─ └─ │
-
-
-class Phase(IntEnum):
-    """The six phases of a round, in order."""
-
-    ROOT = 1
-    DRAFT = 2
-    VERIFY = 3
-    ACCEPT = 4
-    CLOSE = 5
-    COMMIT = 6
-
-
-PHASE_WORDS: dict[Phase, str] = {
-    Phase.ROOT: "ROOT", Phase.DRAFT: "DRAFT", Phase.VERIFY: "VERIFY", Phase.ACCEPT: "ACCEPT/REJECT",
-    Phase.CLOSE: "RESAMPLE/BONUS", Phase.COMMIT: "COMMIT",
-}  # fmt: skip
+from specviz.view.panels import (
+    Counts,
+    Flip,
+    KnobBar,
+    KnobItem,
+    Metric,
+    Residual,
+    ResidualEntry,
+    RoundPoint,
+    Timeline,
+    Why,
+    WhyRow,
+)
+from specviz.view.terms import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Mark, Phase, StateName, ValueName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -179,160 +166,6 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class WhyRow:
-    """A line of numbers in the why panel. `bar` 0..1."""
-
-    label: str
-    value: str
-    bar: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResidualEntry:
-    """A token of the row the closing token was drawn from."""
-
-    shown: str
-    prob: float
-    text: str
-    drawn: bool
-    drafted: bool
-    p: float | None = None
-    q: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """What was left to draw from after a rejection (or the plain row of a bonus)."""
-
-    title: str  # "Residual max(0, p − q): mass .38"
-    mass: float | None
-    entries: tuple[ResidualEntry, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """The smallest change of u that changes the verdict. The decision only: the text after it may differ."""
-
-    text: str
-    lo: float
-    hi: float
-    delta: float  # signed distance from u to the nearest edge of [lo, hi)
-    caveat: str = "decision only, later text may differ"
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """Why a node is what it is. Before its test is shown, `words` says what will decide."""
-
-    node: int
-    title: str  # 'n14 "▁mat"'
-    mark: Mark
-    glyph: str
-    headline: str  # "REJECTED · depth 3 · test 3 of 4"
-    rule: str
-    rows: tuple[WhyRow, ...]
-    words: str
-    residual: Residual | None = None
-    cost: str | None = None
-    flip: Flip | None = None
-    rank: str | None = None
-    decided: bool = True
-    record: dict[str, Any] | None = None  # plain JSON of the node, for `y`
-
-    @property
-    def has_verdict(self) -> bool:
-        """Whether the verdict may be shown at this phase."""
-        return self.decided
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The line under the tree."""
-
-    text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
-    n_drafted: int | None
-    n_tested: int | None
-    n_accepted: int | None
-    n_rejected: int | None
-    n_untested: int | None
-    closing: Mark | None
-
-
-@dataclass(frozen=True, slots=True)
-class KnobItem:
-    """A knob of the bar. `staged`: chosen, not sent; `sent`: sent, not yet acknowledged; else None."""
-
-    name: str
-    symbol: str
-    kind: str
-    value: Any
-    text: str
-    fill: float | None  # place of the value in its range, 0..1
-    lo: float | None
-    hi: float | None
-    choices: tuple[str, ...]
-    default: Any
-    help: str
-    applies: Literal["R", "Q", "X"]
-    applies_text: str  # "next round"
-    changes_text: bool  # it changes the text's law (T) or is lossy (L)
-    lossy: bool = False
-    staged: Any = None
-    staged_text: str | None = None
-    sent: Any = None
-    sent_text: str | None = None
-    disabled: str | None = None  # the reason, or None
-
-
-@dataclass(frozen=True, slots=True)
-class KnobBar:
-    """All knobs, the pending line and the last change."""
-
-    items: tuple[KnobItem, ...]
-    pending: str  # "pending d_max 5→6", "" when nothing
-    last: str  # "last r29: w_max 4→3", "" when nothing
-    mixed: bool = False  # sampling changed within the run
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A number of `specviz.metrics` with its interval. `name` is the contract's, `label` the short one on screen."""
-
-    name: str
-    label: str
-    value: float | None
-    text: str
-    half: float | None = None  # half width of the 95 % interval
-    help: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPoint:
-    """A round on the time line."""
-
-    index: int
-    q: int
-    r: int
-    n_emitted: int | None
-    n_accepted: int | None
-    n_drafted: int | None
-    rejected: bool
-    markers: str = ""  # any of ◆ knob change, ⚑ bookmark, ⚠ warning
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Every round, and where we are. The tuple is shared between frames as long as no round comes."""
-
-    points: tuple[RoundPoint, ...]
-    index: int
-    bars: str  # one sparkline character per round
-    label: str  # "r37/37"
-
-
-@dataclass(frozen=True, slots=True)
 class Queue:
     """How far the view is behind what is recorded."""
 
@@ -368,3 +201,39 @@ class Frame:
     speed: float
     following: bool
     notices: tuple[str, ...] = ()  # warnings and the end, newest last
+
+
+__all__ = [
+    "CLOSING",
+    "PHASE_WORDS",
+    "ROOT",
+    "VALUE_MODES",
+    "Counts",
+    "Cursor",
+    "Flip",
+    "Fold",
+    "Frame",
+    "KnobBar",
+    "KnobItem",
+    "Link",
+    "LinkShape",
+    "Mark",
+    "Metric",
+    "Phase",
+    "Queue",
+    "Residual",
+    "ResidualEntry",
+    "RoundPoint",
+    "RunInfo",
+    "State",
+    "StateName",
+    "Strip",
+    "TextToken",
+    "Timeline",
+    "Tree",
+    "TreeNode",
+    "ValueName",
+    "Values",
+    "Why",
+    "WhyRow",
+]

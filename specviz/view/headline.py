@@ -73,7 +73,7 @@ def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int,
 
 def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int) -> tuple[StateName, str]:
     if feed.name in ("error", "core_lost"):
-        return feed.name, feed.detail  # type: ignore[return-value]
+        return feed.name, feed.detail
     if run.header is None:
         return ("loading" if feed.name == "loading" else "idle"), feed.detail
     end = run.end

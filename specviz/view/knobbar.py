@@ -26,7 +26,7 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
 
 def _item(spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None) -> KnobItem:
     value = values.get(spec.name, spec.default)
-    staged, sent = options.staged.get(spec.name), options.sent.get(spec.name)
+    staged, sent = (None if a == value else a for a in (options.staged.get(spec.name), options.sent.get(spec.name)))
     return KnobItem(
         name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=shown(value),
         fill=_fill(spec, value), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,

@@ -1,8 +1,9 @@
-"""Layout: where each node of a round stands. Computed once from the final tree, so that nothing jumps while it appears.
+"""Layout: where each node of a round stands. Computed once from the final tree, so that nothing jumps while it
+appears.
 
-Depth is the column, siblings stack in id order, a parent stands beside its first child. The closing token hangs below its
-last sibling. Folded, only the kept path, what was tested beside it and the way to the cursor remain; what is left out is
-counted where it stood.
+Depth is the column, siblings stack in id order, a parent stands beside its first child. The closing token hangs
+below its last sibling. Folded, only the kept path, what was tested beside it and the way to the cursor remain; what
+is left out is counted where it stood.
 """
 
 from collections.abc import Callable
@@ -101,7 +102,7 @@ def layout(family: Family, folding: Folding = "none", selected: int | None = Non
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
 
     def kept(node: int) -> bool:
-        return node == CLOSING or node == selected or family.nodes[node].kept
+        return node in (CLOSING, selected) or family.nodes[node].kept
 
     if folding == "losers":
         keep = kept_in_view(family, selected)

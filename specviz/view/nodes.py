@@ -26,22 +26,15 @@ def tree(run: Run, family: Family, now: Moment, places: Layout, options: Options
     seen = {node.id for node in nodes}
     links = places.links if now.phase >= Phase.CLOSE else places.open_links
     return Tree(
-        nodes=tuple(nodes), links=tuple(link for link in links if link.column < now.n_levels or now.phase >= Phase.CLOSE),
+        nodes=tuple(nodes),
+        links=tuple(link for link in links if link.column < now.n_levels or now.phase >= Phase.CLOSE),
         folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
-        n_columns=places.n_columns, n_rows=places.n_rows, column_cells=_cells(family, run, places),
-        flash=now.phase == Phase.VERIFY, missing=missing(run, family.record),
-    )  # fmt: skip
-
-
-def missing(run: Run, record: RoundRecord) -> str | None:
-    """Why there is no draft to see."""
-    if record.nodes:
-        return None
-    if run.header is not None and run.header.imported:
-        return f"{run.header.imported} records counts only: there is no tree to show"
-    if run.level == "none":
-        return "recorded at level none: counts and text only, no tree"
-    return None
+        n_columns=places.n_columns,
+        n_rows=places.n_rows,
+        column_cells=_cells(family, run, places),
+        flash=now.phase == Phase.VERIFY,
+        missing=run.missing(family.record),
+    )
 
 
 def _node(
@@ -55,13 +48,24 @@ def _node(
     closing = family.record.closing
     parent = family.stop if node == CLOSING else ROOT if born is None else family.parent(node)
     return TreeNode(
-        id=node, parent=parent, depth=place[0], column=place[0], row=place[1],
+        id=node,
+        parent=parent,
+        depth=place[0],
+        column=place[0],
+        row=place[1],
         token=born.token if born else (closing.token or 0) if node == CLOSING and closing else family.record.start.root,
-        shown=node_text(run, family, node), mark=mark, glyph=glyph(mark, options.ascii), word=word(mark), values=numbers,
-        value="" if node == ROOT else value, bar=None if node == ROOT else bar,
-        winning=node in path or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT), cursor=node == selected,
-        fresh=node in now.fresh, note=_note(family, now, node),
-    )  # fmt: skip
+        shown=node_text(run, family, node),
+        mark=mark,
+        glyph=glyph(mark, options.ascii),
+        word=word(mark),
+        values=numbers,
+        value="" if node == ROOT else value,
+        bar=None if node == ROOT else bar,
+        winning=node in path or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT),
+        cursor=node == selected,
+        fresh=node in now.fresh,
+        note=_note(family, now, node),
+    )
 
 
 def node_text(run: Run, family: Family, node: int) -> str:

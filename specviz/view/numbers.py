@@ -1,7 +1,7 @@
 """Numbers as they stand on screen: one format each, `—` for what is not known.
 
-A probability has no zero before the point (`.93`), a percentage a thin unit (`29 %`), a count its separators. Nothing is
-rounded to certainty: a probability below 1 never prints as `1`, one above 0 never as `0`.
+A probability has no zero before the point (`.93`), a percentage a thin unit (`29 %`), a count its separators.
+Nothing is rounded to certainty: a probability below 1 never prints as `1`, one above 0 never as `0`.
 """
 
 import math

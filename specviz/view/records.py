@@ -1,7 +1,7 @@
 """What the fold keeps: a `RoundRecord` per round and a `Query` per prompt. Plain events, nothing worked out twice.
 
-A record may be unfinished (the stream stops inside a round, or grows while it is looked at): every part that has not come
-is None or empty, and `level` says whether it ever will.
+A record may be unfinished (the stream stops inside a round, or grows while it is looked at): every part that has not
+come is None or empty, and `level` says whether it ever will.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Steps of a round: which moments there are between its root and its commit, and what is known at each.
 
-Phases 2 and 4 have several steps (a tree level, a test); the others have one. A phase with nothing to show is left out: no
-draft, no tests. An unfinished round has the steps its records allow.
+Phases 2 and 4 have several steps (a tree level, a test); the others have one. A phase with nothing to show is left
+out: no draft, no tests. An unfinished round has the steps its records allow.
 """
 
 from dataclasses import dataclass

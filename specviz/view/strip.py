@@ -26,9 +26,17 @@ def strip(run: Run, family: Family, now: Moment) -> Strip:
 
 def _fresh(token: TextToken) -> TextToken:
     return TextToken(
-        token.shown, token.running, token.token, token.mark, token.glyph, token.round, token.pos, token.node, fresh=True,
+        token.shown,
+        token.running,
+        token.token,
+        token.mark,
+        token.glyph,
+        token.round,
+        token.pos,
+        token.node,
+        fresh=True,
         breaks=token.breaks,
-    )  # fmt: skip
+    )
 
 
 def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:
@@ -42,7 +50,8 @@ def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:
 
 
 def _spine(family: Family, now: Moment) -> list[int]:
-    path, node = [], ROOT
+    path: list[int] = []
+    node = ROOT
     while True:
         children = [i for i in family.children.get(node, ()) if family.nodes[i].kept and now.visible(family, i)]
         if not children:
@@ -52,7 +61,7 @@ def _spine(family: Family, now: Moment) -> list[int]:
 
 
 def _tested(family: Family, now: Moment) -> list[int]:
-    kept = sorted((i for i, v in now.verdicts.items() if v.status == "accepted" and i in family.nodes), key=family.depth.get)  # type: ignore[arg-type]
+    kept = [i for i in family.accepted if i in now.verdicts]
     if now.testing is not None:
         return [*(i for i in kept if family.depth[i] < family.depth[now.testing]), now.testing]
     return [*kept, CLOSING] if now.phase >= Phase.CLOSE and now.visible(family, CLOSING) and _closes(family) else kept

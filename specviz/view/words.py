@@ -1,8 +1,8 @@
 """The *why* of every drafted node in one or two sentences, for a student and an engineer alike.
 
-Filled from recorded fields only. A sentence says what decided, with the numbers that decided it, and nothing that the trace
-does not hold. Keyed by what happened (status, `why` code, kind of test), what the draft knew (a law or only a name) and
-whether the target was greedy.
+Filled from recorded fields only. A sentence says what decided, with the numbers that decided it, and nothing that
+the trace does not hold. Keyed by what happened (status, `why` code, kind of test), what the draft knew (a law or
+only a name) and whether the target was greedy.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,12 @@ from specviz.view.case import Blocker, Case, Taker
 from specviz.view.numbers import percent, prob, times
 
 _NOTHING = "The trace does not say what became of it."
+ENDED = {
+    "eos": "the end-of-text token came",
+    "stop": "a stop text was complete",
+    "length": "the length limit was reached",
+    "context": "the model's context is full",
+}
 
 
 def node_words(case: Case) -> str:
@@ -21,7 +27,8 @@ def node_words(case: Case) -> str:
     if verdict is None:
         return _blocked(case) if case.blocker else _NOTHING
     if verdict.status == "untested":
-        return _UNTESTED.get(verdict.why, lambda _: _NOTHING)(case)
+        sentence = _UNTESTED.get(verdict.why)
+        return sentence(case) if sentence else _NOTHING
     kept = verdict.status == "accepted"
     if case.backward:
         return _backward_kept(case) if kept else _backward_failed(case)
@@ -32,7 +39,7 @@ def node_words(case: Case) -> str:
     return _test_kept(case) if kept else _test_rejected(case)
 
 
-# Temperature 0: the target's row is one token ---------------------------------------------------------------------------
+# Temperature 0: the target's row is one token -----------------------------------------------------------------------
 
 
 def _greedy_kept(case: Case) -> str:
@@ -45,7 +52,7 @@ def _greedy_rejected(case: Case) -> str:
     return f"The target's most likely token here is {case.taker.token}, not {case.token}."
 
 
-# kind draw: the target draws a token and follows it ----------------------------------------------------------------------
+# kind draw: the target draws a token and follows it -----------------------------------------------------------------
 
 
 def _drawn_kept(case: Case) -> str:
@@ -86,14 +93,15 @@ def span(lo: float, hi: float) -> str:
     return f"[{low}, {high})"
 
 
-# kind test: u against a threshold ----------------------------------------------------------------------------------------
+# kind test: u against a threshold -----------------------------------------------------------------------------------
 
 
 def _test_kept(case: Case) -> str:
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
     if case.values.thr is not None and case.values.thr >= 1:
-        return f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}, so no draw can reject it."
+        wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
+        return f"{wants}, so no draw can reject it."
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
 
 
@@ -145,7 +153,7 @@ def _failed(case: Case) -> str:
     return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
 
 
-# Backward scans: the longest prefix that passes is kept ------------------------------------------------------------------
+# Backward scans: the longest prefix that passes is kept -------------------------------------------------------------
 
 
 def _backward_kept(case: Case) -> str:
@@ -155,17 +163,21 @@ def _backward_kept(case: Case) -> str:
         if v.u is not None and v.thr is not None and v.u >= v.thr:
             alone = f" Alone it would have failed: {prob(v.u, 3)} ≥ {prob(v.thr, 3)}."
         return f"Kept with a longer prefix: the test at depth {case.stop_depth} passed.{alone}"
-    return f"The prefix that ends in {case.token} survives {percent(v.thr)} of draws; this draw was one. The scan stops here."
+    return f"{_prefix(case)} survives {percent(v.thr)} of draws; this draw was one. The scan stops here."
 
 
 def _backward_failed(case: Case) -> str:
     thr = case.values.thr
     if thr == 0:
-        return f"The prefix that ends in {case.token} has no target mass to keep it; a shorter one is tried."
-    return f"The prefix that ends in {case.token} survives {percent(thr)} of draws; this draw was not one. A shorter one is tried."
+        return f"{_prefix(case)} has no target mass to keep it; a shorter one is tried."
+    return f"{_prefix(case)} survives {percent(thr)} of draws; this draw was not one. A shorter one is tried."
 
 
-# Never tested ------------------------------------------------------------------------------------------------------------
+def _prefix(case: Case) -> str:
+    return f"The prefix that ends in {case.token}"
+
+
+# Never tested -------------------------------------------------------------------------------------------------------
 
 
 def _blocked(case: Case) -> str:
@@ -206,8 +218,7 @@ def _pruned(case: Case) -> str:
 
 
 def _after_stop(case: Case) -> str:
-    reason = {"eos": "the end-of-text token came", "stop": "a stop text was complete", "length": "the length limit was reached"}
-    return f"The text ended before it: {reason.get(case.finish or '', 'a stop came')}."
+    return f"The text ended before it: {ENDED.get(case.finish or '', 'a stop came')}."
 
 
 _UNTESTED: dict[str, Callable[[Case], str]] = {

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine.driver import greedy, session
-from engine.zoo import CONFIGS, blurred, build, save
 from transformers import AutoModelForCausalLM
 
+from engine.driver import greedy, session
+from engine.zoo import CONFIGS, blurred, build, save
 from specviz.draft import ROOT
 from specviz.engine.loading import load
 from specviz.engine.rows import Rows

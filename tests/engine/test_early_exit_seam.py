@@ -1,16 +1,16 @@
 """The seams carry an early-exit drafter of a few lines: it climbs the target's own rows and owns no cache.
 
-Not a method of the product yet; it proves that one fits as a drafter file, with per-layer filled lengths, rows shared by draft
-and verify, and no row computed twice.
+Not a method of the product yet; it proves that one fits as a drafter file, with per-layer filled lengths, rows shared
+by draft and verify, and no row computed twice.
 """
 
 from typing import Any
 
 import pytest
 import torch
+
 from engine.driver import session
 from engine.zoo import build, planted
-
 from specviz.draft import ROOT, Draft
 from specviz.engine.context import Context, Observation, Tree
 from specviz.engine.model import ModelAdapter

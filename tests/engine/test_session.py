@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import torch
+
 from engine.driver import greedy, session
 from engine.zoo import VOCAB, blurred, build, planted, tokenizer
-
 from specviz.engine.model import ModelAdapter
 from specviz.engine.session import Session
 from specviz.engine.texts import Texts
@@ -169,7 +169,7 @@ def test_knob_requests_are_checked(pair: Any) -> None:
     run = session(*pair, PROMPT)
     with pytest.raises(KnobError, match="did you mean 'gamma'"):
         run.request("gama", 3)
-    with pytest.raises(KnobError, match="0..64"):
+    with pytest.raises(KnobError, match=r"0\.\.64"):
         run.request("gamma", 65)
     with pytest.raises(KnobError, match="next prompt"):
         run.request("seed", 1)
@@ -180,7 +180,7 @@ class Broken(Exception):
 
 
 def test_an_abort_inside_the_model_loses_nothing(pair: Any) -> None:
-    """An exception after any layer of any round leaves cache and text consistent; the session goes on to the same text."""
+    """An exception in any round leaves cache and text consistent; the session goes on to the same text."""
     want = session(*pair, PROMPT, method="ar", temperature=0.8, max_new_tokens=20).generate()
     for fail_at in range(1, 30, 3):
         run = session(*pair, PROMPT, gamma=3, temperature=0.8, max_new_tokens=20)

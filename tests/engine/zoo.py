@@ -72,11 +72,13 @@ def save(model: Any, folder: Path, tokens: Any = None) -> str:
     return str(folder)
 
 
-def planted(seed: int, wrong: float = 0.0, layers: int = 2, vocab: int = VOCAB, width: int = 64) -> tuple[Any, list[int]]:
+def planted(
+    seed: int, wrong: float = 0.0, layers: int = 2, vocab: int = VOCAB, width: int = 64
+) -> tuple[Any, list[int]]:
     """A Llama whose greedy next token is `perm[token]` by construction (engine.md 7.3), and `perm`.
 
-    The residual stream is dominated by the token's own embedding and the head row of `perm[v]` is the embedding of v. With
-    `wrong` that share of ids gets another successor, so a draft model agrees with its target on the rest.
+    The residual stream is dominated by the token's own embedding and the head row of `perm[v]` is the embedding of v.
+    With `wrong` that share of ids gets another successor, so a draft model agrees with its target on the rest.
     """
     config = hf.LlamaConfig(
         **{**COMMON, "vocab_size": vocab, "hidden_size": width, "num_hidden_layers": layers, "eos_token_id": None}

@@ -66,7 +66,9 @@ def own_children_only(draft: Draft, rows: Any) -> Plan:
 
 def by_probability(draft: Draft, rows: Any) -> Plan:
     """Tokenwise with siblings tried in falling order of their draft probability instead of birth order."""
-    share = [draft.law_rows[draft.row_of[0]][t] for t in draft.tokens]  # all siblings of the root: the first row is whole
+    share = [
+        draft.law_rows[draft.row_of[0]][t] for t in draft.tokens
+    ]  # all siblings of the root: the first row is whole
     order = sorted(range(len(draft)), key=lambda i: -share[i])
     ids = tuple(order.index(i) for i in range(len(draft)))
     return tokenwise.plan(Draft(**{f: getattr(draft, f) for f in _FIELDS} | {"ids": ids}), rows)
@@ -161,16 +163,23 @@ class LooseKeys(BranchKeys):
         return super().passes(pos, min(Fraction(not_above, self.grid), 1), index)
 
 
+class OneNoiseKeys(BranchKeys):
+    """Accept tests that use the uniform their token was drafted with."""
+
+    def passes(self, pos: int, threshold: Any, index: int = 0) -> Tested:
+        return Tested(self.uniform("draft", pos, index) < threshold, 0.0)
+
+
 def control_law(problem: Problem, grow: Grow, plan: Any, length: int, **options: Any) -> Law:
     """The law of `length` tokens under any plan function.
 
-    `once`: a single round, plain target draws after it (the TV of verification.md section 7). `loose`: tests with `<=`.
+    `once`: a single round, plain target draws after it (the TV of verification.md section 7). `kind`: other keys.
     `keyed=False`: no round in the keys.
     """
-    once, loose = options.pop("once", False), options.pop("loose", False)
+    once, kind = options.pop("once", False), options.pop("kind", BranchKeys)
 
     def play(keys: Any, text: tuple[int, ...], round_: int) -> tuple[int, ...]:
-        used = LooseKeys(keys.branch, keys.round, keys.way) if loose else keys
+        used = kind(keys.branch, keys.round, keys.way)
         if once and round_ > 1:
             return emitted(*play_once(keys, text, problem, chain(0), walk.plan))
         return emitted(*play_once(used, text, problem, grow, plan))

@@ -38,7 +38,9 @@ class Builder:
         self.roles.append(role)
         return len(self.tokens) - 1
 
-    def draw(self, parent: int, law: Any = None, *, role: int = JUDGED, record: Any = None, stream: str = "draft") -> int:
+    def draw(
+        self, parent: int, law: Any = None, *, role: int = JUDGED, record: Any = None, stream: str = "draft"
+    ) -> int:
         """A token drawn from `law` (the draft law after the parent); `record` only to write down another one."""
         law = self.row(parent) if law is None else law
         depth = len(self.path(parent)) + 1

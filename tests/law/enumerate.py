@@ -164,7 +164,9 @@ def law_of(run: Callable[[Branch], Hashable]) -> dict[Any, Any]:
 Play = Callable[[Any, tuple[int, ...], int], tuple[int, ...]]
 
 
-def chained(play: Play, length: int, *, keyed: bool = True, stop: frozenset[int] = frozenset(), way: str = "cdf") -> Law:
+def chained(
+    play: Play, length: int, *, keyed: bool = True, stop: frozenset[int] = frozenset(), way: str = "cdf"
+) -> Law:
     """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
 
     `play(keys, text, round)` returns the tokens a round emits. `keyed=False` leaves the round out of every key. Between

@@ -32,7 +32,7 @@ LAYOUTS = {
     "hybrid": (drafts.hybrid(2, 1), False, "walk tokenwise", (5, None, None)),
     "hybrid, flat": (drafts.hybrid(1, 2), False, "walk tokenwise", (5, 4, 3)),
     "hybrid, points first": (drafts.hybrid(1, 1, drawn_first=False), False, "walk tokenwise", (5, 4, 3)),
-    "shared": (drafts.shared_chain(3), True, "walk", (9, 5, 4)),
+    "shared": (drafts.shared_chain(3), True, "walk", (8, 4, 3)),
     "window and branch": (drafts.windowed(2), False, "walk tokenwise", (6, 3, None)),
     "only a branch": (drafts.windowed(0), False, "walk tokenwise", (5, 4, 3)),
 }

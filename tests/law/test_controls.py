@@ -44,7 +44,14 @@ def test_tokenwise_and_walk_do_not_see_it(case: str) -> None:
 
 @pytest.mark.parametrize(
     ("case", "gamma", "size"),
-    [("A", 2, "1/9"), ("B", 2, "0.05"), ("C", 2, "0.045"), ("A", 3, "5/81"), ("B", 3, "219/3500"), ("C", 3, "1103/29000")],
+    [
+        ("A", 2, "1/9"),
+        ("B", 2, "0.05"),
+        ("C", 2, "0.045"),
+        ("A", 3, "5/81"),
+        ("B", 3, "219/3500"),
+        ("C", 3, "1103/29000"),
+    ],
 )
 def test_uncapped_last_test(case: str, gamma: int, size: str) -> None:
     grow = drafts.chain(gamma)
@@ -101,10 +108,16 @@ def test_a_shared_node_tested_twice(case: str) -> None:
 
 def test_comparison_that_lets_equality_pass() -> None:
     """A token that is impossible under the target slips through, about once in 2^24."""
-    impossible = {text for text in controls.control_law(CASE_C, drafts.chain(1), TOKENWISE, 1, loose=True)}
-    assert (3,) in impossible
-    assert 0 < off(CASE_C, drafts.chain(1), TOKENWISE, 1, loose=True) < Fraction(1, 2**22)
+    assert (3,) in controls.control_law(CASE_C, drafts.chain(1), TOKENWISE, 1, kind=controls.LooseKeys)
+    assert 0 < off(CASE_C, drafts.chain(1), TOKENWISE, 1, kind=controls.LooseKeys) < Fraction(1, 2**22)
     assert (3,) not in controls.control_law(CASE_C, drafts.chain(1), TOKENWISE, 1)
+
+
+def test_one_uniform_for_draft_and_test() -> None:
+    """Case A, gamma 1: token 0 is drafted with u < 2/3 and kept with u < 1/2, so the rest of it is never kept."""
+    found = controls.control_law(CASE_A, drafts.chain(1), TOKENWISE, 1, kind=controls.OneNoiseKeys)
+    assert found[(0,)] == Fraction(1, 2)
+    assert law(CASE_A.p, 1)[(0,)] == Fraction(1, 3)
 
 
 class ZeroKeys(Keys):
@@ -138,7 +151,7 @@ def test_children_of_the_accepted_node_only() -> None:
 
 
 def test_plan_law_shows_a_wrong_rule_too() -> None:
-    """`Plan.law` and the walked law of the same wrong plan agree: the controls fail for their rule, not for the check."""
+    """`Plan.law` and the walks of the same wrong plan agree: the controls fail for their rule, not for the check."""
 
     def first_round(branch: Any) -> Any:
         draft = draw_draft(branch.keys(1), (), CASE_B, controls.softmax_best(2))

@@ -1,12 +1,10 @@
 """The numbers of the model card, on models whose answers are known, and the card itself."""
 
-import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.train import card_page, measure, plot
-from specviz.train.loop import Ledger
 
 VOCAB = 32
 
@@ -104,15 +102,11 @@ def test_card_page_states_what_was_measured():
             "mix": {"code": 0.6, "sums": 0.4},
             "corpus_tokens": {"train": {"code": 10}, "held_out": {"code": 1}},
             "training": {"target": ledger},
-            "versions": {"python": "3.11.7", "torch": "2.13.0", "threads": 2},
+            "versions": {"python": "3.11.7", "torch": "2.13.0"},
+            "threads": 2,
         }
     )
     assert "| code | 2.500 | 3.250 | 0.500 | 0.625 |" in page
     assert "GSM8K, MIT" in page
     assert "c = 4.5" in page
     assert "specviz train pair --minutes 3" in page
-
-
-def test_ledger_curve_survives_numpy_free_json():
-    assert Ledger(curve=[(1, 2.0, 3.0)]).curve[0] == (1, 2.0, 3.0)
-    assert np.isfinite(Ledger().seconds)

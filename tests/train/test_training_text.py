@@ -65,7 +65,7 @@ def test_split_follows_the_contents_and_nothing_else():
 
 def test_docstrings_fall_on_the_side_of_their_file(tmp_path):
     for number in range(60):
-        doc = f"Explain number {number}. " * 30
+        doc = f"Explain number {number}.\n" * 30
         (tmp_path / f"m{number}.py").write_text(f'"""{doc}"""\n\nX = {number}\n', encoding="utf-8")
     documents = list(corpus._documents(corpus._files(tmp_path, ()), "packages"))
     sides: dict[str, set[bool]] = {}

@@ -20,6 +20,7 @@ class Key:
     group: Group
     short: str = ""
     rank: int = 0
+    narrow: bool = False  # in the footer of a narrow screen too
 
     @property
     def binding(self) -> Binding:
@@ -28,13 +29,15 @@ class Key:
 
 
 SCREEN_KEYS: tuple[Key, ...] = (
-    Key("play", "space", "play", "space", "pause or play", "Time", "pause", 1),
-    Key("phase.next", "full_stop", "phase(1)", ".", "next phase of the round", "Time"),
-    Key("phase.previous", "comma", "phase(-1)", ",", "previous phase", "Time", "phase", 2),
-    Key("round.next", "right_square_bracket", "round(1)", "]", "next round (live and paused: let the core run one)", "Time"),
-    Key("round.previous", "left_square_bracket", "round(-1)", "[", "previous round", "Time", "round", 3),
+    Key("play", "space", "play", "space", "pause or play", "Time", "pause", 1, True),
+    Key("step.next", "full_stop", "step(1)", ".", "next step: a level drafted, a test, a phase", "Time"),
+    Key("step.previous", "comma", "step(-1)", ",", "previous step", "Time", "step", 2, True),
+    Key("phase.next", "greater_than_sign", "phase(1)", ">", "next phase of the round", "Time"),
+    Key("phase.previous", "less_than_sign", "phase(-1)", "<", "previous phase", "Time"),
+    Key("round.next", "right_square_bracket", "round(1)", "]", "next round; at the end of a held run: let the core run one", "Time"),
+    Key("round.previous", "left_square_bracket", "round(-1)", "[", "previous round", "Time", "round", 3, True),
     Key("rejection.next", "right_curly_bracket", "rejection(1)", "}", "next rejection", "Time"),
-    Key("rejection.previous", "left_curly_bracket", "rejection(-1)", "{", "previous rejection", "Time", "rejection", 4),
+    Key("rejection.previous", "left_curly_bracket", "rejection(-1)", "{", "previous rejection", "Time", "rejection", 4, True),
     Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 8),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time"),
@@ -47,17 +50,18 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("text", "t", "text", "t", "text as words, as raw tokens, as ids", "Tree"),
     Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
     Key("expand", "X", "expand", "X", "show every branch", "Tree"),
-    Key("why", "enter", "why", "enter", "pin the why panel to this node; again lets go", "Tree", "why", 5),
+    Key("why", "enter", "why", "enter", "pin the why panel to this node; again lets go", "Tree", "why", 5, True),
     Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
     Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
-    Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6),
+    Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6, True),
+    Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
     Key("start", "p", "start", "p", "live: another prompt, models stay loaded", "Run"),
     Key("stop", "S", "stop", "S", "live: end the run", "Run"),
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
-    Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9),
+    Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
     Key("explain", "f1", "explain", "F1", "explain the focused panel", "Screen"),
     Key("palette", "ctrl+p", "palette", "^p", "command palette", "Screen"),
     Key("quit", "q,ctrl+q", "quit", "q", "quit", "Screen", "quit", 11),
@@ -85,7 +89,7 @@ KNOB_KEYS: tuple[Key, ...] = (
 GROUPS: tuple[Group, ...] = ("Time", "Tree", "Knobs", "Run", "Screen")
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
-    "phase.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",
+    "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",
 }  # fmt: skip
 
 

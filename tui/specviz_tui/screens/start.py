@@ -1,14 +1,17 @@
 """What to decode next: prompt, method, verifier. The models stay loaded, staged knobs go along."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Label, Select, Static, TextArea
+from textual.widgets import Input, Label, Select, Static, TextArea
 
+from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
+from specviz_tui.knobs import parse_settings, settings
 
 DEFAULT = "default"
 
@@ -20,13 +23,16 @@ class Wanted:
     prompt: str
     method: str
     verifier: str | None
+    knobs: dict[str, Any]
+    held: bool = False
 
 
 class StartScreen(ModalScreen[Wanted | None]):
     """Methods and verifiers come from the worker's catalogue."""
 
     BINDINGS = [
-        Binding("ctrl+s,f5", "start", "start", show=False, priority=True),
+        Binding("ctrl+s,f5", "start(False)", "start", show=False, priority=True),
+        Binding("ctrl+t,f6", "start(True)", "start, held", show=False, priority=True),
         Binding("escape", "cancel", "back", show=False, priority=True),
     ]
 
@@ -45,6 +51,7 @@ class StartScreen(ModalScreen[Wanted | None]):
                 chosen = self._wanted.method if self._wanted.method in names else names[0]
                 yield Select([(n, n) for n in names], value=chosen, allow_blank=False, id="method")
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
+            yield Input(self._settings(chosen), placeholder="knobs, as in gamma=6 temperature=.8", id="knobs")
             yield Static("", id="hint", markup=False, classes="dialog-hint")
 
     def on_mount(self) -> None:
@@ -53,7 +60,10 @@ class StartScreen(ModalScreen[Wanted | None]):
         self._say(self._help(str(self.query_one("#method", Select).value)))
 
     def _help(self, method: str) -> str:
-        return f"{method}: {self._methods[method].help}\nctrl+s starts · tab to the next field · esc back"
+        return f"{method}: {self._methods[method].help}\nctrl+s starts · ctrl+t starts held, ] then runs a round at a time · tab next field · esc back"
+
+    def _settings(self, method: str) -> str:
+        return settings(self._wanted.knobs, self._methods[method].knobs)
 
     def _say(self, text: str, refused: bool = False) -> None:
         hint = self.query_one("#hint", Static)
@@ -76,15 +86,24 @@ class StartScreen(ModalScreen[Wanted | None]):
             box.value = self._first(method)
             self._say(self._help(method))
 
-    def action_start(self) -> None:
-        """Answer, unless there is nothing to decode from."""
+    def on_input_submitted(self) -> None:
+        """Enter in the last field starts."""
+        self.action_start(False)
+
+    def action_start(self, held: bool) -> None:
+        """Answer, unless there is nothing to decode from or a knob will not do."""
         prompt = self.query_one(TextArea).text
         if not prompt:
             self._say("The prompt is empty; decoding needs at least one token to start from.", refused=True)
             return
         verifier = str(self.query_one("#verifier", Select).value)
         method = str(self.query_one("#method", Select).value)
-        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier))
+        try:
+            knobs = parse_settings(self.query_one("#knobs", Input).value, self._methods[method].knobs)
+        except SpecvizError as error:
+            self._say(str(error), refused=True)
+            return
+        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier, knobs, held))
 
     def action_cancel(self) -> None:
         """Nothing starts."""

@@ -8,7 +8,7 @@ from specviz_tui.keymap import PAIRS, SCREEN_KEYS, Key
 from specviz_tui.messages import Pressed
 from specviz_tui.paint import FAINT, STRONG
 
-NARROW, N_NARROW = 100, 6
+NARROW = 100
 
 
 class KeyBar(Widget):
@@ -22,12 +22,13 @@ class KeyBar(Widget):
         """`space pause   , . phase   [ ] round`."""
         shown = sorted((key for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
         line, self._spots = Text(" ", no_wrap=True), []
-        for key in shown[: N_NARROW if self.size.width < NARROW else None]:
-            entry = _entry(key)
+        narrow = self.size.width < NARROW
+        for key in (key for key in shown if key.narrow or not narrow):
+            entry = _entry(key, narrow)
             if line.cell_len + entry.cell_len > self.size.width:
                 break
             self._spots.append((line.cell_len, line.cell_len + entry.cell_len, key.action))
-            line.append_text(entry).append("   ")
+            line.append_text(entry).append("  " if narrow else "   ")
         return line
 
     def on_click(self, event: events.Click) -> None:
@@ -37,5 +38,6 @@ class KeyBar(Widget):
                 self.post_message(Pressed(action))
 
 
-def _entry(key: Key) -> Text:
-    return Text(f"{PAIRS.get(key.id, key.caps)} ", style=STRONG).append(key.short, style=FAINT)
+def _entry(key: Key, narrow: bool) -> Text:
+    caps = PAIRS.get(key.id, key.caps)
+    return Text(f"{caps.split()[-1] if narrow else caps} ", style=STRONG).append(key.short, style=FAINT)

@@ -9,8 +9,8 @@ STEPS = 20  # a real range has so many steps; one without an end moves by a tent
 
 
 def label(item: KnobItem) -> str:
-    """The symbol where the knob has one, with its name: `γ`, `top_p`."""
-    return item.symbol or item.name
+    """The symbol where it is a Greek one, else the name: `γ`, `top_p`."""
+    return item.name if item.symbol.isascii() else item.symbol
 
 
 def has_slider(item: KnobItem) -> bool:

@@ -31,7 +31,7 @@ class StatusLine(FrameWidget):
         parts = [_name(), self._state(frame), _models(run), _method(run), Text(run.sampling)]
         if run.seed is not None:
             parts.append(Text(f"seed {run.seed}"))
-        parts += [Text(self.recording, style="bold"), Text(run.overhead, style=FAINT)]
+        parts += [Text(self.recording, style="bold"), Text(f"probe {run.overhead}", style=FAINT)]
         return joined([p for p in parts if p], self.size.width, "   ")
 
     def _narrow(self, frame: Frame) -> Text:
@@ -80,7 +80,12 @@ def _models(run: RunInfo) -> Text:
 
 def _method(run: RunInfo) -> Text:
     words = [w for w in (run.method, run.shape, run.verifier) if w]
-    return Text(" · ".join(words)).append(f" ({run.badge})", style=FAINT if run.lossless else STRONG)
+    return Text(" · ".join(words)).append(f" ({_short_badge(run)})", style=FAINT if run.lossless else STRONG)
+
+
+def _short_badge(run: RunInfo) -> str:
+    """`lossless`; what is not lossless is said in full."""
+    return run.badge.partition(":")[0] if run.lossless else run.badge
 
 
 def _badge(run: RunInfo) -> Text:

@@ -6,7 +6,6 @@ from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widgets import Static
 
-from specviz.text import clip
 from specviz.view.frame import VALUE_MODES, Frame
 from specviz_tui.paint import FAINT, STRONG, spread
 from specviz_tui.widgets.panel import FrameWidget
@@ -32,7 +31,10 @@ class TreeFoot(FrameWidget):
         for mode in VALUE_MODES:
             chosen = mode == self.frame.value_mode
             right.append(f"[{mode}]" if chosen else f" {mode} ", style=STRONG if chosen else FAINT)
-        return spread(Text(f" {self.frame.counts.text}"), right, self.size.width)
+        left = Text(f" {self.frame.counts.text}")
+        if left.cell_len + right.cell_len + 1 > self.size.width:
+            right = Text("v ", style=FAINT).append(self.frame.value_mode, style=STRONG)
+        return spread(left, right, self.size.width)
 
 
 class TreeBox(Vertical):
@@ -64,7 +66,7 @@ class TreeBox(Vertical):
         self.set_class(bool(missing), "-missing")
         self.query_one("#missing", Static).update(missing)
         self.query_one(TreeCanvas).set_class(frame is not None and frame.tree.flash, "-flash")
-        self.border_title = Text(clip(_title(frame), max(self.size.width - 6, 20)))
+        self.border_title = Text(_title(frame))
 
 
 def _title(frame: Frame | None) -> str:

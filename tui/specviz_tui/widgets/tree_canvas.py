@@ -61,18 +61,22 @@ class TreeCanvas(ScrollView, can_focus=True):
     def rebuild(self, tree: Tree) -> None:
         """Cut the tree into rows, keep the cursor in sight."""
         make = tree_rows.listed if self.listed else tree_rows.columns
-        self._rows = make(tree, self.painter, self.content_size.width)
+        width, height = self.size
+        self._rows = make(tree, self.painter, width)
+        if not self.listed:
+            self._rows += tree_rows.judged(tree, self.painter, width, height - len(self._rows) - 1)
         self._strips.clear()
-        self.virtual_size = Size(max((row.cells for row in self._rows), default=0), len(self._rows))
+        widest = max((row.cells for row in self._rows if not row.pinned), default=0)
+        self.virtual_size = Size(widest, len(self._rows))
         self._show_cursor()
         self.refresh()
 
     def _show_cursor(self) -> None:
         for y, row in enumerate(self._rows):
-            for x0, x1, _ in row.spots:
-                if (x0, x1) == row.cursor:
-                    self.scroll_to_region(Region(max(x0 - 2, 0), y, x1 - x0 + 4, 1), animate=False, force=True)
-                    return
+            if row.cursor is not None and not row.pinned:
+                x0, x1 = row.cursor
+                self.scroll_to_region(Region(max(x0 - 2, 0), y, x1 - x0 + 4, 1), animate=False, force=True)
+                return
 
     def render_line(self, y: int) -> Strip:
         """One line of the canvas, from the cache."""
@@ -84,6 +88,7 @@ class TreeCanvas(ScrollView, can_focus=True):
         if line not in self._strips:
             segments = [Segment(text, self.rich_style + style) for text, style in self._rows[line].pieces]
             self._strips[line] = Strip(segments)
+        x = 0 if self._rows[line].pinned else x
         return self._strips[line].crop_extend(x, x + width, self.rich_style)
 
     def node_at(self, x: int, y: int) -> int | None:
@@ -91,7 +96,7 @@ class TreeCanvas(ScrollView, can_focus=True):
         line = y + self.scroll_offset.y
         if not 0 <= line < len(self._rows):
             return None
-        at = x + self.scroll_offset.x
+        at = x + (0 if self._rows[line].pinned else self.scroll_offset.x)
         return next((node for x0, x1, node in self._rows[line].spots if x0 <= at < x1), None)
 
     def on_click(self, event: events.Click) -> None:

@@ -1,15 +1,18 @@
 """Why the selected node is what it is: verdict, rule, numbers, words, residual, cost and what would flip it."""
 
+from rich.cells import cell_len
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.reactive import reactive
 from textual.widgets import Static
 
-from specviz.text import clip, pad
+from specviz.text import pad
 from specviz.view.frame import Frame, Residual, Why, WhyRow
-from specviz_tui.paint import FAINT, STRONG, Painter, bar, painter_of
+from specviz_tui.paint import FAINT, PLAIN, STRONG, Painter, bar, painter_of
 
+SIDE_BY_SIDE = 70
 NOTHING = "No node is selected. Arrows choose one, a click does too."
 
 
@@ -47,47 +50,56 @@ class WhyPanel(VerticalScroll, can_focus=True):
         body.update(NOTHING if why is None else explained(why, painter_of(self.app), max(self.content_size.width - 1, 20)))
 
     def _titles(self, why: Why | None) -> None:
-        what = f" · {clip(why.title, max(self.size.width - 14, 8))}" if why else ""
-        self.border_title = Text(f"Why{what}").markup if not what else Text(f"Why{what}")
+        self.border_title = Text(f"Why · {why.title}" if why else "Why")
         self.border_subtitle = "pinned · enter lets go" if self.pinned else "enter pins · y copies"
 
 
-def explained(why: Why, painter: Painter, cells: int) -> Text:
-    """The panel's text at a width."""
-    out = Text()
-    _line(out, Text(f"{why.glyph} {why.headline}", style=painter.tint(why.mark) + STRONG))
-    _line(out, _labelled("rule", why.rule))
-    out.append("\n")
-    label = max((len(row.label) for row in why.rows), default=0)
-    for row in why.rows:
-        _line(out, _row(row, label, painter, why, cells))
-    out.append("\n")
-    _line(out, Text(why.words))
-    if why.residual is not None:
-        out.append("\n")
-        _residual(out, why.residual, painter, cells)
-    for word, text in (("Cost", why.cost), ("Flip", why.flip.text if why.flip else None), ("Rank", why.rank)):
-        if text:
-            out.append("\n")
-            _line(out, _labelled(word, text))
-    if why.flip is not None:
-        _line(out, Text(why.flip.caveat, style=FAINT))
-    out.rstrip()
-    return out
+def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
+    """The panel's text at a width; wide sheets have numbers left and words right."""
+    if cells < SIDE_BY_SIDE:
+        words, *more = _words(why)
+        return Text("\n\n").join([*_numbers(why, painter, cells), words, *_rest(why, painter, cells), *more])
+    half = cells // 2 - 2
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=half)
+    table.add_column(width=cells - half - 2)
+    table.add_row(Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)]), Text("\n\n").join(_words(why)))
+    return table
 
 
-def _line(out: Text, line: Text) -> None:
-    out.append_text(line).append("\n")
+def _numbers(why: Why, painter: Painter, cells: int) -> list[Text]:
+    """Verdict and rule, then the numbers, then the residual."""
+    head = Text(f"{why.glyph} {why.headline}", style=painter.tint(why.mark) + STRONG)
+    blocks = [Text("\n").join([head, _labelled("rule", why.rule)])]
+    if why.rows:
+        label = max(len(row.label) for row in why.rows)
+        blocks.append(Text("\n").join(_row(row, label, painter, why, cells) for row in why.rows))
+    return blocks
+
+
+def _rest(why: Why, painter: Painter, cells: int) -> list[Text]:
+    """The residual, when there is one."""
+    return [] if why.residual is None else [_residual(why.residual, painter, cells)]
+
+
+def _words(why: Why) -> list[Text]:
+    """The sentence, then cost, flip and rank."""
+    flip = why.flip
+    more = [_labelled(word, text) for word, text in (("Cost", why.cost), ("Rank", why.rank)) if text]
+    if flip is not None:
+        more.insert(min(1, len(more)), _labelled("Flip", flip.text).append(f"\n{flip.caveat}", style=FAINT))
+    return [Text(why.words), *more]
 
 
 def _labelled(label: str, text: str) -> Text:
-    return Text(f"{label}  ", style=FAINT).append(text, style="not dim")
+    return Text().append(f"{label}  ", style=FAINT).append(text)
 
 
 def _row(row: WhyRow, label: int, painter: Painter, why: Why, cells: int) -> Text:
-    line = Text(f"{row.label:<{label}}  ", style=FAINT)
+    line = Text().append(f"{row.label:<{label}}  ", style=FAINT)
     line.append(f"{row.value:>6}", style=STRONG)
-    room = cells - line.cell_len - 1
+    note = cell_len(row.note) + 1 if row.note else 0
+    room = cells - line.cell_len - 1 - note
     if row.bar is not None and room > 4:
         line.append(" ").append(bar(row.bar, min(room, 20)).rstrip(), style=painter.tint(why.mark))
     if row.note:
@@ -95,16 +107,17 @@ def _row(row: WhyRow, label: int, painter: Painter, why: Why, cells: int) -> Tex
     return line
 
 
-def _residual(out: Text, residual: Residual, painter: Painter, cells: int) -> None:
-    _line(out, Text(residual.title, style=STRONG))
-    widest = min(max((len(entry.shown) for entry in residual.entries), default=0), 12)
+def _residual(residual: Residual, painter: Painter, cells: int) -> Text:
+    lines = [Text(residual.title, style=STRONG)]
+    widest = min(max((cell_len(entry.shown) for entry in residual.entries), default=0), 12)
     for entry in residual.entries:
-        mark = "recovered" if entry.drawn else "untested"
-        line = Text("→ " if entry.drawn else "  ", style=painter.tint("recovered"))
-        line.append(pad(entry.shown, widest), style=STRONG if entry.drawn else "")
-        line.append(f" {entry.text:>5} ")
-        line.append(bar(entry.prob, max(min(cells - line.cell_len - 8, 14), 3)).rstrip(), style=painter.tint(mark))
+        line = Text().append("→ " if entry.drawn else "  ", style=painter.tint("recovered"))
+        line.append(pad(entry.shown, widest), style=STRONG if entry.drawn else PLAIN)
+        line.append(f" {entry.text:>5} ", style=PLAIN)
+        room = max(min(cells - line.cell_len - 8, 14), 3)
+        line.append(bar(entry.prob, room).rstrip(), style=painter.tint("recovered" if entry.drawn else "untested"))
         line.append(" drafted" if entry.drafted else "", style=FAINT)
-        _line(out, line)
+        lines.append(line)
     if residual.note:
-        _line(out, Text(residual.note, style=FAINT))
+        lines.append(Text(residual.note, style=FAINT))
+    return Text("\n").join(lines)

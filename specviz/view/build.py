@@ -1,0 +1,253 @@
+"""`Builder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round itself changes."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.view.explain import why
+from specviz.view.family import Family
+from specviz.view.fold import Run
+from specviz.view.frame import (
+    CLOSING,
+    PHASE_WORDS,
+    ROOT,
+    Counts,
+    Cursor,
+    Frame,
+    Mark,
+    Phase,
+    Queue,
+    RoundPoint,
+    Strip,
+    Timeline,
+    Tree,
+)
+from specviz.view.headline import run_info, state
+from specviz.view.knobbar import knob_bar
+from specviz.view.layout import Layout, layout
+from specviz.view.nodes import tree
+from specviz.view.options import Feed, Options
+from specviz.view.palette import glyph
+from specviz.view.records import RoundRecord
+from specviz.view.series import Meter, header_metrics, overhead, point, spark
+from specviz.view.steps import Moment, Steps, moment, steps
+from specviz.view.strip import strip
+
+_KEPT = 64  # rounds whose family and layouts are kept at hand
+_NOTICES = 3
+
+
+class Builder:
+    """Frames of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.meter = Meter()
+        self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._points: list[RoundPoint] = []
+        self._timeline: tuple[Any, tuple[RoundPoint, ...], str] = (None, (), "")
+        self._knobs: tuple[Any, Any] = (None, None)
+
+    def family(self, index: int) -> Family:
+        """Who stands where in a round."""
+        return self._known(index)[0]
+
+    def steps(self, index: int) -> Steps:
+        """The moments of a round."""
+        return self._known(index)[1]
+
+    def _known(self, index: int) -> tuple[Family, Steps]:
+        record = self.run.rounds[index]
+        held = self._families.get(index)
+        if held is None or held[0] != (id(record), record.stamp):
+            family = Family(record)
+            held = ((id(record), record.stamp), family, steps(family))
+            self._families[index] = held
+            if len(self._families) > _KEPT:
+                self._families.popitem(last=False)
+                self._layouts.clear()
+        return held[1], held[2]
+
+    def _layout(self, index: int, options: Options, selected: int | None) -> Layout:
+        family = self.family(index)
+        moves = selected if options.folding == "losers" or _pruned(family, selected) else None
+        key = (index, family.record.stamp, id(family), options.folding, moves)
+        if key not in self._layouts:
+            self._layouts[key] = layout(family, options.folding, selected)
+        return self._layouts[key]
+
+    def frame(
+        self, cursor: Cursor, options: Options, feed: Feed, *, playing: bool = False, following: bool = True,
+        speed: float = 1.0, queue: Queue | None = None,
+    ) -> Frame:  # fmt: skip
+        """The frame of a cursor."""
+        run, queue = self.run, queue or Queue()
+        metrics = self.meter.metrics(run) if run.rounds else None
+        status = state(
+            run, feed, playing=playing, following=following, waiting=queue.waiting, speed=speed, ascii=options.ascii
+        )
+        if not run.rounds:
+            return self._empty(status, options, feed, queue, speed, following)
+        record = run.rounds[cursor.index]
+        family, at = self._known(cursor.index)
+        now = moment(family, cursor)
+        selected = self._selected(family, now, options)
+        prefill = record.query.prefill
+        return Frame(
+            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
+            cursor=cursor, query=record.q, round=record.r, n_rounds=len(record.query.rounds), phase=cursor.phase,
+            phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
+            strip=strip(run, family, now),
+            tree=tree(run, family, now, self._layout(cursor.index, options, selected), options, selected),
+            counts=counts(family, now, options.ascii),
+            why=why(run, family, selected, now, options.ascii) if selected is not None else None,
+            knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
+            timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
+            following=following, notices=notices(run),
+        )  # fmt: skip
+
+    def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
+        run = self.run
+        waiting = "waiting for the first round" if run.end is None else "the run ended before its first round"
+        tokens = tuple(run.queries[-1].tokens) if run.queries else ()
+        prefill = run.queries[-1].prefill if run.queries else None
+        return Frame(
+            run=run_info(run, run.knobs, prefill.seed if prefill else None, overhead(None)),
+            state=status,
+            cursor=Cursor(),
+            query=0,
+            round=0,
+            n_rounds=0,
+            phase=Phase.ROOT,
+            phase_text="",
+            step=0,
+            n_steps=0,
+            strip=Strip(tokens, prefill.n_prompt if prefill else 0, 0, "0 tok"),
+            tree=Tree((), (), (), 0, 0, (), missing=waiting),
+            counts=Counts("", None, None, None, None, None, None),
+            why=None,
+            knobs=self._knob_bar(None, options, feed),
+            metrics=header_metrics(None),
+            timeline=Timeline((), 0, "", "r0/0"),
+            queue=queue,
+            value_mode=options.value,
+            selected=None,
+            speed=speed,
+            following=following,
+            notices=notices(run),
+        )
+
+    def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
+        wanted = options.selected
+        if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
+            return wanted
+        return followed(family, now)
+
+    def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> Any:
+        run = self.run
+        changed = (len(run.changes), len(run.rounds), run.rounds[-1].complete if run.rounds else None, run.end is None)
+        key = (record and record.index, changed, tuple(options.staged.items()), tuple(options.sent.items()), feed)
+        if self._knobs[0] != key:
+            self._knobs = (key, knob_bar(run, record, options, feed))
+        return self._knobs[1]
+
+    def _time(self, index: int) -> Timeline:
+        """The time line; points of finished rounds are made once, and again when something is pinned to them."""
+        run = self.run
+        last, pins = run.rounds[-1], (len(run.changes), len(run.notes), len(run.warnings))
+        key = (len(run.rounds), last.stamp, id(last), *pins)
+        if self._timeline[0] != key:
+            pinned = self._timeline[0] is None or self._timeline[0][3:] != key[3:]
+            settled = 0 if pinned else max(0, min(len(self._points), len(run.rounds)) - 2)
+            self._points[settled:] = [point(record) for record in run.rounds[settled:]]
+            self._timeline = (key, tuple(self._points), spark(self._points))
+        record = run.rounds[index]
+        query = f"q{record.q} " if len(run.queries) > 1 else ""
+        label = f"{query}r{record.r}/{record.query.rounds[-1].r}"
+        return Timeline(self._timeline[1], index, self._timeline[2], label)
+
+
+def _exists(family: Family, node: int) -> bool:
+    closing = family.record.closing
+    if node == CLOSING:
+        return closing is not None and closing.token is not None
+    return node == ROOT or node in family.nodes
+
+
+def _pruned(family: Family, node: int | None) -> bool:
+    return node is not None and node in family.nodes and not family.nodes[node].kept
+
+
+def followed(family: Family, now: Moment) -> int:
+    """The node the inspector looks at when nobody chose one: the one that something just happened to."""
+    tests = family.tests
+    if now.phase == Phase.ROOT or (not family.nodes and now.phase < Phase.CLOSE):
+        return ROOT
+    if now.phase in (Phase.DRAFT, Phase.VERIFY):
+        return now.testing if now.testing is not None else next(iter(family.kept_nodes), ROOT)
+    if now.phase == Phase.ACCEPT:
+        return next((v.node for v in tests if v.node in now.fresh), ROOT)
+    lost = [v.node for v in tests if v.status == "rejected" and family.same_row(v.node)]
+    if now.phase == Phase.COMMIT and lost:
+        return lost[-1]
+    closes = _exists(family, CLOSING)
+    return CLOSING if closes else family.accepted[-1] if family.accepted else ROOT
+
+
+def phase_text(record: RoundRecord, phase: Phase) -> str:
+    """`phase 4/6 ACCEPT/REJECT`."""
+    text = PHASE_WORDS[phase]
+    if phase == Phase.CLOSE and record.closing is not None:
+        text = "BONUS" if record.closing.kind == "bonus" else "RESAMPLE"
+    return f"phase {int(phase)}/6 {text}"
+
+
+def counts(family: Family, now: Moment, ascii: bool = False) -> Counts:
+    """What has happened up to this moment; totals of the round where only those are recorded."""
+    end = family.record.end
+    if not family.nodes and end is not None and end.n_drafted:
+        return _totals(family, ascii)
+    born = [i for i in family.nodes if now.visible(family, i)]
+    kept = [i for i in born if family.nodes[i].kept]
+    tested = [v for v in now.verdicts.values() if v.order is not None and v.node in family.nodes]
+    accepted = sum(v.status == "accepted" for v in tested)
+    rejected = len(tested) - accepted
+    implied = sum(v.status == "accepted" and v.order is None for v in now.verdicts.values())
+    untested = len(kept) - len(tested) - implied
+    closing = now.mark(family, CLOSING) if now.phase >= Phase.CLOSE and _exists(family, CLOSING) else None
+    parts = [f"{len(kept)} drafted"]
+    if now.phase >= Phase.ACCEPT and kept:
+        parts.append(f"tested {len(tested)}: {glyph('accepted', ascii)}{accepted} {glyph('rejected', ascii)}{rejected}")
+        parts += [f"never tested {untested}"] if now.all_tested and untested else []
+    parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
+    parts += [_drawn(closing, ascii)] if closing else []
+    never = untested if now.all_tested else None
+    return Counts(" · ".join(parts), len(kept), len(tested), accepted, rejected, never, closing)
+
+
+def _drawn(mark: Mark, ascii: bool) -> str:
+    return f"{'bonus' if mark == 'bonus' else 'drawn'} {glyph(mark, ascii)}1"
+
+
+def _totals(family: Family, ascii: bool) -> Counts:
+    end, commit = family.record.end, family.record.commit
+    assert end is not None
+    lost = end.n_tested - end.n_accepted
+    kinds: Sequence[str] = commit.kinds if commit else ()
+    closing: Mark | None = "bonus" if "bonus" in kinds else "recovered" if "recovered" in kinds else None
+    parts = [
+        f"{end.n_drafted} drafted",
+        f"tested {end.n_tested}: {glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{max(0, lost)}",
+    ]
+    parts += [_drawn(closing, ascii)] if closing else []
+    numbers = (end.n_drafted, end.n_tested, end.n_accepted, max(0, lost), max(0, end.n_drafted - end.n_tested))
+    return Counts(" · ".join(parts), *numbers, closing)
+
+
+def notices(run: Run) -> tuple[str, ...]:
+    """The last warnings, and how the run ended when it did not end well."""
+    lines = [f"{w.code.replace('_', ' ')}: {w.message}" for w in run.warnings[-_NOTICES:]]
+    if run.end is not None and run.end.reason not in ("done", "stopped"):
+        lines.append(f"{run.end.reason.replace('_', ' ')}: {run.end.message or 'the trace is kept'}")
+    return tuple(lines)

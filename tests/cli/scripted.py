@@ -1,0 +1,85 @@
+"""A stand-in for `specviz.engine.local`: its runs replay true events of a table model, so that no torch is needed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from specviz import events
+from specviz.errors import ModelError
+from specviz.events import Event
+from specviz.wire import Start
+from trace_factory import make_events
+
+
+class Script:
+    """What the next run does: the events it plays, and what goes wrong before round `at`."""
+
+    def __init__(self) -> None:
+        self.events = make_events(new_tokens=12)
+        self.error: BaseException | None = None
+        self.at = 3
+        self.refuses: str | None = None
+        self.loaded: tuple[Any, ...] | None = None
+        self.start: Start | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the whole script."""
+        return "".join(text for e in self.events if isinstance(e, events.Commit) for text in e.texts)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the whole script."""
+        return [token for e in self.events if isinstance(e, events.Commit) for token in e.tokens]
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> "Script":
+        """Stand where the engine is imported from."""
+        module = ModuleType("specviz.engine.local")
+        module.load_pair, module.LocalRun = self._load, self._run  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "specviz.engine.local", module)
+        return self
+
+    def _load(self, *args: Any) -> "Script":
+        if self.refuses:
+            raise ModelError(self.refuses)
+        self.loaded = args
+        return self
+
+    def _run(self, pair: "Script", start: Start, sink: Callable[[Event], None]) -> "ScriptedRun":
+        self.start = start
+        return ScriptedRun(pair, sink)
+
+
+class ScriptedRun:
+    """As `LocalRun`: events reach the sink round by round, `end` comes whatever happens."""
+
+    def __init__(self, script: Script, sink: Callable[[Event], None]) -> None:
+        self.script, self.sink = script, sink
+        self.text, self.tokens = "", list[int]()
+
+    def rounds(self) -> Iterator[None]:
+        """Play the script; yield after every round."""
+        *body, end = self.script.events
+        try:
+            for event in body:
+                if isinstance(event, events.RoundStart) and event.r == self.script.at and self.script.error:
+                    raise self.script.error
+                self._note(event)
+                self.sink(event)
+                if isinstance(event, events.RoundEnd):
+                    yield
+            self.sink(end)
+        except (KeyboardInterrupt, BrokenPipeError):
+            self.sink(events.End(reason="cancelled"))
+            raise
+        except Exception as error:
+            self.sink(events.End(reason="error", message=str(error)))
+            raise
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, events.Commit):
+            self.text += "".join(event.texts)
+            self.tokens += event.tokens

@@ -1,0 +1,105 @@
+"""The command line itself: what is imported when, and what every kind of ending looks like."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+import specviz
+from cli.conftest import Cli
+from specviz import cli as command_line
+from specviz.cli import COMMANDS, Terminated, group
+from specviz.errors import SpecvizError
+
+
+def _raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let `specviz doctor` end in `error`."""
+
+    def fail() -> None:
+        raise error
+
+    fake = click.Command("doctor", callback=fail)
+    monkeypatch.setattr(command_line.LazyGroup, "get_command", lambda self, ctx, name: fake)
+
+
+def test_help_lists_all_commands_and_imports_none() -> None:
+    code = "import sys, json, specviz.cli as c; c.main(['--help']); print(json.dumps(sorted(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    *text, modules = out.splitlines()
+    assert [line for name in COMMANDS for line in text if line.startswith(f"  {name} ")]
+    loaded = set(json.loads(modules))
+    assert not loaded & {f"specviz.cli.{name}" for name in COMMANDS}
+    assert not loaded & {"torch", "transformers", "textual", "numpy", "rich", "msgspec"}
+
+
+def test_without_a_command_help_is_shown(cli: Cli) -> None:
+    assert cli().out == cli("--help").out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_list_is_there_and_has_help(name: str, cli: Cli) -> None:
+    done = cli(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"Usage: specviz {name}")
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"specviz {specviz.__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
+    assert cli("rum").line == "no command 'rum'; did you mean 'run'? (see specviz --help)"
+
+
+def test_an_unknown_option_names_the_nearest(cli: Cli) -> None:
+    line = cli("run", "--gama", "3").line
+    assert "--gama" in line
+    assert "--gamma" in line
+
+
+def test_whatever_a_message_holds_it_is_one_safe_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raising(monkeypatch, SpecvizError("no folder\n  called \x1b[31mred\u202e"))
+    assert cli("doctor").line == "no folder called ⟨1B⟩[31mred⟨202E⟩"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (click.Abort(), 130), (Terminated(), 143), (BrokenPipeError(), 141)],
+    ids=lambda value: type(value).__name__,
+)
+def test_endings_that_are_nobody_s_mistake_are_quiet(
+    error: BaseException, code: int, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _raising(monkeypatch, error)
+    done = cli("doctor")
+    assert (done.code, done.out, done.err.strip()) == (code, "", "")
+
+
+@pytest.mark.parametrize(("module", "extra"), [("torch", "engine"), ("textual", "tui"), ("plotly.express", "web")])
+def test_a_missing_extra_is_answered_with_its_install_line(
+    module: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _raising(monkeypatch, ModuleNotFoundError(f"No module named '{module}'", name=module))
+    assert cli("doctor").line.endswith(f"pip install 'specviz-llm[{extra}]'")
+
+
+def test_a_module_of_no_extra_is_a_bug_and_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raising(monkeypatch, ModuleNotFoundError("No module named 'specviz.gone'", name="specviz.gone"))
+    with pytest.raises(ModuleNotFoundError):
+        cli("doctor")
+
+
+def test_the_exit_codes_in_the_help_are_those_in_the_code() -> None:
+    codes = (command_line.OK, command_line.FAILED, command_line.BAD_INPUT, command_line.INTERRUPTED)
+    for code in (*codes, command_line.CLOSED_PIPE, command_line.TERMINATED):
+        assert f" {code} " in f" {group.help} ".replace("\n", " ")
+
+
+def test_public_names_resolve_to_what_their_home_calls_them() -> None:
+    for name in specviz.__all__:
+        assert getattr(specviz, name) is not None
+    assert set(specviz.__all__) <= set(dir(specviz))
+    with pytest.raises(AttributeError, match="no attribute 'sesion'"):
+        specviz.sesion  # noqa: B018

@@ -1,0 +1,117 @@
+"""`specviz doctor` and `specviz models`: what they say agrees with what is there."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Cli
+from specviz.cli import doctor, models
+
+
+def test_doctor_says_the_same_to_people_and_programs(cli: Cli) -> None:
+    found = json.loads(cli("doctor", "--json").out)
+    text = cli("doctor").out
+    for name, version in found["packages"].items():
+        assert version is None or f"{name} " in text
+        assert version is None or version in text
+    assert f"{found['devices']['cpu']['cores']} cores" in text
+    assert found["terminal"]["is_terminal"] is False
+
+
+def test_a_missing_package_brings_the_line_that_installs_its_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", {"web": ("click", "no-such-package")})
+    extra = json.loads(cli("doctor", "--json").out)["extras"]["web"]
+    assert (extra["missing"], extra["install"]) == (["no-such-package"], "pip install 'specviz-llm[web]'")
+    assert "missing no-such-package: pip install 'specviz-llm[web]'" in cli("doctor").out
+
+
+def test_an_extra_that_is_there_needs_no_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "EXTRAS", {"base": ("click",)})
+    extra = json.loads(cli("doctor", "--json").out)["extras"]["base"]
+    assert (extra["missing"], extra["install"]) == ([], None)
+
+
+def test_the_extras_doctor_knows_are_those_of_the_package() -> None:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    wanted = {name: " ".join(lines) for name, lines in project["optional-dependencies"].items()}
+    assert doctor.EXTRAS.keys() == wanted.keys()
+    for name, packages in doctor.EXTRAS.items():
+        assert all(package in wanted[name] for package in packages), name
+
+
+def test_no_color_is_reported(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "off (NO_COLOR)" in cli("doctor").out
+
+
+def _saved(folder: Path, **config: object) -> Path:
+    """A folder as `save_pretrained` leaves it: 6 + 4 parameters in bfloat16."""
+    folder.mkdir()
+    shapes = {"a": [2, 3], "b": [4]}
+    header = {name: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
+    raw = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw)
+    fields = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 8, "vocab_size": 16, **config}
+    (folder / "config.json").write_text(json.dumps(fields))
+    (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+def test_a_whole_folder_is_usable_and_measured(cli: Cli, tmp_path: Path) -> None:
+    folder = _saved(tmp_path / "m")
+    found = json.loads(cli("models", folder, "--json").out)
+    assert (found["architecture"], found["tried"], found["usable"], found["missing"]) == ("Llama", True, True, [])
+    assert (found["n_layers"], found["width"], found["vocab"], found["context"]) == (2, 8, 16, None)
+    assert (found["n_params"], found["dtype"]) == (10, "BF16")
+    assert found["bytes"] == (folder / "model.safetensors").stat().st_size
+
+
+@pytest.mark.parametrize(("file", "need"), [("model.safetensors", "weights"), ("tokenizer.json", "tokenizer")])
+def test_a_folder_says_what_it_lacks(file: str, need: str, cli: Cli, tmp_path: Path) -> None:
+    folder = _saved(tmp_path / "m")
+    (folder / file).unlink()
+    found = json.loads(cli("models", folder, "--json").out)
+    assert (found["usable"], found["missing"]) == (False, [need])
+    assert f"missing       {need}" in cli("models", folder).out
+
+
+def test_an_empty_folder_lacks_everything(cli: Cli, tmp_path: Path) -> None:
+    assert json.loads(cli("models", tmp_path, "--json").out)["missing"] == list(models.NEEDS)
+
+
+def test_a_family_that_was_not_tried_says_so(cli: Cli, tmp_path: Path) -> None:
+    assert "not among the tried families" in cli("models", _saved(tmp_path / "m", model_type="falcon")).out
+
+
+@pytest.mark.parametrize("name", ["./none", "a/b/c", "/no/such"])
+def test_a_path_that_is_no_folder_is_refused(name: str, cli: Cli) -> None:
+    assert cli("models", name).line == f"no model folder '{name}'; a hub id has the form owner/name"
+
+
+def test_a_file_is_no_model(cli: Cli) -> None:
+    assert "is a file; give the folder that holds its config.json" in cli("models", __file__).line
+
+
+def test_broken_files_are_one_line_each(cli: Cli, tmp_path: Path) -> None:
+    folder = _saved(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(b"\xff" * 4)
+    assert "model.safetensors is no safetensors file, or is cut short" in cli("models", folder).line
+    (folder / "config.json").write_text("[]")
+    assert "config.json is no model configuration" in cli("models", folder).line
+
+
+def test_a_hub_id_is_described_without_looking_it_up(cli: Cli) -> None:
+    found = json.loads(cli("models", "owner/name", "--json").out)
+    assert found["kind"].startswith("hub id")
+
+
+def test_the_embedded_pair_is_there_and_shares_its_vocabulary(cli: Cli) -> None:
+    found = json.loads(cli("models", "--json").out)["embedded"]
+    assert found["target"]["vocab"] == found["draft"]["vocab"]
+    assert found["target"]["n_params"] > found["draft"]["n_params"]
+    assert found["target"]["n_layers"] > found["draft"]["n_layers"]
+    assert f"{found['target']['n_params']:,}" in cli("models").out

@@ -1,0 +1,126 @@
+"""Flags made from the knob tables, and the prompt: everything that can be refused before a model is loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Cli
+from cli.scripted import Script
+from specviz.cli import options
+from specviz.knobs import SAMPLING
+from specviz.methods import all_methods
+
+
+@pytest.fixture(autouse=True)
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The engine's stand-in."""
+    return Script().install(monkeypatch)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_every_knob_of_every_method_is_a_flag_with_range_and_default(cli: Cli) -> None:
+    text = _flat(cli("run", "--help").out)
+    for method in all_methods().values():
+        for spec in method.table.specs:
+            assert f"{spec.flag} " in text
+            assert spec.range in text
+            assert spec.help in text
+
+
+def test_values_reach_the_run_in_their_own_types(cli: Cli, script: Script) -> None:
+    flags = ("--gamma", "7", "--shape", "chain", "--temperature", ".5", "--stop", "a", "--stop", "b c", "--seed", "3")
+    assert cli("run", "--prompt", "x", *flags).code == 0
+    assert script.start is not None
+    assert script.start.knobs == {"gamma": 7, "shape": "chain", "temperature": 0.5, "stop": ["a", "b c"], "seed": 3}
+
+
+def test_what_is_not_given_is_left_to_the_method(cli: Cli, script: Script) -> None:
+    cli("run", "--prompt", "x")
+    assert script.start is not None
+    assert (script.start.knobs, script.start.verifier, script.start.chat) == ({}, None, False)
+    assert script.loaded == (None, None, True, None, None, None)
+
+
+def test_a_knob_the_method_lacks_names_the_methods_that_have_it(cli: Cli) -> None:
+    line = cli("run", "--prompt", "x", "--method", "ngram", "--d-max", "3").line
+    assert line == "method ngram has no knob --d-max; methods that have it: draft"
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--gamma", "65"), "knob gamma: '65' is not a whole number in 0..64 (default 4)"),
+        (("--gamma", "2.5"), "knob gamma: '2.5' is not a whole number in 0..64 (default 4)"),
+        (("--top-p", "0"), "knob top_p: '0' is not a number in above 0..1 (default 1.0)"),
+        (("--temperature", "nan"), "knob temperature: 'nan' is not a number"),
+        (("--shape", "chian"), "knob shape: no value 'chian'; did you mean 'chain'?"),
+        (("--method", "drafft"), "no method 'drafft'; did you mean 'draft'?"),
+        (("--verifier", "tokenwize"), "method draft takes no verifier 'tokenwize'; did you mean 'tokenwise'?"),
+        (("--method", "ar", "--verifier", "tokenwise"), "method ar takes no verifier 'tokenwise'; known: walk"),
+        (("--device", "gpu"), "no device 'gpu'"),
+        (("--device", "cuda:x"), "no device 'cuda:x'; did you mean 'cuda:0'?"),
+        (("--dtype", "flaot32"), "no dtype 'flaot32'; did you mean 'float32'?"),
+        (("--level", "ful"), "no level 'ful'; did you mean 'full'?"),
+        (("--threads", "0"), "invalid value for '--threads'"),
+        (("--stop", ""), "knob stop: "),
+    ],
+)
+def test_bad_values(flags: tuple[str, ...], says: str, cli: Cli) -> None:
+    assert cli("run", "--prompt", "x", *flags).line.startswith(says)
+
+
+def test_the_prompt_comes_from_one_of_four_places(cli: Cli, script: Script, tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes("Grüße\r\n 世界 ".encode())
+    cli("run", "--prompt-file", file)
+    assert script.start is not None
+    assert script.start.prompt == "Grüße\r\n 世界 "
+    for given in (("-",), ("--prompt-file", "-")):
+        cli("run", *given, stdin=b"from a pipe\n")
+        assert script.start.prompt == "from a pipe\n"
+    cli("run", "--prompt", "-")
+    assert script.start.prompt == "-"
+    cli("run", "--example", "sums")
+    assert script.start.prompt == options.example_file("sums-running").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "no prompt: give one of --prompt TEXT"),
+        (("--prompt", "a", "--prompt-file", "b"), "--prompt and --prompt-file both give a prompt"),
+        (("-", "--example", "code"), "- and --example both give a prompt"),
+        (("--prompt", ""), "the prompt from --prompt is empty"),
+        (("-",), "the prompt from - is empty"),
+        (("--prompt", "a\udcff"), "the prompt from --prompt is not UTF-8: byte 0xff at offset 1"),
+        (("--prompt-file", "no/such/file"), "cannot read the prompt file 'no/such/file': No such file or directory"),
+        (("--prompt-file", "."), "cannot read the prompt file '.': Is a directory"),
+        (("--example", "cod"), "no example 'cod'; did you mean 'code'?"),
+        (("hello",), "'hello' is neither an option nor -; a prompt is given as --prompt 'hello'"),
+    ],
+)
+def test_bad_prompts(args: tuple[str, ...], says: str, cli: Cli) -> None:
+    assert cli("run", *args).line.startswith(says)
+
+
+def test_a_prompt_file_that_is_not_utf8_says_where(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "latin.txt"
+    file.write_bytes("Grüße".encode("latin-1"))
+    assert "not UTF-8: byte 0xfc at offset 2" in cli("run", "--prompt-file", file).line
+
+
+def test_bundled_prompts_cover_three_domains_and_are_short() -> None:
+    known = options.examples()
+    assert {"code", "prose", "sums"} <= known.keys()
+    for name, file in known.items():
+        text = file.read_bytes().decode("utf-8")
+        assert 0 < len(text) < 600, name
+
+
+def test_sampling_flags_need_no_method_of_their_own(cli: Cli) -> None:
+    for method in all_methods():
+        for spec in SAMPLING:
+            assert cli("run", "--prompt", "x", "--method", method, spec.flag, spec.default).code == 0

@@ -1,0 +1,106 @@
+"""The real keys and draws, by chi-square: what the enumeration takes for granted (verification.md 10, groups 5 and 6).
+
+Seeded, so nothing flickers; the false-alarm rate 1e-4 is that of choosing the seed. Each test has a control of known
+non-centrality that must be rejected.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from scipy.stats import chi2, ncx2
+
+from law import controls, drafts
+from law.enumerate import Law, law_of
+from law.rounds import play
+from specviz.keys import Keys
+from specviz.tables import CASE_A, CASE_B, law
+from specviz.verifiers import get_verifier
+
+ALARM = 1e-4
+
+
+def statistic(texts: list[tuple[int, ...]], target: Law) -> tuple[float, int]:
+    """Pearson's chi-square of the texts, cells expected fewer than five times pooled, and its degrees of freedom."""
+    counts = Counter(texts)
+    assert set(counts) <= set(target), "a text the target never gives"
+    expected = {text: float(prob) * len(texts) for text, prob in target.items()}
+    large = [text for text, e in expected.items() if e >= 5]
+    cells = [(counts[text], expected[text]) for text in large]
+    rest = sum(e for text, e in expected.items() if text not in large)
+    if rest > 0:
+        cells.append((len(texts) - sum(counts[text] for text in large), rest))
+    return sum((c - e) ** 2 / e for c, e in cells), len(cells) - 1
+
+
+def generate(one_round: Any, length: int, seed: int, keyed: bool = True, way: Any = "cdf") -> tuple[int, ...]:
+    text: tuple[int, ...] = ()
+    round_ = 0
+    while len(text) < length:
+        round_ += 1
+        text += one_round(Keys(seed, round_ if keyed else 0, way), text, round_)
+    return text[:length]
+
+
+def rejected(run: Callable[[int], tuple[int, ...]], target: Law, samples: int) -> bool:
+    found, freedom = statistic([run(seed) for seed in range(samples)], target)
+    return bool(found > chi2.isf(ALARM, freedom))
+
+
+@pytest.mark.parametrize("way", ["cdf", "race"])
+@pytest.mark.parametrize(
+    ("name", "grow"),
+    [
+        ("walk", drafts.chain(2)),
+        ("tokenwise", drafts.chain(2)),
+        ("tokenwise", drafts.drawn_tree(1, 2, replacement=False)),
+    ],
+    ids=["walk", "tokenwise", "siblings"],
+)
+def test_law_over_chained_rounds(name: str, grow: drafts.Grow, way: str) -> None:
+    """Case B, four tokens, N = 1500."""
+    one_round = play(CASE_B, grow, get_verifier(name).plan)
+    assert not rejected(lambda seed: generate(one_round, 4, seed, way=way), law(CASE_B.p, 4), 1500)
+
+
+def test_the_uncapped_rule_is_rejected() -> None:
+    """`hsd_ref`, case A, gamma 2, two tokens: non-centrality 1/12 a sample, N = 1000, power above 0.9999."""
+    one_round = play(CASE_A, drafts.chain(2), controls.uncapped_last)
+    wrong, target = law_of(lambda b: one_round(b.keys(1), (), 1)[:2]), law(CASE_A.p, 2)
+    assert all(len(text) == 2 for text in wrong) is False  # some rounds emit one token: `generate` goes on
+    assert ncx2.sf(chi2.isf(ALARM, 3), 3, 1000 / 12) > 0.9999
+    assert rejected(lambda seed: generate(one_round, 2, seed), target, 1000)
+
+
+def test_missing_round_is_rejected() -> None:
+    """Blockwise keyed without the round, case A, three tokens."""
+    one_round = play(CASE_A, drafts.chain(2), controls.backward_scan)
+    target = law(CASE_A.p, 3)
+    wrong = controls.control_law(CASE_A, drafts.chain(2), controls.backward_scan, 3, keyed=False)
+    per_sample = float(sum((wrong.get(t, 0) - p) ** 2 / p for t, p in target.items()))
+    assert ncx2.sf(chi2.isf(ALARM, 7), 7, 2000 * per_sample) > 0.999
+    assert rejected(lambda seed: generate(one_round, 3, seed, keyed=False), target, 2000)
+    assert not rejected(lambda seed: generate(one_round, 3, seed), target, 2000)
+
+
+@pytest.mark.parametrize(("method", "verifier"), [("draft", "tokenwise"), ("draft", "walk"), ("ar", "walk")])
+def test_the_whole_engine(method: str, verifier: str) -> None:
+    """Session, drafter, sampling and keys together: five tokens, N = 300 (sees a cell moved by about .05)."""
+    pytest.importorskip("torch")
+    from law.table_model import HISTORY, session, table_models
+
+    models, knobs = table_models(HISTORY), {"gamma": 2} if method == "draft" else {}
+
+    def run(seed: int) -> tuple[int, ...]:
+        return tuple(session(models, None, method, verifier, seed=seed, max_new_tokens=5, **knobs).generate())
+
+    assert not rejected(run, law(HISTORY.p, 5), 300)
+    assert rejected(run, law(HISTORY.q, 5), 300)  # the draft's law is another one, and is seen to be
+
+
+def test_statistic_by_hand() -> None:
+    """Three cells, expected 6, 3, 3: the small ones are pooled."""
+    target = {(0,): Fraction(1, 2), (1,): Fraction(1, 4), (2,): Fraction(1, 4)}
+    assert statistic([(0,)] * 9 + [(1,)] * 3, target) == (9 / 6 + 9 / 6, 1)

@@ -1,0 +1,143 @@
+"""`specviz stats`: data on standard output, narration on standard error, exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main
+from specviz.events import Header, encode
+from specviz.metrics import Metrics, measure
+from specviz.trace import Recorder
+from trace_factory import Recipe, make_events, write_trace
+
+EVENTS = make_events(temperature=1.0, new_tokens=60)
+Captured = pytest.CaptureFixture[str]
+
+
+def test_tables_hold_every_metric_and_every_position(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["stats", str(write_trace(tmp_path / "run", EVENTS))]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    metrics = measure(EVENTS)
+    shown = {line.split()[0] for line in out.splitlines() if line.strip()}
+    unseen = {"stage_ms", "accepted_histogram", "share_above", "survival", "position_acceptance", "depth_acceptance"}
+    unseen |= {"overlap_efficiency"}  # null on serial lanes
+    assert set(Metrics.__struct_fields__) - unseen <= shown
+    assert metrics.depth_acceptance is not None
+    for heading in ("survival", "position_acceptance", "depth_acceptance", "share_above", "95 % interval"):
+        assert heading in out
+    rows = [line.split() for line in out.splitlines()]
+    assert any(row[:1] == ["n_accepted"] and row[1] == str(metrics.n_accepted) for row in rows)
+    estimate = metrics.mean_acceptance_length
+    assert estimate is not None
+    assert estimate.interval is not None
+    expected = ["mean_acceptance_length", f"{estimate.value:.2f}", f"{estimate.interval[0]:.2f}", ".."]
+    assert any(row[:4] == expected for row in rows)
+
+
+def test_json_is_one_object_with_the_names_of_the_contract(tmp_path: Path, capsys: Captured) -> None:
+    path = write_trace(tmp_path / "run", EVENTS)
+    assert main(["stats", str(path), "--json", "--check"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert err == ""
+    assert found["file"] == str(path)
+    assert (found["method"], found["verifier"], found["end"], found["torn"]) == ("draft", "tokenwise", "done", False)
+    assert list(found["metrics"]) == list(Metrics.__struct_fields__)
+    rate = measure(EVENTS).draft_acceptance_rate
+    assert rate is not None
+    assert rate.interval is not None
+    assert found["metrics"]["draft_acceptance_rate"] == {
+        "value": rate.value,
+        "interval": list(rate.interval),
+        "n": rate.n,
+    }
+    assert set(found["metrics"]["survival"]) == {"1", "2", "3", "4"}
+
+
+def test_several_files_are_several_sections(tmp_path: Path, capsys: Captured) -> None:
+    paths = [str(write_trace(tmp_path / name, make_events(Recipe(shape=name)))) for name in ("chain", "tree", "none")]
+    assert main(["stats", *paths]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line in paths] == paths
+    assert main(["stats", *paths, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["method"] for run in runs] == ["draft", "draft", "ar"]
+    assert runs[2]["metrics"]["draft_acceptance_rate"] is None
+
+
+def test_one_bad_file_of_several_prints_nothing_on_standard_output(tmp_path: Path, capsys: Captured) -> None:
+    good = write_trace(tmp_path / "run", EVENTS)
+    assert main(["stats", str(good), str(tmp_path / "rum")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "did you mean 'run'" in err
+    assert err.count("\n") == 1
+
+
+def test_a_cut_off_recording_is_measured_and_said(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "cut.sv.jsonl"
+    path.write_bytes(b"".join(encode(event) + b"\n" for event in EVENTS[:60]) + b'{"ev":"no')
+    assert main(["stats", str(path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["end"] is None
+    assert json.loads(out)["torn"] is True
+    assert err.splitlines() == [
+        f"specviz: {path}: cut off, there is no end record",
+        f"specviz: {path}: the last line is torn and was left out",
+    ]
+
+
+def test_a_growing_recording_is_measured_as_far_as_it_goes(tmp_path: Path, capsys: Captured) -> None:
+    recorder = Recorder(tmp_path / "run")
+    for event in EVENTS[:60]:
+        recorder.write(event)
+    assert main(["stats", str(recorder.path)]) == 0
+    assert "still being recorded" in capsys.readouterr().err
+    recorder.close()
+
+
+def test_an_early_end_is_told_with_its_reason(tmp_path: Path, capsys: Captured) -> None:
+    recorder = Recorder(tmp_path / "run")
+    for event in EVENTS[:60]:
+        recorder.write(event)
+    recorder.close("core_lost", "SIGKILL - probably out of memory")
+    assert main(["stats", str(recorder.path)]) == 0
+    assert "ended early (core_lost: SIGKILL - probably out of memory)" in capsys.readouterr().err
+
+
+def test_check_finds_a_changed_file(tmp_path: Path, capsys: Captured) -> None:
+    recorder = Recorder(tmp_path / "run")
+    for event in EVENTS:
+        recorder.write(event)
+    import gzip
+
+    plain = tmp_path / "changed.sv.jsonl"
+    plain.write_bytes(gzip.decompress(recorder.path.read_bytes()).replace(b" cat", b" dog"))
+    assert main(["stats", str(plain)]) == 0
+    assert main(["stats", str(plain), "--check"]) == 2
+    assert "was changed after it was recorded" in capsys.readouterr().err
+
+
+def test_hostile_names_in_a_header_do_not_reach_the_terminal(tmp_path: Path, capsys: Captured) -> None:
+    header = EVENTS[0]
+    assert isinstance(header, Header)
+    assert header.models.target is not None
+    events = make_events(temperature=1.0)
+    assert isinstance(events[0], Header)
+    assert events[0].models.target is not None
+    events[0].models.target.name = "[red]evil\x1b[2Jmodel"
+    events[0].method = "dr\x1b]0;aft"
+    assert main(["stats", str(write_trace(tmp_path / "run", events))]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "[red]evil" in out, "markup is shown, not obeyed"
+
+
+@pytest.mark.parametrize("arguments", [["stats"], ["stats", "--jason", "x"]])
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1

@@ -1,0 +1,216 @@
+"""The worker source against a worker that misbehaves in every way a process can."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import SpecvizError, TraceError
+from specviz.events import Catalogue, End, Event, Header, Note, Refused, RoundEnd, Warn, encode
+from specviz.events.run import At
+from specviz.sources import Worker
+from specviz.trace import Trace, read_events
+from specviz.wire import Shutdown, Start, Stop
+from trace_factory import make_events
+
+FAKE = Path(__file__).with_name("fake_worker.py")
+EVENTS = make_events(temperature=1.0)
+Spawn = Callable[..., Worker]
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Spawn]:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(encode(event) + b"\n" for event in EVENTS))
+    workers: list[Worker] = []
+
+    def start(manner: str, **options: object) -> Worker:
+        worker = Worker(command=[sys.executable, str(FAKE), manner, str(lines)], **options)  # type: ignore[arg-type]
+        workers.append(worker)
+        return worker
+
+    yield start
+    for worker in workers:
+        worker.close(0.2)
+
+
+def drain(worker: Worker, until: Callable[[list[Event]], bool] | None = None) -> list[Event]:
+    """Polls until the source has ended (or `until` holds), at most 20 s."""
+    events: list[Event] = []
+    deadline = time.monotonic() + 20
+    while not (until(events) if until else worker.ended):
+        assert time.monotonic() < deadline, f"waited 20 s; so far: {events[-3:]}; {worker.stderr_tail}"
+        events += worker.poll()
+        time.sleep(0.005)
+    return events + worker.poll()
+
+
+def test_a_whole_run_arrives_in_order_behind_the_catalogue(spawn: Spawn) -> None:
+    worker = spawn("whole")
+    events = drain(worker)
+    assert isinstance(events[0], Catalogue)
+    assert events[1:] == EVENTS
+    assert worker.catalogue == events[0]
+    assert not worker.live
+
+
+def test_the_recording_holds_what_was_polled(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("whole", record=tmp_path / "run")
+    drain(worker)
+    assert worker.recorded == [tmp_path / "run.sv.jsonl.gz"]
+    recorded = read_events(worker.recorded[0], check=True)
+    assert recorded[:-1] == EVENTS[:-1]
+    assert isinstance(recorded[-1], End)
+    assert recorded[-1].reason == "done"
+
+
+def test_records_of_the_wire_are_not_recorded_at_a_lower_level(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("whole", record=tmp_path / "run", level="none")
+    polled = drain(worker)
+    recorded = read_events(worker.recorded[0], check=True)
+    kinds = {type(event).__name__ for event in recorded}
+    assert kinds == {"Header", "Prefill", "RoundStart", "Commit", "RoundEnd", "End"}
+    assert "Verify" in {type(event).__name__ for event in polled}
+    assert isinstance(recorded[0], Header)
+    assert recorded[0].level == "none"
+
+
+@pytest.mark.parametrize(
+    ("manner", "said"), [("sigkill", "SIGKILL - probably out of memory"), ("exit3", "exit code 3"), ("torn", "SIGKILL")]
+)
+def test_a_core_that_dies_leaves_core_lost_on_screen_and_in_the_file(
+    spawn: Spawn, tmp_path: Path, manner: str, said: str
+) -> None:
+    worker = spawn(manner, record=tmp_path / "run")
+    polled = drain(worker)
+    recorded = read_events(worker.recorded[0], check=True)
+    for last in (polled[-1], recorded[-1]):
+        assert isinstance(last, End)
+        assert last.reason == "core_lost"
+        assert last.message is not None
+        assert said in last.message
+        assert "allocating the last byte" in last.message
+    half = len(EVENTS) // 2
+    assert [e for e in polled if not isinstance(e, Catalogue | Warn)][:half] == EVENTS[:half]
+    assert polled[-1].r == EVENTS[half - 1].r
+
+
+def test_garbage_is_reported_and_the_run_goes_on(spawn: Spawn) -> None:
+    worker = spawn("garbage")
+    events = drain(worker)
+    warnings = [event for event in events if isinstance(event, Warn)]
+    assert (
+        worker.n_bad_lines == 3
+    )  # two that are no JSON of ours, one round_end without its fields; an unknown record is none
+    assert [warning.code for warning in warnings] == ["bad_line"] * 3
+    assert "Loading weights" in warnings[0].message
+    assert [event for event in events if not isinstance(event, Warn | Catalogue)] == EVENTS
+
+
+def test_a_worker_that_never_answers_is_given_up(spawn: Spawn) -> None:
+    worker = spawn("silent")
+    drain(worker, lambda _: bool(worker.stderr_tail))
+    with pytest.raises(SpecvizError, match=r"did not answer within 0.05 s: loading for ever"):
+        worker.wait_catalogue(0.05)
+    assert worker.poll() == []
+    assert worker.live
+    worker.close(0.1)
+    assert worker.ended
+
+
+def test_a_worker_that_dies_before_it_is_ready_says_why(spawn: Spawn) -> None:
+    worker = spawn("unready")
+    with pytest.raises(SpecvizError, match="ended before it was ready: no such folder: models/x"):
+        worker.wait_catalogue(20)
+    (end,) = drain(worker)
+    assert isinstance(end, End)
+    assert end.reason == "core_lost"
+
+
+def test_commands_go_out_and_answers_come_back(spawn: Spawn) -> None:
+    worker = spawn("obey")
+    worker.wait_catalogue(20)
+    worker.send(Stop(id=7))
+    events = drain(worker, lambda got: any(isinstance(e, Refused) for e in got))
+    assert [e.id for e in events if isinstance(e, Refused)] == [7]
+    worker.send(Start(prompt="x" * 300_000))  # more than a pipe holds: sending never waits
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    assert worker.running
+    worker.send(Shutdown())
+    last = drain(worker)[-1]
+    assert isinstance(last, End)
+    assert last.reason == "stopped"
+    with pytest.raises(SpecvizError, match="cannot 'start': the core has ended"):
+        worker.send(Start(prompt="x"))
+
+
+def test_closing_asks_first_and_the_trace_is_whole(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("obey", record=tmp_path / "run")
+    worker.send(Start(prompt="x"))
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    worker.close(20)
+    with Trace(worker.recorded[0], check=True) as trace:
+        trace.poll()
+        assert trace.end is not None
+        assert trace.end.reason == "stopped"
+        assert trace.intact()
+
+
+def test_a_worker_that_will_not_leave_is_killed_and_the_run_counts_as_cancelled(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("stubborn", record=tmp_path / "run")
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    worker.close(0.1)
+    last = drain(worker)[-1]
+    assert isinstance(last, End)
+    assert last.reason == "cancelled"
+    assert read_events(worker.recorded[0])[-1] == End(
+        **{f: getattr(last, f) for f in ("t", "q", "r", "reason", "message")},
+        i=len(EVENTS) // 2, **_sums(read_events(worker.recorded[0])[-1]),
+    )  # fmt: skip
+
+
+def _sums(end: Event) -> dict[str, object]:
+    assert isinstance(end, End)
+    return {"totals": end.totals, "n_lines": end.n_lines, "sha256": end.sha256}
+
+
+def test_a_second_run_is_recorded_beside_the_first(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("twice", record=tmp_path / "run.sv.jsonl")
+    drain(worker)
+    assert [path.name for path in worker.recorded] == ["run.sv.jsonl.gz", "run-2.sv.jsonl.gz"]
+    first, second = (read_events(path, check=True) for path in worker.recorded)
+    assert first[:-1] == second[:-1] == EVENTS[:-1]
+
+
+def test_a_note_of_the_front_end_stands_in_stream_and_file(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("obey", record=tmp_path / "run")
+    worker.send(Start(prompt="x"))
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    worker.note(Note(text="look here", at=At(r=1)))
+    worker.close(20)
+    assert any(isinstance(e, Note) and e.text == "look here" for e in worker.poll())
+    assert any(isinstance(e, Note) and e.text == "look here" for e in read_events(worker.recorded[0], check=True))
+
+
+def test_a_recording_over_something_else_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "notes.jsonl").write_text("my notes")
+    with pytest.raises(TraceError, match="is not a trace; choose another name"):
+        Worker(record=tmp_path / "notes.jsonl")
+
+
+def test_an_unwritable_place_lets_the_run_go_on_and_tells(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("whole", record=tmp_path / "nowhere" / "run")
+    events = drain(worker)
+    (warning,) = [event for event in events if isinstance(event, Warn)]
+    assert warning.code == "disk_full"
+    assert "No such file or directory" in warning.message
+    assert worker.problem == warning.message
+    assert [e for e in events if not isinstance(e, Warn | Catalogue)] == EVENTS
+    assert worker.recorded == []
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(SpecvizError, match=r"cannot start the core \(no-such-program\): No such file"):
+        Worker(command=["no-such-program"])

@@ -1,0 +1,105 @@
+"""Verdicts and closings of synthetic rounds, read off the walk of the real verifiers."""
+
+from typing import Any
+
+import numpy as np
+
+from specviz import events as ev
+from specviz.draft import ROOT, Draft
+from specviz.keys import interval
+from specviz.laws import at, dense
+from specviz.plan import DrawResult, Outcome, TestResult
+from table_model import TEXTS, Run, V, entropy, full, rank, softmax, top_of
+
+
+def verdicts(run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int, cut: bool) -> list[ev.Verify]:
+    found: dict[int, dict[str, Any]] = {}
+    for result in outcome.trace:
+        _judge(found, draft, result)
+    out = []
+    for i in range(len(draft)):
+        facts = found.get(i) or _unjudged(found, draft, i)
+        if cut and draft.depths[i] > n_emitted:
+            facts = {"order": None, "status": "untested", "why": "after_stop"}
+        found[i] = facts
+        out.append(verify_of(run, draft, rows, i, facts))
+    return out
+
+
+def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | DrawResult) -> None:
+    order = sum(f["order"] is not None for f in found.values())
+    if isinstance(result, TestResult):
+        why = "kept" if result.passed else "target_zero" if result.step.threshold == 0 else "u_above"
+        status = "accepted" if result.passed else "rejected"
+        found[result.step.node] = {
+            "order": order,
+            "kind": "test",
+            "thr": float(result.step.threshold),
+            "u": result.u,
+            "status": status,
+            "why": why,
+        }
+        return
+    children = draft.children.get(result.step.node, ())
+    row, left = result.step.row(), 1.0
+    for child in children if not any(c in found for c in children) else ():
+        held = interval(row, draft.tokens[child]) if result.drawn.lo is not None else None
+        kept = child == result.kept
+        status, why = ("accepted", "kept") if kept else ("rejected", "not_drawn")
+        p = float(at(row, draft.tokens[child]) / dense(row).sum())
+        thr = min(1.0, p / left) if left > 1e-12 else 0.0
+        found[child] = {
+            "order": order,
+            "kind": "draw",
+            "thr": thr,
+            "u": result.drawn.u,
+            "interval": held,
+            "status": status,
+            "why": why,
+        }
+        order, left = order + 1, left - p
+        if kept:
+            break
+
+
+def _unjudged(found: dict[int, dict[str, Any]], draft: Draft, i: int) -> dict[str, Any]:
+    parent = found.get(draft.parents[i], {"status": "accepted", "why": "kept"})
+    why = {"accepted": "sibling_kept", "rejected": "parent_rejected"}.get(parent["status"])
+    if why is None:
+        why = "sibling_kept" if parent["why"] == "sibling_kept" else "prefix_rejected"
+    return {"order": None, "status": "untested", "why": why}
+
+
+def verify_of(run: Run, draft: Draft, rows: Any, i: int, facts: dict[str, Any]) -> ev.Verify:
+    n, parent, token = len(run.tokens), draft.parents[i], draft.tokens[i]
+    last = run.tokens[-1] if parent < 0 else draft.tokens[parent]
+    raw = softmax(run.table.logits(last, n - 1 + draft.depths[i], "target"))
+    raw_q = softmax(run.table.logits(last, n - 1 + draft.depths[i], "draft"))
+    drawn = draft.row_of[i] >= 0
+    return ev.Verify(**{
+        "node": draft.ids[i], "kind": "test" if run.recipe.rule == "tokenwise" else "draw", "thr": None, "u": None,
+        "logp": ev.log6(at(rows[parent + 1], token)), "logq": ev.log6(at(draft.law(i, V), token)) if drawn else None,
+        "argmax_p": full(run, int(raw.argmax())), "rank_p": full(run, rank(raw, token)),
+        "top": top_of(run, raw) if draft.parents.index(parent) == i else None,  # siblings share it
+        "rank_q": full(run, rank(raw_q, token)), "entropy_p": full(run, ev.six(entropy(raw))),
+        "tv_pq": full(run, ev.six(float(np.abs(raw - raw_q).sum() / 2))), **facts,
+    })  # fmt: skip
+
+
+def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -> ev.Closing:
+    stop = outcome.stop
+    node = ROOT if stop == ROOT else draft.ids[stop]
+    last = outcome.trace[-1] if outcome.trace else None
+    if cut or outcome.closing is None or not isinstance(last, DrawResult):
+        return ev.Closing(node=node, kind="none", token=None, text=None, u=None)
+    token, row = outcome.closing, dense(last.step.row())
+    target = rows[stop + 1]
+    order = np.argsort(-row, kind="stable")[:8]
+    table = [(int(y), at(target, int(y)), None, float(row[y]), float(row[y] / row.sum())) for y in order if row[y] > 0]
+    return ev.Closing(
+        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u, mass=float(row.sum()),
+        interval=None if last.drawn.lo is None or last.drawn.hi is None else (last.drawn.lo, last.drawn.hi),
+        logp=ev.log6(at(target, token)), rank_p=rank(dense(target), token),
+        equals_drafted=token in [draft.tokens[c] for c in draft.children.get(stop, ())],
+        fallback=last.step.fallback, row=full(run, table),
+    )  # fmt: skip

@@ -1,0 +1,178 @@
+"""Reading: round trip, seeking to a round, torn lines, growing files, and versions."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from specviz.errors import TraceError
+from specviz.events import Event, encode
+from specviz.trace import Recorder, Trace, lock, read_events
+from specviz.trace import migrate as migrate_module
+from trace_factory import make_events, write_trace
+
+EVENTS = make_events(shape="tree", queries=2, temperature=0.9, knob_at=3)
+
+
+def plain(path: Path, events: Sequence[Event], tail: bytes = b"") -> Path:
+    """A plain file, as a recorder that was cut off leaves it."""
+    path.write_bytes(b"".join(encode(event) + b"\n" for event in events) + tail)
+    return path
+
+
+def test_any_round_is_read_again_by_its_number(tmp_path: Path) -> None:
+    with Trace(write_trace(tmp_path / "run", EVENTS)) as trace:
+        trace.poll()
+        wanted = sorted({(event.q, event.r) for event in EVENTS})
+        assert sorted(trace.places) == wanted
+        for q, r in reversed(wanted):
+            got = [event for event in trace.round(q, r) if event.i < len(EVENTS) - 1]
+            assert got == [event for event in EVENTS[:-1] if (event.q, event.r) == (q, r)]
+
+
+def test_a_round_is_found_before_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.sv.jsonl"
+    with Trace(plain(path, EVENTS[:60])) as trace:
+        trace.poll()
+        path.write_bytes(path.read_bytes()[:-1] + b"X")  # damage behind the round is no concern of the round
+        assert trace.round(0, 1) == [event for event in EVENTS[:60] if (event.q, event.r) == (0, 1)]
+
+
+def test_a_round_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    with Trace(write_trace(tmp_path / "run", EVENTS)) as trace:
+        trace.poll()
+        last = max(r for q, r in trace.places if q == 0)
+        with pytest.raises(TraceError, match=f"has no round 99 of query 0: rounds 0..{last}"):
+            trace.round(0, 99)
+        with pytest.raises(TraceError, match="no such query"):
+            trace.round(7, 1)
+
+
+@pytest.mark.parametrize("name", ["run", "run.sv.jsonl", "run.sv.jsonl.gz"])
+def test_every_form_of_the_name_finds_the_file(tmp_path: Path, name: str) -> None:
+    write_trace(tmp_path / "run", EVENTS)
+    assert read_events(tmp_path / name)[:-1] == EVENTS[:-1]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_cut_anywhere_gives_its_whole_lines(tmp_path: Path, data: st.DataObject) -> None:
+    path = plain(tmp_path / "run.sv.jsonl", EVENTS[:50])
+    whole = path.read_bytes()
+    header = whole.index(b"\n") + 1
+    size = data.draw(st.integers(header, len(whole)))
+    path.write_bytes(whole[:size])
+    with Trace(path) as trace:
+        got = trace.poll()
+        assert got == EVENTS[: whole[:size].count(b"\n")]
+        assert trace.torn == (whole[size - 1 : size] != b"\n")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_pieces_that_arrive_one_by_one_add_up(tmp_path: Path, data: st.DataObject) -> None:
+    whole = b"".join(encode(event) + b"\n" for event in EVENTS[:50])
+    header = whole.index(b"\n") + 1
+    cuts = sorted(data.draw(st.lists(st.integers(header, len(whole)), max_size=8)))
+    path = tmp_path / "run.sv.jsonl"
+    path.write_bytes(whole[:header])
+    got: list[Event] = []
+    with Trace(path) as trace:
+        for stop in [*cuts, len(whole)]:
+            path.write_bytes(whole[:stop])
+            got += trace.poll()
+        assert got == EVENTS[:50]
+        assert trace.round(0, 1) == [event for event in EVENTS[:50] if (event.q, event.r) == (0, 1)]
+
+
+def test_an_end_without_its_newline_still_ends_the_run(tmp_path: Path) -> None:
+    path = plain(tmp_path / "run.sv.jsonl", EVENTS)
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    with Trace(path) as trace:
+        assert trace.poll() == EVENTS
+        assert trace.end is not None
+        assert not trace.torn
+
+
+def test_blank_lines_are_passed_over(tmp_path: Path) -> None:
+    path = plain(tmp_path / "run.sv.jsonl", EVENTS[:5], b"\n\n")
+    assert read_events(path) == EVENTS[:5]
+
+
+def test_a_change_behind_the_recorder_s_back_is_seen(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run")
+    for event in EVENTS[:-1]:
+        recorder.write(event)
+    with Trace(recorder.path) as growing:
+        assert growing.growing
+        growing.poll()
+        assert growing.intact() is None
+    recorder.write(EVENTS[-1])
+    path = tmp_path / "changed.sv.jsonl"
+    with Trace(recorder.path) as trace:
+        trace.poll()
+        assert trace.intact() is True
+        assert not trace.growing
+        lines = [encode(event) for event in read_events(recorder.path)]
+    lines[3] = lines[3].replace(b'"pos":', b'"pos": ')
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    with Trace(path) as changed:
+        changed.poll()
+        assert changed.intact() is False
+
+
+def test_a_new_recording_of_the_same_name_is_another_file(tmp_path: Path) -> None:
+    first = Recorder(tmp_path / "run")
+    for event in EVENTS[:60]:
+        first.write(event)
+    with Trace(first.path) as trace:
+        seen = trace.poll()
+        second = Recorder(tmp_path / "run")
+        for event in EVENTS[:30]:
+            second.write(event)
+        assert trace.growing, "its own recorder is still there"
+        for event in EVENTS[60:90]:
+            first.write(event)
+        seen += trace.poll()
+        assert seen == EVENTS[: len(seen)]
+        assert len(seen) > 60
+        os.close(first._fd or -1)
+        first._fd = None
+        assert not trace.growing, "the second recorder is none of this file's"
+    second.close()
+
+
+def test_an_opened_recording_without_a_line_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "run.sv.jsonl"
+    with path.open("wb", buffering=0) as file:
+        lock.hold(file.fileno())
+        with Trace(path) as trace:
+            assert (trace.header, trace.poll(), trace.growing) == (None, [], True)
+            header = encode(EVENTS[0]) + b"\n"
+            file.write(header[:50])
+            assert (trace.poll(), trace.growing) == ([], True)
+            file.write(header[50:])
+            assert trace.poll() == EVENTS[:1]
+            assert trace.header == EVENTS[0]
+
+
+def test_unknown_records_and_fields_are_passed_over(tmp_path: Path) -> None:
+    later = b'{"ev":"premonition","q":0,"r":1,"i":2,"t":0,"strength":9}\n'
+    node = msgspec.json.decode(encode(EVENTS[3]))
+    more = msgspec.json.encode({**node, "aura": [1, 2]}) + b"\n"
+    path = plain(tmp_path / "run.sv.jsonl", EVENTS[:3], later + more)
+    assert read_events(path) == EVENTS[:4]
+
+
+def test_an_older_major_version_goes_through_its_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = plain(tmp_path / "run.sv.jsonl", EVENTS[:6])
+    old.write_bytes(old.read_bytes().replace(b'"v":[1,0]', b'"v":[0,4]').replace(b'"node":', b'"knot":'))
+    with pytest.raises(TraceError, match=r"has trace version 0\.4; there is no migration from version 0"):
+        Trace(old)
+    monkeypatch.setitem(migrate_module.MIGRATIONS, 0, lambda line: line.replace(b'"knot":', b'"node":'))
+    got = read_events(old)
+    assert got[1:] == EVENTS[1:6]

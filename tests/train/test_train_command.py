@@ -1,0 +1,69 @@
+"""`specviz train pair` from end to end on a little text, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from specviz.cli.train import command
+from specviz.errors import SpecvizError
+from specviz.train import corpus, measure, pair, sums
+from specviz.train.console import Console
+
+
+@pytest.fixture
+def little_text(monkeypatch):
+    """A corpus of this package alone and measurements that take no time."""
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parents[1].rglob("*.py"))]
+    # Keys of our own choosing: both sides need some text, whatever this package's files hash to.
+    code = [
+        corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
+        for number, text in enumerate(files)
+    ]
+    pages = [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(300, seed=0)]
+    monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
+    for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
+        monkeypatch.setattr(measure, name, value)
+    monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.Speed(4.0, 1.0))
+
+
+def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text):
+    request = pair.Request(out=tmp_path / "pair", work=tmp_path / "work", minutes=0.02)
+    numbers = pair.train_pair(request, Console())
+    again = pair.train_pair(request, Console())
+    assert again["training"] == numbers["training"]  # the second run found everything done
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "pair/draft")
+    for name in ("target", "draft"):
+        model = AutoModelForCausalLM.from_pretrained(tmp_path / "pair" / name)
+        assert model.dtype == torch.bfloat16
+        ids = torch.tensor([tokenizer.encode("def f(n):")])
+        assert model(input_ids=ids).logits.shape == (1, ids.shape[1], 4_096)
+    written = "".join(path.read_text("utf-8") for path in (tmp_path / "pair").rglob("*.json"))
+    assert str(tmp_path) not in written
+    card = json.loads((tmp_path / "pair/card.json").read_text(encoding="utf-8"))
+    assert set(card["domains"]) == {"code", "code, standard library only", "sums"}
+    assert card["command"] == "specviz train pair --minutes 0.02 --seed 0"
+
+
+def test_a_work_folder_begun_with_other_options_is_refused(tmp_path):
+    (tmp_path / "settings.json").write_text(json.dumps(pair.Request(tmp_path, tmp_path, 1, seed=1).settings))
+    with pytest.raises(SpecvizError, match="begun with seed=1"):
+        pair.train_pair(pair.Request(tmp_path, tmp_path, 1, seed=2), Console())
+
+
+def test_a_work_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecvizError, match="--work"):
+        pair.train_pair(pair.Request(tmp_path, tmp_path / "file", 1), Console())
+
+
+@pytest.mark.parametrize(
+    "options", [["--minutes", "0"], ["--text", "missing.txt"], ["--seed", "-1"], ["--threads", "0"]]
+)
+def test_bad_options_exit_with_2(options):
+    result = CliRunner().invoke(command, ["pair", *options])
+    assert result.exit_code == 2
+    assert options[0] in result.output

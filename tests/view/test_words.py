@@ -1,0 +1,290 @@
+"""The sentences, word for word. Each round is the smallest in which the thing happens."""
+
+import pytest
+
+from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
+from specviz.view import CLOSING, ROOT
+
+RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)
+
+
+# tokenwise over drawn tokens: u against p/q -------------------------------------------------------------------------
+
+
+def test_too_sure_and_unlucky() -> None:
+    run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41), RUG)
+    assert words(run, 0) == "The draft was 3.4× too sure. It survives 29 % of draws; this draw was not one."
+
+
+def test_too_sure_and_lucky() -> None:
+    run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.2, 0.12 / 0.41, 0, q=0.41), closing("bonus", " rug", 0))
+    assert words(run, 0) == "The draft was 3.4× too sure. It survives 29 % of draws; this draw was one."
+
+
+def test_hardly_too_sure() -> None:
+    run = a_round(node(0, " mat", q=0.5), judged(0, 0.48, 0.97, 0.96, 0, q=0.5), RUG)
+    expected = "The draft was slightly too sure: .500 against the target's .480. It survives 96 % of draws; this draw was not one."
+    assert words(run, 0) == expected
+
+
+def test_the_target_wants_it_more() -> None:
+    run = a_round(node(0, " the", q=0.93), judged(0, 0.95, 0.999, 1.0, 0, q=0.93), closing("bonus", " cat", 0))
+    expected = "The target wants ▁the at least as much as the draft did (p .95 ≥ q .93), so no draw can reject it."
+    assert words(run, 0) == expected
+
+
+def test_no_chance() -> None:
+    run = a_round(node(0, " zzz", q=0.1), judged(0, 0.0, 0.0, 0.0, 0, q=0.1), RUG)
+    assert words(run, 0) == "The target gives ▁zzz no chance here: no draw can keep it."
+
+
+def test_a_failed_sibling_changes_what_is_left() -> None:
+    first = [node(0, " mat", q=0.4), judged(0, 0.1, 0.9, 0.25, 0, q=0.4)]
+    second = [node(1, " sofa", q=0.2), judged(1, 0.1, 0.9, 0.5, 1, q=0.2)]
+    assert words(a_round(*first, *second, RUG), 1) == (
+        "The draft was 2× too sure of what is left after its sibling failed. It survives 50 % of draws; this draw was not one."
+    )
+    gone = [node(1, " sofa", q=0.2), judged(1, 0.0, 0.9, 0.0, 1, q=0.2)]
+    assert words(a_round(*first, *gone, RUG), 1) == (
+        "Nothing of ▁sofa is left in the target's row after its sibling failed: no draw can keep it."
+    )
+    liked = [node(1, " sofa", q=0.2), judged(1, 0.3, 0.9, 1.0, 1, q=0.2)]
+    assert words(a_round(*first, *liked, closing("bonus", " x", 1)), 1) == (
+        "What the target has left after its sibling failed wants ▁sofa at least as much as the draft did, so no draw can reject it."
+    )
+
+
+# tokenwise over point masses: u against p ---------------------------------------------------------------------------
+
+
+def test_a_named_token_stays_with_the_targets_own_chance() -> None:
+    run = a_round(node(0, " mat"), judged(0, 0.62, 0.213, 0.62, 0), closing("bonus", " x", 0))
+    assert words(run, 0) == (
+        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .213 is below that, so it stays."
+    )
+
+
+def test_a_named_token_goes() -> None:
+    run = a_round(node(0, " mat"), judged(0, 0.62, 0.913, 0.62, 0), RUG)
+    assert words(run, 0) == (
+        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .913 is not below that, so it goes."
+    )
+
+
+def test_a_named_token_after_a_failed_sibling() -> None:
+    run = a_round(node(0, " mat"), node(1, " sofa"), judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.24, 0.1, 0.24, 1), RUG)
+    assert words(run, 1) == (
+        "After its sibling failed the target has 24 % left for ▁sofa; that is its chance to stay. u .100 is below that, so it stays."
+    )
+
+
+# walk: the target draws ---------------------------------------------------------------------------------------------
+
+
+def walk(*records: object, temperature: float = 0.7, **rest: object):  # type: ignore[no-untyped-def]
+    return a_round(*records, verifier="walk", temperature=temperature, **rest)
+
+
+def test_drawn_and_drafted() -> None:
+    run = walk(node(0, " the"), drawn(0, 0.31, (0.10, 0.72), 0), closing("bonus", " x", 0))
+    assert words(run, 0) == "The target drew ▁the itself (u .310 falls in [.10, .72)); the draft had it ready."
+
+
+def test_drawn_and_not_drafted() -> None:
+    last = closing("recovered", " rug", interval=(0.61, 0.74))
+    two = walk(node(0, " mat"), node(1, " sofa"), drawn(0, 0.713, (0.1, 0.2), 0), drawn(1, 0.713, (0.3, 0.4), 1), last)
+    assert words(two, 0) == "The target drew ▁rug (u .713 falls in [.61, .74)); no drafted child spells it."
+    one = walk(node(0, " mat"), drawn(0, 0.713, (0.1, 0.2), 0), last)
+    assert words(one, 0) == "The target drew ▁rug (u .713 falls in [.61, .74)); the draft had only ▁mat here."
+
+
+def test_drawn_is_a_sibling() -> None:
+    run = walk(node(0, " mat"), node(1, "("), drawn(0, 0.35, (0.1, 0.2), 0), drawn(1, 0.35, (0.3, 0.4), 1), closing("bonus", " x", 1))
+    assert words(run, 0) == "The target drew “(” (u .350 falls in [.30, .40)), which a sibling of ▁mat spells."
+
+
+def test_no_chance_to_be_drawn() -> None:
+    last = closing("recovered", " rug", interval=(0.61, 0.74))
+    run = walk(node(0, " mat"), node(1, " sofa"), drawn(0, 0.713, (0.2, 0.2), 0), drawn(1, 0.713, (0.3, 0.4), 1), last)
+    assert words(run, 0).endswith("no drafted child spells it. ▁mat has no chance here at all.")
+
+
+def test_a_race_has_no_interval_to_show() -> None:
+    verdict = drawn(0, 0.5, (0.1, 0.2), 0)
+    verdict.u = verdict.interval = None
+    run = walk(node(0, " mat"), verdict, closing("recovered", " rug", u=None))
+    assert words(run, 0) == "The target drew ▁rug; the draft had only ▁mat here."
+
+
+# Temperature 0 ------------------------------------------------------------------------------------------------------
+
+
+def test_greedy_hit_and_miss() -> None:
+    run = walk(
+        node(0, " the"), node(1, " mat", parent=0, depth=2), drawn(0, 0.4, (0, 1), 0), drawn(1, 0.4, (1, 1), 1),
+        closing("recovered", " rug", 0), temperature=0,
+    )  # fmt: skip
+    assert words(run, 0) == "▁the is the target's most likely token here, as the draft guessed."
+    assert words(run, 1) == "The target's most likely token here is ▁rug, not ▁mat."
+    assert words(run, CLOSING) == "▁rug is the target's most likely token here; it is written in place of ▁mat."
+
+
+def test_greedy_miss_because_of_a_sibling() -> None:
+    run = walk(
+        node(0, " mat"), node(1, " rug"), drawn(0, 0.4, (0, 0), 0), drawn(1, 0.4, (0, 1), 1), closing("bonus", " x", 1), temperature=0
+    )  # fmt: skip
+    assert words(run, 0) == "The target's most likely token here is ▁rug, not ▁mat."
+
+
+def test_greedy_tests_read_like_greedy_draws() -> None:
+    run = a_round(node(0, " mat"), judged(0, 0.0, 0.4, 0.0, 0), RUG, temperature=0)
+    assert words(run, 0) == "The target's most likely token here is ▁rug, not ▁mat."
+
+
+# Never tested -------------------------------------------------------------------------------------------------------
+
+
+def family():  # type: ignore[no-untyped-def]
+    """▁mat (rejected) - ▁was - ▁red ; ▁sofa (accepted) ; ▁bed (sibling kept) - ▁old."""
+    return a_round(
+        node(0, " mat"), node(1, " sofa"), node(2, " bed"), node(3, " was", 0, 2), node(4, " old", 2, 2), node(5, " red", 3, 3),
+        judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.5, 0.1, 0.5, 1), untested(2, "sibling_kept"), untested(3, "parent_rejected"),
+        untested(4, "sibling_kept"), untested(5, "prefix_rejected"), closing("bonus", " x", 1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("i", "expected"),
+    [
+        (2, "Its sibling ▁sofa was kept at this place, and a text has one token per place."),
+        (3, "Its parent ▁mat was rejected, so the text never got here."),
+        (4, "Its parent ▁bed lost its place to ▁sofa, so the text never got here."),
+        (5, "▁mat, 2 levels up, was rejected, so the text never got here."),
+    ],
+)
+def test_never_tested(i: int, expected: str) -> None:
+    assert words(family(), i) == expected
+
+
+def test_pruned_by_the_budget() -> None:
+    run = a_round(node(0, " mat"), node(1, " zoo", kept=False), judged(0, 0.5, 0.9, 0.5, 0), RUG)
+    assert words(run, 1) == "Pruned before the target saw it: the node budget (8) went to likelier nodes."
+
+
+@pytest.mark.parametrize(
+    ("finish", "why", "expected"),
+    [
+        ("eos", "after_stop", "The text ended before it: the end-of-text token came."),
+        ("stop", "after_stop", "The text ended before it: a stop text was complete."),
+        ("length", "length", "The text reached its length limit before it."),
+    ],
+)
+def test_cut(finish: str, why: str, expected: str) -> None:
+    nodes = [node(0, " end"), node(1, " x", 0, 2), judged(0, 0.5, 0.1, 0.5, 0), untested(1, why)]
+    assert words(a_round(*nodes, closing("none", None, 0), finish=finish), 1) == expected
+
+
+def test_a_verdict_that_never_came() -> None:
+    assert words(a_round(node(0, " mat")), 0) == "The trace does not say what became of it."
+
+
+# Backward scans -----------------------------------------------------------------------------------------------------
+
+
+def scan():  # type: ignore[no-untyped-def]
+    kept = judged(0, 0.1, 0.90, 0.123, 2, q=0.2)
+    kept.status, kept.why, kept.implied = "accepted", "implied", True
+    return a_round(
+        node(0, " she", q=0.2), node(1, " work", 0, 2, q=0.2), node(2, "ed", 1, 3, q=0.2), kept, judged(1, 0.1, 0.35, 0.7, 1, q=0.2),
+        judged(2, 0.1, 0.6, 0.2, 0, q=0.2), closing("recovered", " s", 1), verifier="hsd",
+    )  # fmt: skip
+
+
+def test_backward_scan() -> None:
+    run = scan()
+    assert words(run, 0) == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
+    assert words(run, 1) == "The prefix that ends in ▁work survives 70 % of draws; this draw was one. The scan stops here."
+    assert words(run, 2) == "The prefix that ends in ed survives 20 % of draws; this draw was not one. A shorter one is tried."
+    assert panel(run, 0).flip is None  # its own u decided nothing
+
+
+# The closing token --------------------------------------------------------------------------------------------------
+
+
+def test_recovered_from_the_residual() -> None:
+    last = closing("recovered", " rug", mass=0.38, row=[(900, 0.4, 0.02, 0.31, 0.82), (901, 0.1, 0.0, 0.07, 0.18)])
+    run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41), last)
+    assert words(run, CLOSING) == (
+        "▁mat failed, so one token is drawn from what the target wants more than the draft gave. It drew ▁rug, which had 82 % of that."
+    )
+    residual = panel(run, 0).residual
+    assert residual is not None
+    assert residual.title == "Residual max(0, p − q): mass .38"
+    assert [(e.shown, e.text, e.drawn) for e in residual.entries] == [("▁rug", ".82", True), ("#901", ".18", False)]
+
+
+def test_recovered_from_a_row_without_what_failed() -> None:
+    run = a_round(node(0, " mat"), node(1, " sofa"), judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.2, 0.9, 0.2, 1), RUG)
+    expected = "▁mat and ▁sofa failed, so one token is drawn from the target's row without what failed. It drew ▁rug."
+    assert words(run, CLOSING) == expected
+
+
+def test_a_residual_without_mass() -> None:
+    last = closing("recovered", " rug", mass=0.0, fallback=True)
+    run = a_round(node(0, " mat", q=0.5), judged(0, 0.5, 0.99, 0.98, 0, q=0.5), last)
+    assert words(run, CLOSING) == "▁mat failed, but nothing was left over to draw from, so ▁rug comes from the target's plain row."
+
+
+def test_bonus() -> None:
+    last = closing("bonus", " cat", 0, logp=-0.693147, interval=(0.5, 1.0))
+    run = a_round(node(0, " the", q=0.93), judged(0, 0.95, 0.9, 1.0, 0, q=0.93), last)
+    assert words(run, CLOSING) == (
+        "The whole path was kept, and the same target pass has one more row after ▁the: a token for free. "
+        "It drew ▁cat with chance 50 % (u .713 falls in [.50, 1))."
+    )
+
+
+def test_nothing_drafted() -> None:
+    last = closing("bonus", " cat")
+    lookup = a_round(last, temperature=0, draft_end="no_match")
+    assert words(lookup, CLOSING) == (
+        "Nothing earlier in the text matches its last words, so nothing was drafted; the target decodes one token as in plain "
+        "decoding. ▁cat is the target's most likely token there."
+    )
+    plain = a_round(last, temperature=0, method="ar")
+    assert words(plain, CLOSING) == "Plain decoding: one target pass, one token. ▁cat is the target's most likely token there."
+
+
+def test_no_closing_token() -> None:
+    ended = a_round(node(0, " end"), judged(0, 0.5, 0.1, 0.5, 0), closing("none", None, 0), finish="eos")
+    assert words(ended, CLOSING) == "The text ends here: the end-of-text token came. Nothing is drawn after it."
+    unfed = a_round(node(0, " end"), judged(0, 0.5, 0.1, 0.5, 0), closing("none", None, 0))
+    assert words(unfed, CLOSING) == "The last kept token has no target row of its own, so nothing is drawn after it."
+
+
+def test_the_root() -> None:
+    assert words(family(), ROOT) == (
+        "The last token of the text, at position 9: committed, not yet in the target's cache. "
+        "The target's pass reads it first, and everything drafted hangs below it."
+    )
+
+
+# The panel around the sentence --------------------------------------------------------------------------------------
+
+
+def test_the_panel_of_the_mock() -> None:
+    run = a_round(
+        node(14, " mat", q=0.41), node(15, " was", 14, 2, q=0.5), judged(14, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41, rank_p=4, rank_q=1),
+        untested(15, "parent_rejected"), RUG,
+    )  # fmt: skip
+    why = panel(run, 14)
+    assert why.title == 'n14 "▁mat"'
+    assert why.headline == "REJECTED · depth 1 · test 1 of 1"
+    assert why.rule == "tokenwise: keep if u < p/q"
+    rows = [f"{r.label} {r.value} {r.note}".strip() for r in why.rows]
+    assert rows == ["q  draft .410", "p  target .120", "p/q .293", "keep .293", "u .713 ≥ .293"]
+    assert why.cost == "1 node below never tested"
+    assert why.rank == "the draft ranked it 1st, the target ranks it 4th"
+    assert why.flip is not None
+    assert why.flip.text == "kept below u < .293, or slack ≥ .42 (lossy rule: no guarantee)"
+    assert why.flip.caveat == "decision only, later text may differ"

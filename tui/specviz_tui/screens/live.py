@@ -1,0 +1,173 @@
+"""Keys that reach the core: knobs, hold, another prompt, stop, recording. Mixed into the main screen."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specviz.errors import SpecvizError
+from specviz.knobs import KnobSpec
+from specviz.wire import Start, Stop
+from specviz_tui.feed import RunFeed
+from specviz_tui.screens.ask import AskScreen, Question
+from specviz_tui.screens.start import StartScreen, Wanted
+from specviz_tui.widgets.knob_bar import KnobPanel
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from specviz.view import Frame
+
+    Base = Screen[None]
+else:
+    Base = object
+
+NOT_LIVE = "a recording: nothing can be sent; quit and start 'specviz tui --method draft' to decode"
+
+
+class LiveActions(Base):
+    """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
+
+    feed: RunFeed
+    first_start: Start | None = None  # what the command line asked for; its prompt may be missing
+    _greeted = False
+    if TYPE_CHECKING:
+        frame: "Frame | None"
+
+        def paint_soon(self) -> None: ...
+
+    def live_tick(self) -> None:
+        """When the core is ready and no prompt was given, ask for one, once."""
+        if self._greeted or self.feed.catalogue is None:
+            return
+        self._greeted = True
+        if self.feed.last_start is None:
+            self.action_start()
+
+    def ask_core(self, ask: Callable[[], Any]) -> None:
+        """Do something that needs a core; say why where there is none."""
+        try:
+            if not self.feed.live:
+                raise SpecvizError(self.feed.failed or NOT_LIVE)
+            ask()
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        self.paint_soon()
+
+    # Runs ------------------------------------------------------------------------------------------------------------
+
+    def action_hold(self) -> None:
+        """Hold the core, or let it go on."""
+        self.ask_core(self._hold)
+
+    def _hold(self) -> None:
+        if not self.feed.running:
+            raise SpecvizError("nothing is running; p starts a prompt")
+        held = self.feed.hold()
+        self.notify("the core holds before its next round; ] runs one, H goes on" if held else "the core goes on")
+        self.feed.player.live()
+
+    def action_stop(self) -> None:
+        """End the run; the models stay."""
+        self.ask_core(self._stop)
+
+    def _stop(self) -> None:
+        if not self.feed.running:
+            raise SpecvizError("nothing is running")
+        self.feed.send(Stop())
+
+    def action_start(self) -> None:
+        """Ask what to decode."""
+        self.ask_core(self._ask_start)
+
+    def _ask_start(self) -> None:
+        if self.feed.catalogue is None:
+            raise SpecvizError("the models are still loading")
+        self.app.push_screen(StartScreen(self.feed.catalogue.methods, self._wanted()), self._start)
+
+    def _wanted(self) -> Wanted:
+        """What ran last, its knobs as they are now."""
+        run, last = self.feed.player.run, self.feed.last_start or self.first_start
+        if last is None:
+            return Wanted("", "draft", None, {})
+        knobs = dict(run.knobs) if run.header is not None else last.knobs
+        return Wanted(last.prompt, last.method, last.verifier, knobs)
+
+    def _start(self, wanted: Wanted | None) -> None:
+        if wanted is None:
+            return
+        chat = self.feed.last_start.chat if self.feed.last_start else False
+        start = Start(
+            prompt=wanted.prompt, method=wanted.method, verifier=wanted.verifier, knobs=wanted.knobs, chat=chat,
+            paused=wanted.held,
+        )  # fmt: skip
+        self.ask_core(lambda: self.feed.start(start))
+
+    # Knobs -----------------------------------------------------------------------------------------------------------
+
+    def action_knobs(self) -> None:
+        """To the knobs."""
+        self.query_one(KnobPanel).focus()
+
+    def stage(self, name: str, value: Any) -> None:
+        """Choose a value, or say why not."""
+        item = self.query_one(KnobPanel).item
+        if item is None or item.name != name:
+            return
+        if item.disabled:
+            self.notify(f"{name}: {item.disabled}", severity="warning", markup=False)
+            return
+        try:
+            self.feed.desk.stage(self._spec(name), value, item.value)
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        self.paint_soon()
+
+    def _spec(self, name: str) -> KnobSpec:
+        header = self.feed.player.run.header
+        return next(spec for spec in (header.knob_specs if header else []) if spec.name == name)
+
+    def type_knob(self, name: str) -> None:
+        """Ask for a value."""
+        item = self.query_one(KnobPanel).item
+        if item is None or item.disabled:
+            self.stage(name, None)
+            return
+        spec = self._spec(name)
+        question = Question(f"{name} = ", f"{spec.help} · {spec.range}", item.staged_text or item.text, spec.check)
+        self.app.push_screen(AskScreen(question), lambda typed: self.stage(name, typed) if typed is not None else None)
+
+    def knob_command(self, what: str, name: str | None) -> None:
+        """Apply, undo, reset."""
+        if what == "apply":
+            self.ask_core(self._apply)
+        elif what == "undo":
+            if not self.feed.desk.undo():
+                self.notify("nothing to undo", markup=False)
+        elif name is not None:
+            self.stage(name, self._spec(name).default)
+        self.paint_soon()
+
+    def _apply(self) -> None:
+        if not self.feed.apply_knobs():
+            raise SpecvizError("nothing is staged: arrows change a knob, a applies it")
+
+    # Recording -------------------------------------------------------------------------------------------------------
+
+    def action_record(self) -> None:
+        """On or off."""
+        self.ask_core(self._record)
+
+    def _record(self) -> None:
+        path = self.feed.record(Path.cwd())
+        self.notify(f"recording from the first round on: {path}" if path else "recording ended", markup=False)
+
+    def recording_text(self) -> str:
+        """`rec run.sv.jsonl 1.8 MB`, or nothing."""
+        path = self.feed.recording
+        if path is None:
+            return ""
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return f"rec {path.name}"
+        return f"rec {path.name} {size / 1e6:.1f} MB" if size >= 100_000 else f"rec {path.name} {size / 1e3:.0f} kB"

@@ -1,0 +1,191 @@
+"""The screen of a run: one frame, bound to every widget; keys and messages become moves of the player.
+
+One tick of the clock, at most 15 a second, applies every new event and paints at most one frame. A burst of keys is answered
+by one frame too.
+"""
+
+import time
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widgets import Static
+
+from specviz.errors import SpecvizError
+from specviz.view import Frame
+from specviz_tui import guide
+from specviz_tui.feed import RunFeed
+from specviz_tui.keymap import SCREEN_KEYS, bindings
+from specviz_tui.messages import KnobCommand, KnobStaged, KnobTyping, Left, Moved, NodePicked, Pressed, Seek
+from specviz_tui.paint import painter_of
+from specviz_tui.screens.live import LiveActions
+from specviz_tui.screens.looking import LookingActions
+from specviz_tui.screens.page import PageScreen, error_page, help_page
+from specviz_tui.widgets.key_bar import KeyBar
+from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.status_line import NumberLine, StatusLine
+from specviz_tui.widgets.text_strip import TextStrip
+from specviz_tui.widgets.timeline import Sparkline, Transport
+from specviz_tui.widgets.tree_box import TreeBox
+from specviz_tui.widgets.tree_canvas import TreeCanvas
+from specviz_tui.widgets.why_panel import WhyPanel
+
+TICK_S = 1 / 15
+LEAST = (60, 18)
+
+
+class MainScreen(LiveActions, LookingActions, Screen[None]):
+    """Screen 1 of the design: text, tree, why, knobs, time."""
+
+    BINDINGS = bindings(SCREEN_KEYS)
+    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (30, "-tall")]
+    AUTO_FOCUS = "#tree"
+
+    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+
+    def __init__(self, feed: RunFeed, at: str | None = None) -> None:
+        super().__init__()
+        self.feed, self._at = feed, at
+        self._due = False
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom; every widget gets the one frame."""
+        yield StatusLine(id="status").data_bind(MainScreen.frame)
+        yield NumberLine(id="numbers").data_bind(MainScreen.frame)
+        yield TextStrip(id="text").data_bind(MainScreen.frame)
+        with Container(id="body"):
+            yield TreeBox(id="tree-box").data_bind(MainScreen.frame)
+            yield WhyPanel(id="why").data_bind(MainScreen.frame)
+        yield KnobPanel(id="knobs").data_bind(MainScreen.frame)
+        yield Sparkline(id="sparkline").data_bind(MainScreen.frame)
+        yield Transport(id="transport").data_bind(MainScreen.frame)
+        yield KeyBar(id="keys")
+        yield Static("", id="too-small", markup=False)
+
+    def on_mount(self) -> None:
+        """Show what there is at once, then look for more."""
+        self.query_one(TextStrip).border_title = "Text"
+        self.query_one(KnobPanel).border_title = "Knobs"
+        self.feed.tick(time.monotonic())
+        self._go_to_start()
+        self.paint()
+        self.set_interval(TICK_S, self.tick)
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self.repaint_all())
+
+    def _go_to_start(self) -> None:
+        """Where the command line says; a finished trace from its first round on."""
+        player = self.feed.player
+        if self._at and player.run.rounds:
+            try:
+                node = player.seek(self._at)
+                self.select(node)
+            except SpecvizError as error:
+                self.notify(str(error), severity="warning", markup=False)
+        elif not self.feed.live and player.run.rounds:
+            player.seek_index(0)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Below the least size there is only a message with the size needed."""
+        width, height = event.size
+        small = width < LEAST[0] or height < LEAST[1]
+        self.set_class(small, "-tiny")
+        wanted = f"specviz needs at least {LEAST[0]}×{LEAST[1]} cells;\nthis terminal has {width}×{height}.\n\nq quits"
+        self.query_one("#too-small", Static).update(wanted)
+        self.query_one(TreeCanvas).listed = width < 100
+
+    # Painting --------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Apply what came, move on, paint once."""
+        changed = self.feed.tick(time.monotonic())
+        for said in self.feed.said():
+            if said.severe:
+                self.app.push_screen(error_page(said.title, said.message, self.feed.tail))
+            else:
+                self.notify(said.message, title=said.title, severity="warning", markup=False)
+        self.live_tick()
+        if changed or self.frame is None or self.feed.live:
+            self.paint()
+
+    def paint(self) -> None:
+        """Make the frame of the present moment and hand it to the widgets."""
+        self._due = False
+        with self.app.batch_update():
+            self.frame = self.feed.frame()
+            self.query_one(StatusLine).recording = self.recording_text()
+            self.query_one(Transport).playing = self.feed.player.playing or self.feed.player.following
+
+    def paint_soon(self) -> None:
+        """One frame for all the keys of a burst."""
+        if not self._due:
+            self._due = True
+            self.call_later(self.paint)
+
+    def repaint_all(self) -> None:
+        """Another theme: every widget paints its part again."""
+        self.frame = None
+        self.paint()
+
+    # Messages --------------------------------------------------------------------------------------------------------
+
+    @on(NodePicked)
+    def _picked(self, message: NodePicked) -> None:
+        self.query_one(TreeCanvas).focus()
+        self.select(message.node)
+
+    @on(Moved)
+    def _moved(self, message: Moved) -> None:
+        self.move(message.direction)
+
+    @on(Seek)
+    def _sought(self, message: Seek) -> None:
+        self.go(self.feed.player.seek_index(message.index))
+
+    @on(Pressed)
+    async def _pressed(self, message: Pressed) -> None:
+        await self.run_action(message.action)
+
+    @on(Left)
+    def _left(self) -> None:
+        self.query_one(TreeCanvas).focus()
+
+    @on(KnobStaged)
+    def _staged(self, message: KnobStaged) -> None:
+        self.stage(message.name, message.value)
+
+    @on(KnobTyping)
+    def _typing(self, message: KnobTyping) -> None:
+        self.type_knob(message.name)
+
+    @on(KnobCommand)
+    def _commanded(self, message: KnobCommand) -> None:
+        self.knob_command(message.what, message.name)
+
+    # Help ------------------------------------------------------------------------------------------------------------
+
+    def action_help(self) -> None:
+        """All keys."""
+        self.app.push_screen(help_page(painter_of(self.app)))
+
+    def action_explain(self) -> None:
+        """The page of the focused panel."""
+        name = getattr(self.focused, "EXPLAIN", "") if self.focused is not None else ""
+        title, text = guide.page(name or "tree")
+        self.app.push_screen(PageScreen(title, Text(text)))
+
+    def action_palette(self) -> None:
+        """Every action by name."""
+        self.app.action_command_palette()
+
+    def action_tree(self) -> None:
+        """Back to the draft tree."""
+        self.query_one(TreeCanvas).focus()
+
+    async def action_quit(self) -> None:
+        """Leave."""
+        await self.app.action_quit()
