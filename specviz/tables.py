@@ -124,7 +124,9 @@ class Problem:
 
 def law(table: Table, length: int, stop: Iterable[int] = ()) -> dict[tuple[int, ...], Any]:
     """Probability of every text of `length` tokens, or shorter where it ends in a stop token. Zero entries left out."""
-    ends, open_, done = frozenset(stop), {(): 1}, {}
+    ends = frozenset(stop)
+    done: dict[tuple[int, ...], Any] = {}
+    open_: dict[tuple[int, ...], Any] = {(): 1}
     for _ in range(length):
         longer: dict[tuple[int, ...], Any] = {}
         for text, prob in open_.items():

@@ -87,6 +87,13 @@ class Narrator:
     def __init__(self, err: TextIO | None = None, prompt: Literal["joined", "line", "none"] = "none") -> None:
         self._err = err or sys.stderr
         self._prompt = prompt
+        self._passing = False
+
+    def wait(self, text: str) -> None:
+        """On a terminal: a line that the next one overwrites."""
+        if self._err.isatty():
+            print(text, end="\r", file=self._err, flush=True)
+            self._passing = True
 
     def __call__(self, event: Event) -> None:
         """A line for a `header` or `warn`, the prompt for a `prefill`."""
@@ -102,7 +109,14 @@ class Narrator:
 
     def say(self, text: str, end: str = "\n") -> None:
         """Write one line of narration."""
+        self.clear()
         print(text, end=end, file=self._err, flush=True)
+
+    def clear(self) -> None:
+        """Erase the line of `wait`."""
+        if self._passing:
+            print("\r\x1b[2K", end="", file=self._err, flush=True)
+            self._passing = False
 
     def _dim(self, text: str) -> str:
         return text if palette.no_color() else f"\x1b[2m{text}\x1b[22m"

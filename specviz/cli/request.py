@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specviz.cli import options
+from specviz.cli import options, prompts
 from specviz.cli.recording import check_place
 from specviz.errors import SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
@@ -39,7 +39,7 @@ class Request:
         method = options.chosen_method(given["method"], given["verifier"])
         knobs = options.given_knobs(method, given)
         start = Start(
-            prompt=options.prompt_text(given),
+            prompt=prompts.prompt_text(given),
             method=method.name,
             verifier=given["verifier"],
             knobs=knobs,

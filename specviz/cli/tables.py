@@ -12,7 +12,7 @@ from specviz.text import running
 from specviz.view import numbers
 
 _NARROWEST = 100  # columns when standard output is no terminal
-_BAR = 30
+_BAR = 24
 # Name and unit, in the order they are read. A count has no interval.
 _COUNTS = (
     "n_queries", "n_rounds", "n_blocks", "n_cut", "n_emitted", "n_drafted", "n_tested", "n_accepted", "n_draft_calls",
@@ -69,7 +69,7 @@ def _positions(metrics: Metrics) -> Table | None:
     survival, acceptance = metrics.survival or {}, metrics.position_acceptance or {}
     if not survival and not acceptance:
         return None
-    table = _table("position", "survival", "95 % interval", "n", "position_acceptance", "95 % interval", "n")
+    table = _table("position", "survival", "95 %", "n", "position_acceptance", "95 %", "n")
     for place in sorted({*survival, *acceptance}):
         table.add_row(str(place), *_cells(survival.get(place)), *_cells(acceptance.get(place)))
     return table
@@ -98,7 +98,7 @@ def _histogram(metrics: Metrics) -> Table | None:
 
 
 def _table(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column(first, no_wrap=True)
     for heading in others:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=bool(heading))

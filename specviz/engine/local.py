@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from specviz.draft import Draft
 from specviz.engine.context import Drafter, Models
 from specviz.engine.lanes import Serial
 from specviz.engine.loading import Loaded, compare_tokenizers, load, stop_tokens
@@ -94,6 +95,14 @@ def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None
     return drafter
 
 
+def refuse_misfit(verifier: Verifier, drafter: Drafter | None, knobs: Knobs) -> None:
+    """Raises SpecvizError at the start for what every round would refuse: shared noise under another verifier."""
+    shared = getattr(drafter, "mode", None) == "shared" and knobs["temperature"] > 0
+    refusal = verifier.refuses(Draft(shared=True)) if shared else None
+    if refusal:
+        raise SpecvizError(f"verifier {verifier.name} does not fit: {refusal}")
+
+
 def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
     """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template."""
     if not prompt:
@@ -126,8 +135,10 @@ class LocalRun:
         models = self._models(len(prompt), knobs)
         self.texts = Texts(pair.target.tokenizer)
         self.probe = Probe(sink, self.texts, start.level, TOPK, start.prompt)
+        drafter = make_drafter(self.method, models, knobs)
+        refuse_misfit(self.verifier, drafter, knobs)
         self.session = Session(
-            Parts(models, make_drafter(self.method, models, knobs), self.verifier, Serial()), prompt, table, knobs,
+            Parts(models, drafter, self.verifier, Serial()), prompt, table, knobs,
             eos=stop_tokens(pair.target), texts=self.texts, sink=self.probe,
         )  # fmt: skip
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"

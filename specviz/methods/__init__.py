@@ -33,8 +33,8 @@ class Method:
         return table(self.name, self.knobs)
 
     def verifier_for(self, knobs: Mapping[str, Any]) -> str:
-        """The default verifier under these knob values. A point-mass tree has only `walk` by default."""
-        if knobs.get("shape") == "tree":
+        """The default verifier under these knob values; `walk` for point-mass trees and shared noise."""
+        if knobs.get("shape") == "tree" or knobs.get("draft_mode") == "shared":
             return "walk"
         return self.default_verifier[0 if knobs.get("temperature", 0) == 0 else 1]
 

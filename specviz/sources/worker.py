@@ -51,6 +51,7 @@ class Worker:
         self._gone = False
         self._closing = False
         self._last = Event()
+        self._n_own = 0  # records that this side put into the run
         self._in_run = False
         self._lock = threading.RLock()  # the draining thread, and a front-end that adds a note
         self._level = level
@@ -118,7 +119,7 @@ class Worker:
 
     def note(self, event: Event) -> None:
         """Adds a front-end's own record (a note, a finding) to the stream and to the recording."""
-        self._deliver(event)
+        self._add(event)
 
     def close(self, grace: float = 2.0) -> None:
         """Asks the worker to leave, and ends it when it does not within `grace` seconds. The recording is finished."""
@@ -138,6 +139,9 @@ class Worker:
             return
         if event is None:
             return
+        if isinstance(event, Header):
+            self._n_own = 0
+        event.i += self._n_own
         if isinstance(event, Catalogue):
             self.catalogue = event
             self._answered.set()
@@ -147,9 +151,14 @@ class Worker:
         self.n_bad_lines += 1
         if self.n_bad_lines <= _TOLD:
             shown = ascii(line[:80].decode(errors="replace").strip())
-            last = self._last
-            message = f"the core wrote a line that is no record: {shown}"
-            self._deliver(Warn(code="bad_line", message=message, i=last.i + 1, t=last.t, q=last.q, r=last.r))
+            self._add(Warn(code="bad_line", message=f"the core wrote a line that is no record: {shown}"))
+
+    def _add(self, event: Event) -> None:
+        """A record of this side, at the place the stream has reached; the core's later ones count on from it."""
+        with self._lock:
+            last, t = self._last, event.t or time.monotonic_ns()
+            self._deliver(msgspec.structs.replace(event, i=last.i + 1, t=t, q=last.q, r=last.r))
+            self._n_own += 1
 
     def _deliver(self, event: Event) -> None:
         with self._lock:
@@ -194,8 +203,7 @@ class Worker:
                 if self._closing
                 else f"the core was lost: {death(code)}{self._last_words()}"
             )
-            last = self._last
-            self._deliver(End(reason=reason, message=words, i=last.i + 1, t=time.monotonic_ns(), q=last.q, r=last.r))
+            self._add(End(reason=reason, message=words))
         self._gone = True
         self._answered.set()
 

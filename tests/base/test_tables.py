@@ -110,7 +110,7 @@ def test_what_is_needed(missing: str) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SpecvizError, match="cannot read the tables .*none.json: No such file"):
+    with pytest.raises(SpecvizError, match=r"cannot read the tables .*none.json: No such file"):
         read_problem(tmp_path / "none.json")
     torn = tmp_path / "torn.json"
     torn.write_text('{"vocab": 2,\n "gamma"')

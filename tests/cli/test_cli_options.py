@@ -6,7 +6,7 @@ import pytest
 
 from cli.conftest import Cli
 from cli.scripted import Script
-from specviz.cli import options
+from specviz.cli import prompts
 from specviz.knobs import SAMPLING
 from specviz.methods import all_methods
 
@@ -84,7 +84,7 @@ def test_the_prompt_comes_from_one_of_four_places(cli: Cli, script: Script, tmp_
     cli("run", "--prompt", "-")
     assert script.start.prompt == "-"
     cli("run", "--example", "sums")
-    assert script.start.prompt == options.example_file("sums-running").read_text("utf-8")
+    assert script.start.prompt == prompts.example_file("sums-running").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_prompt_file_that_is_not_utf8_says_where(cli: Cli, tmp_path: Path) -> 
 
 
 def test_bundled_prompts_cover_three_domains_and_are_short() -> None:
-    known = options.examples()
+    known = prompts.examples()
     assert {"code", "prose", "sums"} <= known.keys()
     for name, file in known.items():
         text = file.read_bytes().decode("utf-8")

@@ -117,9 +117,10 @@ def test_a_target_of_one_s_own_needs_its_draft_model(cli: Cli, pair: tuple[str, 
 def test_a_prompt_longer_than_the_context(cli: Cli, pair: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "long.txt"
     file.write_text("x" * 400)
-    line = cli("run", "--prompt-file", file, *pair).line
+    line = cli("run", "--prompt-file", file, *pair, "--record", tmp_path / "a").line
     assert "the prompt has 400 tokens" in line
     assert "192" in line
+    assert list(tmp_path.iterdir()) == [file]  # no trace of a run that never began
 
 
 def test_a_tokenizer_without_a_chat_template(cli: Cli, pair: tuple[str, ...]) -> None:

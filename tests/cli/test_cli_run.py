@@ -162,6 +162,19 @@ def test_a_file_that_is_no_trace_is_not_overwritten(cli: Cli, script: Script, tm
     assert file.read_text() == "years of work"
 
 
+def test_an_object_that_nobody_reads_is_a_closed_pipe(
+    cli: Cli, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", _Shut(0))
+    assert cli("run", "--prompt", "x", "--json", "--quiet").code == 141
+
+
+def test_a_draft_model_that_the_method_does_not_use_is_told(cli: Cli, script: Script) -> None:
+    done = cli("run", "--prompt", "x", "--method", "ngram", "--draft", "some/where")
+    assert done.code == 0
+    assert done.err.startswith("specviz: warning: method ngram uses no draft model, --draft is not used\n")
+
+
 def test_a_model_that_cannot_be_loaded_destroys_no_older_trace(cli: Cli, script: Script, tmp_path: Path) -> None:
     cli("run", "--prompt", "x", "--record", tmp_path / "a")
     before = (tmp_path / "a.sv.jsonl.gz").read_bytes()
@@ -261,6 +274,16 @@ def test_level_none_shows_what_was_kept() -> None:
     first = out.getvalue().splitlines()[0]
     assert "✓" in first
     assert "✗" not in first
+
+
+def test_what_is_only_said_while_waiting_is_erased_by_the_next_line() -> None:
+    screen, pipe = _Screen(), io.StringIO()
+    for stream in (screen, pipe):
+        narrator = Narrator(stream)
+        narrator.wait("loading")
+        narrator.say("ready")
+    assert screen.getvalue() == "loading\r\x1b[2Kready\n"
+    assert pipe.getvalue() == "ready\n"
 
 
 def test_the_narrator_shows_a_prompt_safely_and_warnings() -> None:

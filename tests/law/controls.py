@@ -85,7 +85,9 @@ def redraw_after_miss(draft: Draft, rows: Any) -> Plan:
         if missed:
             return Draw(node, lambda: rows[node + 1], {}, "residual", "recovered")
         children = draft.children.get(node, ())
-        edges: dict[int, tuple[int, State]] = {t: (node, (node, True)) for t in range(len(rows[0]))} if children else {}
+        edges: dict[int, tuple[int, State]] = dict.fromkeys(
+            range(len(rows[0])) if children else (), (node, (node, True))
+        )
         edges |= {draft.tokens[c]: (c, (c, False)) for c in children}
         return Draw(node, lambda: rows[node + 1], edges, "target", "bonus")
 

@@ -96,12 +96,12 @@ def shared_chain(gamma: int) -> Grow:
     return grow
 
 
-def chains(gamma: int, count: int) -> Grow:
+def chains(gamma: int, count: int, stop: Iterable[int] = ()) -> Grow:
     """`count` independent chains from the root."""
 
     def grow(b: Builder) -> None:
         for _ in range(count):
-            chain(gamma)(b)
+            chain(gamma, stop)(b)
 
     return grow
 
@@ -226,6 +226,22 @@ def windowed(gamma: int) -> Grow:
         extra = b.point(ROOT, b.table.vocab - 1, WINDOW)
         b.point(extra, 0, WINDOW)
         b.point(gamma - 1 if gamma else ROOT, 0, BRANCH)
+
+    return grow
+
+
+def branching(gamma: int, *, drawn: bool) -> Grow:
+    """A chain, and at its end two unfed branch tokens: a drawn one and another beside it, or the two most probable."""
+
+    def grow(b: Builder) -> None:
+        chain(gamma)(b)
+        leaf = gamma - 1 if gamma else ROOT
+        best = [int(t) for t in np.argsort(-b.row(leaf), kind="stable")]
+        if drawn:
+            first = b.tokens[b.draw(leaf, role=BRANCH)]
+            best = [t for t in best if t != first][:1]
+        for token in best[:2]:
+            b.point(leaf, token, BRANCH)
 
     return grow
 

@@ -1,13 +1,13 @@
-"""An enumerating `Draws`: every random decision becomes a branch, and all branches are run with their exact probability.
+"""An enumerating `Draws`: every random decision is a branch, and all branches are run with their exact probability.
 
-What is modelled is the *key*. Each (stream, round or 0, position, index) is one uniform; what is known of it is an interval
-[lo, hi), at first [0, 1). A test cuts the interval at its threshold, a draw cuts it at the edges of the row's running sum,
-and the parts that are left are the branches. A key used a second time starts from the interval it was left with, so reuse,
-wanted (noise shared between draft and target) or not (a forgotten round), is conditioned exactly.
+What is modelled is the *key*. Each (stream, round or 0, position, index) is one uniform; what is known of it is an
+interval [lo, hi), at first [0, 1). A test cuts the interval at its threshold, a draw cuts it at the edges of the row's
+running sum, and the parts that are left are the branches. A key used a second time starts from the interval it was left
+with, so reuse, wanted (noise shared between draft and target) or not (a forgotten round), is conditioned exactly.
 
-Numbers may be Fractions (then everything is exact) or floats. Race draws are supported as long as no noise is used twice:
-one race has the law of its row, but two races with the same noise have a joint law that is a piecewise exponential
-integral, not an interval. Such a reuse raises.
+Numbers may be Fractions (then everything is exact) or floats. Race draws are supported as long as no noise is used
+twice: one race has the law of its row, but two races with the same noise have a joint law that is a piecewise
+exponential integral, not an interval. Such a reuse raises.
 
 `paths` re-executes a function depth first over all its decisions. `chained` runs rounds one after the other and merges
 what can never differ again between them, which keeps three rounds cheap.
@@ -170,8 +170,8 @@ def chained(
     """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
 
     `play(keys, text, round)` returns the tokens a round emits. `keyed=False` leaves the round out of every key. Between
-    rounds, uniforms of the round just over and of positions already committed are forgotten: no later draw has their key
-    (asked for all the same, they would raise).
+    rounds, uniforms of the round just over and of committed positions are forgotten: no later draw has their key (asked for all the
+    same, they would raise).
     """
     states: dict[tuple[tuple[int, ...], Known], Any] = {((), frozenset()): 1}
     law: Law = {}

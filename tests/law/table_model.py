@@ -1,7 +1,7 @@
 """A table behind the engine's model interface, and the production Session run over all its random decisions.
 
-The cache stores token ids: keys are tokens, values are positions, and a row's logits are looked up with whatever text the
-cache and the mask show it. A stale slot, a wrong parent, a shifted position therefore changes the output or trips a check.
+The cache stores token ids: keys are tokens, values are positions, and a row's logits are looked up with whatever text
+the cache and the mask show it. A stale slot, a wrong parent, a shifted position changes the output or trips a check.
 """
 
 from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ LAYOUTS = {
     "argmax chain": (drafts.argmax_chain(2), False, "walk tokenwise", (7, 5, 4)),
     "chains": (drafts.chains(2, 2), False, "walk tokenwise", (5, 3, None)),
     "three chains": (drafts.chains(1, 3), False, "walk tokenwise", (4, 3, None)),
-    "uneven chains": (drafts.uneven_chains(1, 3, 2), False, "walk tokenwise", (4, None, None)),
+    "uneven chains": (drafts.uneven_chains(1, 3, 2), False, "walk tokenwise", (3, None, None)),
     "caterpillar": (drafts.caterpillar(2, 2), False, "walk tokenwise", (4, 2, None)),
     "tree of paths": (drafts.paths_tree([(0, 0), (0, 1), (1, 1)]), False, "walk tokenwise", (7, 5, 4)),
     "best tree": (drafts.best_tree(2, 2), False, "walk tokenwise", (7, 5, 4)),
@@ -34,6 +34,9 @@ LAYOUTS = {
     "hybrid, points first": (drafts.hybrid(1, 1, drawn_first=False), False, "walk tokenwise", (5, 4, 3)),
     "shared": (drafts.shared_chain(3), True, "walk", (8, 4, 3)),
     "window and branch": (drafts.windowed(2), False, "walk tokenwise", (6, 3, None)),
+    "branch tokens": (drafts.branching(1, drawn=False), False, "walk tokenwise", (5, 4, 3)),
+    "branch tokens, drawn": (drafts.branching(1, drawn=True), False, "walk tokenwise", (5, 3, None)),
+    "chains with stops": (drafts.chains(2, 2, stop=[0]), False, "walk tokenwise", (5, 3, None)),
     "only a branch": (drafts.windowed(0), False, "walk tokenwise", (5, 4, 3)),
 }
 RUNS = [

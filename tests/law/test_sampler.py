@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chi2, ncx2
 
 from law import controls, drafts
-from law.enumerate import Law, law_of
+from law.enumerate import Law
 from law.rounds import play
 from specviz.keys import Keys
 from specviz.tables import CASE_A, CASE_B, law
@@ -68,8 +68,7 @@ def test_law_over_chained_rounds(name: str, grow: drafts.Grow, way: str) -> None
 def test_the_uncapped_rule_is_rejected() -> None:
     """`hsd_ref`, case A, gamma 2, two tokens: non-centrality 1/12 a sample, N = 1000, power above 0.9999."""
     one_round = play(CASE_A, drafts.chain(2), controls.uncapped_last)
-    wrong, target = law_of(lambda b: one_round(b.keys(1), (), 1)[:2]), law(CASE_A.p, 2)
-    assert all(len(text) == 2 for text in wrong) is False  # some rounds emit one token: `generate` goes on
+    target = law(CASE_A.p, 2)
     assert ncx2.sf(chi2.isf(ALARM, 3), 3, 1000 / 12) > 0.9999
     assert rejected(lambda seed: generate(one_round, 2, seed), target, 1000)
 
@@ -80,9 +79,9 @@ def test_missing_round_is_rejected() -> None:
     target = law(CASE_A.p, 3)
     wrong = controls.control_law(CASE_A, drafts.chain(2), controls.backward_scan, 3, keyed=False)
     per_sample = float(sum((wrong.get(t, 0) - p) ** 2 / p for t, p in target.items()))
-    assert ncx2.sf(chi2.isf(ALARM, 7), 7, 2000 * per_sample) > 0.999
-    assert rejected(lambda seed: generate(one_round, 3, seed, keyed=False), target, 2000)
-    assert not rejected(lambda seed: generate(one_round, 3, seed), target, 2000)
+    assert ncx2.sf(chi2.isf(ALARM, 7), 7, 2500 * per_sample) > 0.999
+    assert rejected(lambda seed: generate(one_round, 3, seed, keyed=False), target, 2500)
+    assert not rejected(lambda seed: generate(one_round, 3, seed), target, 2500)
 
 
 @pytest.mark.parametrize(("method", "verifier"), [("draft", "tokenwise"), ("draft", "walk"), ("ar", "walk")])

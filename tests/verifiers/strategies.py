@@ -33,7 +33,7 @@ def row(vocab: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def cases(draw: Any, most: int = 6, drawn: bool | None = None) -> Case:
-    """A tree of up to `most` nodes, some drawn from rows that really hold them, some point masses; a leaf may be unfed."""
+    """A tree of up to `most` nodes: drawn ones, from rows that hold them, and point masses; a leaf may be unfed."""
     vocab = draw(st.integers(2, 5))
     count = draw(st.integers(0, most))
     tokens, parents, laws = [], [], []

@@ -2,60 +2,71 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
+from specviz.errors import SpecvizError
 from specviz.view.palette import no_color
-from specviz.wire import Start
 from specviz_tui.feed import RunFeed
 from specviz_tui.filters import AsciiOnly, NoColour
 from specviz_tui.keymap import SCREEN_KEYS
+from specviz_tui.library import Library
 from specviz_tui.screens.main import MainScreen
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """How to show it. `first`: what the command line asked the core for, prompt or not."""
-
-    ascii: bool = False
-    at: str | None = None
-    first: Start | None = None
+from specviz_tui.screens.pick import PickScreen
 
 
 class SpecvizApp(App[int]):
-    """One run on one screen; dialogs over it."""
+    """One run on one screen; dialogs over it. Another run is another main screen."""
 
     TITLE = "specviz"
     CSS_PATH = "specviz.tcss"
-    ENABLE_COMMAND_PALETTE = True
 
-    def __init__(self, feed: RunFeed, setup: Setup | None = None) -> None:
-        self._setup = setup or Setup()
-        self._ascii = AsciiOnly()
-        self._no_colour = NoColour()
+    def __init__(self, library: Library, feed: RunFeed | None = None, at: str | None = None) -> None:
+        self._ascii, self._no_colour = AsciiOnly(), NoColour()
+        self.library = library
         super().__init__()
         self.no_color = no_color()
-        self.feed = feed
-        if not feed.animate:
+        self.feed = feed or library.empty()
+        self._at, self._asks = at, feed is None
+        if not library.animate:
             self.animation_level = "none"
-        if self._setup.ascii:
-            self.add_class("-ascii")
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
-        screen = MainScreen(self.feed, self._setup.at)
-        screen.first_start = self._setup.first
-        return screen
+        return MainScreen(self.feed, self._at)
+
+    def on_mount(self) -> None:
+        """With nothing given, ask what to open."""
+        if self._asks:
+            self.ask_what_to_open()
+
+    def ask_what_to_open(self) -> None:
+        """The list of traces, and the core."""
+        choices = self.library.choices()
+        if not choices:
+            self.notify("no traces here, and no engine installed: pip install 'specviz-llm[engine]'", markup=False)
+            return
+        self.push_screen(PickScreen("Open", choices, ""), self._open)
+
+    def _open(self, choice: str | None) -> None:
+        if choice is None:
+            return
+        try:
+            feed = self.library.open(choice)
+        except SpecvizError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        before, self.feed = self.feed, feed
+        self.switch_screen(MainScreen(feed))
+        self.run_worker(lambda: before.close(), thread=True)  # a core needs its time to leave
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Without colour no colour code is sent at all; in ASCII no cell is anything else."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
         filters += [self._no_colour] if self.no_color else []
-        return [*filters, self._ascii] if self._setup.ascii else filters
+        return [*filters, self._ascii] if self.library.ascii else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The table of keys, by name."""
@@ -70,11 +81,6 @@ class SpecvizApp(App[int]):
         screen.call_later(screen.run_action, action)
 
 
-def wants_animation(ascii: bool = False) -> bool:
+def wants_animation() -> bool:
     """Whether steps are played one by one: not without colour, not where Textual's animations are off."""
     return not no_color() and os.environ.get("TEXTUAL_ANIMATIONS", "full") != "none"
-
-
-def trace_name(path: Path | str) -> str:
-    """The name of a trace as it is shown."""
-    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".sv")

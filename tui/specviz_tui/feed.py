@@ -17,6 +17,7 @@ from specviz.view import Frame, Options, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_tui.knobs import KnobDesk
 
+NOTHING = "nothing is open: press o"
 IDLE = "press p to enter a prompt"
 LOADING = "loading the models"
 
@@ -43,6 +44,7 @@ class RunFeed:
         self.held = False
         self.failed: str | None = None  # nothing more can come, and why
         self.last_start: Start | None = None
+        self.template: Start | None = None  # what the dialog proposes before anything has run
         self._said: list[Said] = []
         self._events: list[Event] = []  # of the newest live run, for a recording that begins in the middle
         self._recorder: Recorder | None = None
@@ -50,19 +52,24 @@ class RunFeed:
 
     # Events in, frame out --------------------------------------------------------------------------------------------
 
+    def read(self) -> int:
+        """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
+        events = [] if self.failed else self.source.poll()
+        for event in events:
+            self._take(event)
+        return len(events)
+
     def tick(self, now: float) -> bool:
         """Apply everything new and move the player on. Returns whether there is anything new to paint."""
         try:
-            events = [] if self.failed else self.source.poll()
+            new = self.read()
         except SpecvizError as error:
             self._fail(str(error))
             return True
-        for event in events:
-            self._take(event)
         if self.source.live and self.source.ended and not self.failed:
             self._fail(self._lost())
             return True
-        return self.player.tick(now) or bool(events)
+        return self.player.tick(now) or bool(new)
 
     def frame(self) -> Frame:
         """What to paint now."""
@@ -132,7 +139,7 @@ class RunFeed:
         if self.failed:
             return FeedState("core_lost" if self.source.live else "error", self.failed)
         if not self.source.live:
-            return FeedState("open")
+            return FeedState("open") if self.player.run.header is not None else FeedState("idle", NOTHING)
         if self.catalogue is None:
             return FeedState("loading", self.tail[-1] if self.tail else LOADING, steerable=True)
         name = "idle" if self.player.run.header is None else "open"

@@ -54,6 +54,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
     Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
     Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6, True),
+    Key("open", "o", "open", "o", "open another trace, or decode live", "Run"),
     Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
     Key("start", "p", "start", "p", "live: another prompt, models stay loaded", "Run"),
     Key("stop", "S", "stop", "S", "live: end the run", "Run"),

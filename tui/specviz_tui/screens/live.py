@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-NOT_LIVE = "a recording: nothing can be sent; quit and start 'specviz tui --method draft' to decode"
+NOT_LIVE = "a recording: nothing can be sent; o opens something else, the core too"
 
 
 class LiveActions(Base):
     """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
 
     feed: RunFeed
-    first_start: Start | None = None  # what the command line asked for; its prompt may be missing
     _greeted = False
     if TYPE_CHECKING:
         frame: "Frame | None"
@@ -86,7 +85,7 @@ class LiveActions(Base):
 
     def _wanted(self) -> Wanted:
         """What ran last, its knobs as they are now."""
-        run, last = self.feed.player.run, self.feed.last_start or self.first_start
+        run, last = self.feed.player.run, self.feed.last_start or self.feed.template
         if last is None:
             return Wanted("", "draft", None, {})
         knobs = dict(run.knobs) if run.header is not None else last.knobs

@@ -186,6 +186,10 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Back to the draft tree."""
         self.query_one(TreeCanvas).focus()
 
+    def action_open(self) -> None:
+        """Another trace, or the core."""
+        self.app.ask_what_to_open()  # type: ignore[attr-defined]
+
     async def action_quit(self) -> None:
         """Leave."""
         await self.app.action_quit()

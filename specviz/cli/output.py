@@ -1,0 +1,61 @@
+"""The streams of one `specviz run`: which printers it needs, and what is left to say when it is over."""
+
+import sys
+from typing import Literal
+
+from specviz.cli.layout import echo_json
+from specviz.cli.printer import Narrator, RoundLines, Sink, TextStream, fan_out
+from specviz.cli.request import Request
+from specviz.cli.result import Result
+
+
+class Output:
+    """`sink` takes the events of the run; `end` says the rest, however the run ended."""
+
+    def __init__(self, request: Request, result: Result) -> None:
+        self._request, self._result = request, result
+        self._narrator = None if request.quiet else Narrator(prompt=_prompt_view(request))
+        self._text = None if request.as_json or request.rounds else TextStream()
+        rounds = RoundLines(sys.stderr, request.verbose) if request.rounds else None
+        sinks: list[Sink | None] = [self._narrator, rounds, self._text]
+        self.sink = fan_out(*(sink for sink in sinks if sink is not None))
+
+    def begin(self) -> None:
+        """Say what is ignored, and that loading takes a moment."""
+        if self._narrator is None:
+            return
+        if self._request.draft and not self._request.needs_draft:
+            method = self._request.start.method
+            self._narrator.say(f"specviz: warning: method {method} uses no draft model, --draft is not used")
+        self._narrator.wait("loading the models …")
+
+    def end(self) -> None:
+        """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""
+        if self._narrator is not None:
+            self._narrator.clear()
+        if not self._result.has_begun:
+            return
+        if self._text is not None:
+            self._text.finish()
+        if self._request.rounds and not self._request.as_json:
+            self._whole_text()
+        if self._request.as_json and self._result.is_done:
+            echo_json(self._result.as_json())
+        if self._narrator is not None:
+            for line in self._result.summary():
+                self._narrator.say(line)
+
+    def _whole_text(self) -> None:
+        if self._narrator is not None:
+            self._narrator.say("")
+        stream = TextStream()
+        stream.write(self._result.text)
+        stream.finish()
+
+
+def _prompt_view(request: Request) -> Literal["joined", "line", "none"]:
+    """Where the prompt is shown: before its text when both go to one terminal, else on a line when rounds are told."""
+    if request.rounds:
+        return "line"
+    on_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    return "joined" if on_screen and not (request.start.chat or request.as_json) else "none"

@@ -1,0 +1,255 @@
+"""Whole runs with events: levels, invariants of the records, and every way a run can end."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from engine.zoo import blurred, build, save
+
+from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.errors import KnobError, ModelError, SpecvizError
+from specviz.events import (
+    Closing,
+    Commit,
+    End,
+    Event,
+    Header,
+    Knob,
+    Node,
+    Prefill,
+    RoundEnd,
+    Span,
+    Verify,
+    Warn,
+    decode,
+    encode,
+    prob,
+)
+from specviz.trace import Recorder, read_events
+from specviz.wire import Start
+
+RUNS: list[dict[str, Any]] = [
+    {"method": "ar"},
+    {"method": "ar", "knobs": {"temperature": 1.0}},
+    {"knobs": {"gamma": 5}},
+    {"knobs": {"temperature": 0.9}},
+    {"verifier": "walk", "knobs": {"temperature": 0.9, "draw": "race"}},
+    {"verifier": "walk", "knobs": {"temperature": 0.9, "draft_mode": "shared"}},
+    {"knobs": {"shape": "tree", "d_max": 3, "node_budget": 12}},
+    {"knobs": {"shape": "tree", "d_max": 3, "node_budget": 12, "temperature": 1.2}},
+    {"verifier": "tokenwise", "knobs": {"shape": "tree", "d_max": 2, "temperature": 1.2}},
+    {"method": "ngram", "knobs": {"temperature": 0.6}},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A pair loaded from disk, in float64 so that no rounding moves a token."""
+    root = tmp_path_factory.mktemp("pair")
+    target = save(build("llama", seed=1), root / "target")
+    draft = save(blurred(build("llama", seed=1)), root / "draft")
+    return load_pair(target, draft, dtype="float64", threads=1)
+
+
+def events_of(pair: Pair, **start: Any) -> tuple[LocalRun, list[Event]]:
+    """A whole run and its events, through lines and back."""
+    knobs = {"max_new_tokens": 24, **start.pop("knobs", {})}
+    lines: list[bytes] = []
+    run = LocalRun(pair, Start(prompt="ab ab ab", knobs=knobs, **start), lambda e: lines.append(encode(e)))
+    for _ in run.rounds():
+        pass
+    events = [decode(line) for line in lines]
+    assert None not in events
+    return run, [e for e in events if e is not None]
+
+
+def of(events: list[Event], kind: type[Any]) -> list[Any]:
+    """The events of one kind."""
+    return [e for e in events if isinstance(e, kind)]
+
+
+@pytest.mark.parametrize("start", RUNS)
+def test_records_keep_their_promises(pair: Pair, start: dict[str, Any], tmp_path: Path) -> None:
+    """Everything a reader checks holds, and more that only the core can know."""
+    run, events = events_of(pair, **start)
+    assert [e.i for e in events] == list(range(len(events)))
+    assert isinstance(events[0], Header)
+    assert isinstance(events[1], Prefill)
+    assert isinstance(events[-1], End)
+    assert "".join(t for c in of(events, Commit) for t in c.texts) == run.text
+    assert [t for c in of(events, Commit) for t in c.tokens] == run.tokens
+    recorder = Recorder(tmp_path / "run.sv.jsonl")
+    for event in events:
+        recorder.write(event)
+    recorder.close()
+    assert len(read_events(tmp_path / "run.sv.jsonl.gz", check=True)) == len(events)
+
+
+@pytest.mark.parametrize("start", [r for r in RUNS if r.get("method") != "ar"])
+def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -> None:
+    """From the records alone: u against the threshold, u against the interval, and who must have been looked at."""
+    _, events = events_of(pair, **start)
+    nodes = {n.node: n for n in of(events, Node)}
+    verdicts = of(events, Verify)
+    assert verdicts
+    for verdict in verdicts:
+        node = nodes[verdict.node]
+        assert (verdict.status == "pruned") == (not node.kept)
+        if verdict.kind == "test" and verdict.u is not None:
+            assert (verdict.u < verdict.thr) == (verdict.status == "accepted") or verdict.why in ("length", "after_stop")
+        if verdict.interval is not None:
+            low, high = verdict.interval
+            inside = low <= verdict.u < high
+            kept = verdict.status == "accepted" or verdict.why in ("length", "after_stop")
+            assert inside == kept
+            assert abs((high - low) - prob(verdict.logp)) < 1e-5
+        parent = next((v for v in verdicts if v.node == node.parent), None)
+        if verdict.order is not None and node.parent != -1:
+            assert parent is not None
+            assert parent.status == "accepted" or parent.why in ("length", "after_stop")
+    for end in of(events, RoundEnd):
+        mine = [v for v in verdicts if v.r == end.r]
+        assert sum(v.order is not None for v in mine) == end.n_tested
+        assert sum(v.status == "accepted" for v in mine) == end.n_accepted
+        assert sum(v.status != "pruned" for v in mine) == end.n_drafted
+
+
+@pytest.mark.parametrize("start", RUNS)
+def test_levels_change_what_is_written_and_nothing_else(pair: Pair, start: dict[str, Any]) -> None:
+    """none is in summary is in full; the tokens are the same."""
+    runs = {level: events_of(pair, **start, level=level) for level in ("none", "summary", "full")}
+    assert len({tuple(run.tokens) for run, _ in runs.values()}) == 1
+    kinds = {level: Counter(type(e) for e in events) for level, (_, events) in runs.items()}
+    assert not {Node, Verify, Closing, Span} & set(kinds["none"])
+    assert kinds["summary"] == kinds["full"]
+    assert all(kinds["none"][k] == kinds["full"][k] for k in kinds["none"])
+    assert all(v.top is None and v.entropy_p is None for v in of(runs["summary"][1], Verify))
+    if kinds["full"][Verify] and start.get("method") != "ngram":
+        assert any(v.top for v in of(runs["full"][1], Verify))
+        assert any(n.top for n in of(runs["full"][1], Node))
+
+
+def test_knob_change_is_acknowledged_and_versioned(pair: Pair) -> None:
+    """Requested in one round, applied at the next, version counted, temperature marked as changing the text."""
+    events: list[Event] = []
+    run = LocalRun(pair, Start(prompt="ab ab", knobs={"max_new_tokens": 20}), events.append)
+    for done in run.rounds():
+        if done.number == 2:
+            run.set_knob("temperature", 0.5)
+            run.set_knob("gamma", "1")
+    acks = of(events, Knob)
+    assert [(a.name, a.requested_r, a.applied_r, a.changes_text) for a in acks] == [
+        ("temperature", 2, 3, True), ("gamma", 2, 3, False),
+    ]  # fmt: skip
+    assert [e.n_drafted for e in of(events, RoundEnd)][:3] == [4, 4, 1]
+
+
+def failing(at: int, error: BaseException) -> Callable[..., None]:
+    """A hook that raises at its n-th call."""
+    calls = [0]
+
+    def hook(*args: Any) -> None:
+        calls[0] += 1
+        if calls[0] == at:
+            raise error
+
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(RuntimeError("out of memory"), "error"), (KeyboardInterrupt(), "cancelled"), (MemoryError(), "error")],
+)
+@pytest.mark.parametrize("at", [1, 4])
+def test_whatever_breaks_leaves_a_trace_that_ends(pair: Pair, error: BaseException, reason: str, at: int) -> None:
+    """In the prefill and in a round; an aborted round is told, its number is not in the trace as done."""
+    events: list[Event] = []
+    run = LocalRun(pair, Start(prompt="ab ab ab", knobs={"max_new_tokens": 24}), events.append)
+    hook = pair.target.adapter.layers[1].register_forward_pre_hook(failing(at, error))
+    try:
+        with pytest.raises(type(error)):
+            for _ in run.rounds():
+                pass
+    finally:
+        hook.remove()
+    end = events[-1]
+    assert isinstance(end, End)
+    assert end.reason == reason
+    assert ("out of memory" in (end.message or "")) == isinstance(error, RuntimeError)
+    assert len(of(events, RoundEnd)) == end.totals["n_rounds"]
+    assert [w.code for w in of(events, Warn)] == (["aborted_round"] if at > 1 else [])
+
+
+def test_a_closed_pipe_is_cancelled(pair: Pair) -> None:
+    """The consumer of the text goes away in the middle."""
+    events: list[Event] = []
+    run = LocalRun(pair, Start(prompt="ab"), events.append)
+    rounds = run.rounds()
+    next(rounds)
+    with pytest.raises(BrokenPipeError):
+        rounds.throw(BrokenPipeError())
+    assert isinstance(events[-1], End)
+    assert events[-1].reason == "cancelled"
+
+
+def test_a_generator_that_is_dropped_ends_its_trace(pair: Pair) -> None:
+    """A caller that stops iterating."""
+    events: list[Event] = []
+    rounds = LocalRun(pair, Start(prompt="ab"), events.append).rounds()
+    next(rounds)
+    rounds.close()
+    assert [e.reason for e in of(events, End)] == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ({"prompt": ""}, "the prompt is empty"),
+        ({"prompt": "a" * 300}, "300 tokens, the target's context holds 192"),
+        ({"prompt": "a", "method": "drafft"}, "did you mean 'draft'"),
+        ({"prompt": "a", "verifier": "walks"}, "did you mean 'walk'"),
+        ({"prompt": "a", "method": "ar", "verifier": "tokenwise"}, "goes with: walk"),
+        ({"prompt": "a", "knobs": {"gamma": -1}}, "0..64"),
+        ({"prompt": "a", "knobs": {"gamme": 1}}, "did you mean 'gamma'"),
+        ({"prompt": "a", "knobs": {"shape": "tree", "draft_mode": "sampled"}}, "use shape chain"),
+        ({"prompt": "a", "chat": True}, "no chat template"),
+    ],
+)
+def test_bad_requests_are_refused_before_the_first_event(pair: Pair, start: dict[str, Any], words: str) -> None:
+    """One line each, nothing written."""
+    events: list[Event] = []
+    with pytest.raises(SpecvizError) as caught:
+        LocalRun(pair, Start(**start), events.append)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert events == []
+
+
+def test_method_without_draft_model_says_so(pair: Pair) -> None:
+    """A target alone can do plain decoding and prompt lookup."""
+    alone = Pair(pair.target, None)
+    with pytest.raises(ModelError, match="needs a draft model"):
+        LocalRun(alone, Start(prompt="a"), lambda e: None)
+    run = LocalRun(alone, Start(prompt="a", method="ngram", knobs={"max_new_tokens": 3}), lambda e: None)
+    assert len(list(run.rounds())) >= 1
+
+
+def test_shared_noise_draft_goes_with_walk(pair: Pair) -> None:
+    """Its default verifier is walk; the one that does not fit is refused at the start and says which does."""
+    knobs = {"draft_mode": "shared", "temperature": 1.0}
+    assert LocalRun(pair, Start(prompt="a", knobs=knobs), lambda e: None).verifier.name == "walk"
+    with pytest.raises(SpecvizError, match="judge it with walk"):
+        LocalRun(pair, Start(prompt="a", verifier="tokenwise", knobs=knobs), lambda e: None)
+
+
+def test_global_state_is_left_alone(pair: Pair) -> None:
+    """Decoding twice with another session in between gives the same tokens."""
+    first = events_of(pair, knobs={"temperature": 1.0})[0].tokens
+    with torch.random.fork_rng():
+        torch.manual_seed(99)
+        assert events_of(pair, knobs={"temperature": 1.0})[0].tokens == first
+    with pytest.raises(KnobError):
+        events_of(pair, knobs={"temperature": -1})

@@ -1,0 +1,103 @@
+"""What can be opened: bundled traces, traces in the working folder, and the core itself when it is installed."""
+
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+
+from specviz.errors import SpecvizError
+from specviz.events import Event
+from specviz.sources import Source, TraceFile, Worker
+from specviz.wire import Command, Start
+from specviz_tui.feed import RunFeed
+from specviz_tui.screens.pick import Choice
+
+LIVE = "live"
+SUFFIXES = (".sv.jsonl", ".sv.jsonl.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """How to start a worker: its arguments, where to record, and what to decode first (None: ask)."""
+
+    argv: tuple[str, ...] = ()
+    record: Path | None = None
+    start: Start | None = None
+    template: Start | None = None  # method and knobs for the dialog when there is no prompt
+
+
+class Nothing:
+    """The source of a screen on which nothing was opened yet."""
+
+    live, ended = False, True
+
+    def poll(self) -> list[Event]:
+        """Nothing comes."""
+        return []
+
+    def send(self, command: Command) -> None:
+        """Refused."""
+        raise SpecvizError("nothing is open; o opens a trace")
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Makes feeds. `animate` and `ascii` are the same for all of them."""
+
+    animate: bool = True
+    ascii: bool = False
+    core: Core = field(default_factory=Core)
+
+    def empty(self) -> RunFeed:
+        """Nothing opened."""
+        return self._feed(Nothing(), "")
+
+    def trace(self, path: Path | str) -> RunFeed:
+        """A recorded run, read as far as it goes. Raises TraceError."""
+        feed = self._feed(TraceFile(path), trace_name(path))
+        feed.read()
+        return feed
+
+    def live(self) -> RunFeed:
+        """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
+        feed = self._feed(Worker(self.core.argv, self.core.record), LIVE)
+        feed.template = self.core.template
+        if self.core.start is not None:
+            feed.start(self.core.start)
+        return feed
+
+    def open(self, choice: str) -> RunFeed:
+        """What was picked."""
+        return self.live() if choice == LIVE else self.trace(choice)
+
+    def choices(self) -> list[Choice]:
+        """Bundled traces first, then those of the working folder, then the core."""
+        found = [Choice(str(path), trace_name(path), "bundled") for path in bundled()]
+        found += [Choice(str(path), trace_name(path), "in this folder") for path in traces_in(Path.cwd())]
+        if find_spec("torch") is not None and find_spec("transformers") is not None:
+            found.append(Choice(LIVE, "decode live", "loads the models, asks for a prompt"))
+        return found
+
+    def _feed(self, source: Source, name: str) -> RunFeed:
+        return RunFeed(source, name, animate=self.animate, ascii=self.ascii)
+
+
+def bundled() -> list[Path]:
+    """The traces that come with the package."""
+    return traces_in(Path(str(resources.files("specviz_assets"))) / "traces")
+
+
+def traces_in(folder: Path) -> list[Path]:
+    """Traces by name; none for a folder that is not there or cannot be read."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    except OSError:
+        return []
+
+
+def trace_name(path: Path | str) -> str:
+    """The name of a trace as it is shown."""
+    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".sv")
