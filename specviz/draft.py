@@ -11,14 +11,11 @@ events; siblings are tested in id order. Three groups, in this order (contract.m
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from specviz.laws import Certain, Row
+from specviz.names import DraftEnd, Mode
 
-Mode = Literal["argmax", "sampled", "shared"]
-DraftEnd = Literal[
-    "full", "low_conf", "depth", "width", "stop_token", "length", "no_exit_layer", "signal", "no_match", "budget"
-]
 ROOT = -1
 
 

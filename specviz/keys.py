@@ -116,11 +116,19 @@ def invert(row: Any, u: float) -> Drawn:
 
 
 def interval(row: Row, token: int) -> tuple[float, float]:
-    """The CDF interval `[lo, hi)` of a token, as shares of the row's mass."""
+    """The CDF interval `[lo, hi)` of one token."""
     if isinstance(row, Certain):
         return (0.0, 1.0) if token == row.token else (1.0, 1.0) if token > row.token else (0.0, 0.0)
+    return intervals(row, [token])[0]
+
+
+def intervals(row: Any, tokens: list[int]) -> list[tuple[float, float]]:
+    """The CDF intervals `[lo, hi)` of some tokens, as shares of the row's mass; one running sum for all."""
     cum = cumulative(row)
-    return (float(cum[token - 1] / cum[-1]) if token else 0.0), float(cum[token] / cum[-1])
+    share = cum[[*tokens, *(max(t - 1, 0) for t in tokens)]] / cum[-1]
+    ends = [float(x) for x in share.tolist()]
+    lows = [low if t else 0.0 for t, low in zip(tokens, ends[len(tokens) :], strict=True)]
+    return list(zip(lows, ends, strict=False))
 
 
 def race(row: Any, noise: "np.ndarray[Any, Any]") -> int:

@@ -92,7 +92,7 @@ class Narrator:
     def wait(self, text: str) -> None:
         """On a terminal: a line that the next one overwrites."""
         if self._err.isatty():
-            print(text, end="\r", file=self._err, flush=True)
+            print(text, end="", file=self._err, flush=True)
             self._passing = True
 
     def __call__(self, event: Event) -> None:

@@ -4,17 +4,38 @@ Everything that is wrong with what was asked for is said in one line before the 
 """
 
 import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from specviz.cli import options
-from specviz.errors import MissingExtra, SpecvizError
+from specviz.cli.prompts import prompt_text
+from specviz.cli.recording import check_place
+from specviz.errors import MissingExtra, ModelError, SpecvizError
+from specviz.wire import Start
 
 if TYPE_CHECKING:
-    pass
+    from specviz_tui.feed import RunFeed
+    from specviz_tui.library import Core, Library
 
-_CORE = ("method", "verifier", "prompt", "prompt_file", "example", "target", "draft", "device", "dtype", "threads", "record")
+_ARGV = ("target", "draft", "device", "dtype", "threads")
+_CORE = (
+    "method",
+    "verifier",
+    "prompt",
+    "prompt_file",
+    "example",
+    "target",
+    "draft",
+    "device",
+    "dtype",
+    "threads",
+    "record",
+)
 
 
 @click.command("tui")
@@ -34,8 +55,8 @@ _CORE = ("method", "verifier", "prompt", "prompt_file", "example", "target", "dr
 def command(**given: Any) -> int:
     """Watch a run live, or replay a trace.
 
-    With nothing named, a list of bundled traces opens: no model is needed. With a prompt or a method, the core starts in a
-    process of its own and the run is shown while it happens.
+    With nothing named, a list of bundled traces opens: no model is needed. With a prompt or a method, the core starts
+    in a process of its own and the run is shown while it happens.
 
     \b
       specviz tui
@@ -44,18 +65,82 @@ def command(**given: Any) -> int:
     """
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
-    from specviz_tui.library import Library
+    from specviz_tui.library import Core, Library
 
-    live = any(given[name] is not None for name in _CORE) or bool(_knobs(given)) or given["chat"] or given["paused"]
+    live = any(given[name] is not None for name in _CORE) or given["chat"] or given["paused"] or bool(_typed(given))
     if given["replay"] is not None and live:
         raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
     from specviz_tui.app import SpecvizApp, wants_animation
 
-    library = Library(wants_animation(), given["ascii_only"], _core(given, live))
-    feed = _open(library, given, live)
+    library = Library(wants_animation(), given["ascii_only"], _core(given) if live else Core())
+    feed = _opened(library, given["replay"], live)
+    app = SpecvizApp(library, feed, given["at"])
     try:
-        _need_terminal()
-        return SpecvizApp(feed=feed, library=library, at=given["at"]).run() or _verdict(feed)
+        app.run()
     finally:
-        if feed is not None:
-            feed.close()
+        app.feed.close()
+    if app.feed.never_ready:
+        raise SpecvizError(app.feed.failed or "the core did not start")
+    return app.return_code or 0
+
+
+def _typed(given: Mapping[str, Any]) -> list[str]:
+    """The knobs that were named on the command line."""
+    return [name for name in options.knob_specs() if given.get(name) not in (None, ())]
+
+
+def _opened(library: "Library", replay: str | None, live: bool) -> "RunFeed | None":
+    """The feed that was asked for; None asks on the screen. A bad trace is told before a missing terminal."""
+    feed = library.trace(replay) if replay is not None else None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+        raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
+    return library.live() if live else feed
+
+
+def _core(given: Mapping[str, Any]) -> "Core":
+    """The worker and its first prompt, checked as far as that goes without a model."""
+    from specviz_tui.library import Core
+
+    method = options.chosen_method(given["method"] or "draft", given["verifier"])
+    start = Start(
+        prompt=_prompt(given),
+        method=method.name,
+        verifier=given["verifier"],
+        knobs=options.given_knobs(method, given),
+        chat=given["chat"],
+        paused=given["paused"],
+    )
+    _check_models(given["target"], given["draft"], method.needs_draft)
+    record = Path(given["record"]) if given["record"] else None
+    if record is not None:
+        check_place(record)
+    argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
+    return Core(tuple(argv), record, start if start.prompt else None, start)
+
+
+def _prompt(given: Mapping[str, Any]) -> str:
+    """The prompt, or nothing: then the screen asks for one. Standard input is the keyboard here."""
+    if given["prompt_file"] == "-":
+        raise SpecvizError(
+            "standard input is the keyboard of the screen, the prompt cannot come from it; use --prompt-file FILE"
+        )
+    if all(given[name] is None for name in ("prompt", "prompt_file", "example")):
+        return ""
+    return prompt_text({**given, "stdin": None})
+
+
+def _check_models(target: str | None, draft: str | None, needs_draft: bool) -> None:
+    """What is plainly wrong with the models, before a process is started for them."""
+    from specviz.cli import models
+
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+    for name in filter(None, (target, draft)):
+        if missing := models.described(name).get("missing"):
+            raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
+    if target is None and models.embedded()["target"] is None:
+        raise ModelError(
+            "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
+        )
+    if target is not None and draft is None and needs_draft:
+        raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")

@@ -8,7 +8,7 @@ call, `w_max` children each, and the `node_budget` best nodes by path probabilit
 
 from typing import Any
 
-from specviz.draft import ROOT, Draft, DraftEnd, Mode
+from specviz.draft import ROOT, Draft
 from specviz.engine.cache import KVCache
 from specviz.engine.context import Context, Models, Observation, Tree
 from specviz.engine.model import Model
@@ -16,6 +16,7 @@ from specviz.engine.rows import Rows, Tensor
 from specviz.errors import KnobError
 from specviz.knobs import Knobs
 from specviz.laws import Certain
+from specviz.names import DraftEnd, Mode
 
 
 class DraftModel:
@@ -136,8 +137,9 @@ class TopTree:
         ctx.counters.n_syncs += 1
         added: list[int] = []
         for k, (logs, tokens) in enumerate(zip(top.values.tolist(), top.indices.tolist(), strict=True)):
+            raw = logits[k]
             for log, token in zip(logs, tokens, strict=True):
-                node = tree.add(token, parents[k], None, log, "argmax", logits[k])
+                node = tree.add(token, parents[k], None, log, "argmax", raw)
                 score[node] = score[parents[k]] + log
                 added.append(node)
         return added

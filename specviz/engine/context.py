@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from specviz.draft import ROOT, Draft, DraftEnd, Mode, Node
+from specviz.draft import ROOT, Draft, Node
 from specviz.engine.model import Model
 from specviz.engine.rows import Rows, Tensor
 from specviz.engine.sampling import Warper
@@ -13,6 +13,7 @@ from specviz.events import Event, Level
 from specviz.keys import Drawn, Stream
 from specviz.knobs import Knobs
 from specviz.laws import Certain, Row
+from specviz.names import DraftEnd, Mode
 from specviz.plan import Draws, Outcome
 
 

@@ -5,12 +5,13 @@ The level decides what is computed and copied at all: `none` counts and tokens, 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from specviz.draft import ROOT
+import torch
+
 from specviz.engine.round import Round
-from specviz.engine.verdict import closing_record, verify_records
+from specviz.engine.verdict import Verdict, top_lists
 from specviz.events import (
     Closing,
     Commit,
@@ -18,16 +19,17 @@ from specviz.events import (
     Knob,
     Level,
     Node,
+    Pieces,
     Prefill,
     RoundEnd,
     RoundStart,
     Span,
+    Top,
+    Verify,
     Warn,
-    log6,
     six,
 )
 from specviz.events.round import WalkEnd
-from specviz.plan import DrawResult, TestResult
 
 if TYPE_CHECKING:
     from specviz.engine.session import Session
@@ -44,7 +46,7 @@ class Probe:
         self.prompt_text = prompt_text
         self.query = 0
         self.count = 0
-        self.totals: dict[str, int] = {}
+        self.spelled: set[int] = set()
 
     def emit(self, event: Event, r: int, t: int | None = None) -> None:
         """Number, stamp and send one event."""
@@ -75,50 +77,58 @@ class Probe:
         """All events of a finished round."""
         began = time.perf_counter_ns()
         self._start(done)
+        verdict = Verdict(done)
         if self.level != "none":
-            self._nodes(done)
-            for verdict in verify_records(done, self.level, self.topk):
-                self.emit(verdict, done.number)
-            self._closing(done)
+            self._tree(done, verdict)
             self._spans(done)
         for fact in done.facts:
             self.emit(fact, done.number)
-        self._end(done, began)
+        self._end(done, verdict.n_tested, began)
 
     def _start(self, done: Round) -> None:
         event = RoundStart(n=done.n, root=done.root, knob_version=done.knob_version, kv=done.kv_before)
         self.emit(event, done.number, done.started_ns)
 
-    def _nodes(self, done: Round) -> None:
-        shown: set[int] = set()
+    def _tree(self, done: Round, verdict: Verdict) -> None:
+        """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
+        drawn = verdict.outcome.closing
+        closing = verdict.closing(None if drawn is None else self.texts.piece(drawn)[0], self.level)
+        records: list[Node | Verify | Closing] = [
+            *self._nodes(done), *verdict.records(self.level, self.topk), closing,
+        ]  # fmt: skip
+        new = [token for token in dict.fromkeys(_named(records)) if token not in self.spelled]
+        if new:
+            self.spelled.update(new)
+            self.emit(Pieces(pieces=[(token, *self.texts.piece(token)) for token in new]), done.number)
+        for record in records:
+            self.emit(record, done.number)
+        if closing.fallback:
+            message = "the residual had no mass (rounding); the plain target row was used"
+            self.emit(Warn(code="residual_fallback", message=message), done.number)
+
+    def _nodes(self, done: Round) -> Iterator[Node]:
+        tops = self._draft_tops(done)
         fed = {done.draft.ids[k]: done.draft.has_row(k) for k in range(len(done.draft))}
         for node in done.draft.nodes:
             text, raw_bytes = self.texts.piece(node.token)
-            event = Node(
+            # Siblings share their row: the first of them carries it.
+            top, entropy = tops.pop(id(node.raw), (None, None))
+            yield Node(
                 node=node.id, parent=node.parent, depth=node.depth, pos=done.n - 1 + node.depth, token=node.token,
                 text=text, bytes=raw_bytes, logq=None if node.logq is None else six(node.logq),
                 log_conf=None if node.log_conf is None else six(node.log_conf), mode=node.mode, cand=node.cand,
-                branch=node.branch, fed=fed.get(node.id, False), kept=node.kept, src=node.src,
+                branch=node.branch, fed=fed.get(node.id, False), kept=node.kept, src=node.src, top=top,
+                entropy_q=entropy,
             )  # fmt: skip
-            if node.raw is not None and node.parent not in shown:
-                shown.add(node.parent)
-                self._draft_context(event, node.raw)
-            self.emit(event, done.number)
 
-    def _draft_context(self, event: Node, raw: "object") -> None:
-        probs = raw.softmax(-1)  # type: ignore[attr-defined]
-        top = probs.topk(min(self.topk, len(probs)))
-        event.top = [(t, log6(p)) for p, t in zip(top.values.tolist(), top.indices.tolist(), strict=True)]
-        event.entropy_q = six(float(-(probs * probs.clamp(min=1e-30).log()).sum()))
-
-    def _closing(self, done: Round) -> None:
-        closing = done.outcome.closing if done.outcome else None
-        text = None if closing is None else self.texts.piece(closing)[0]
-        record: Closing = closing_record(done, text, self.level)
-        self.emit(record, done.number)
-        if record.fallback:
-            message = "the residual had no mass (rounding); the plain target row was used"
-            self.emit(Warn(code="residual_fallback", message=message), done.number)
+    def _draft_tops(self, done: Round) -> dict[int, tuple[Top, float]]:
+        """Top-k and entropy of every draft row that nodes came from, in one go."""
+        raws = {id(node.raw): node.raw for node in done.draft.nodes if node.raw is not None}
+        if not raws:
+            return {}
+        probs = torch.stack(list(raws.values())).softmax(-1)
+        entropy = [six(e) for e in torch.special.entr(probs).sum(-1).tolist()]
+        return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
     def _spans(self, done: Round) -> None:
         for name, t0, took in done.clock.spans:
@@ -126,7 +136,7 @@ class Probe:
             if lane and took:
                 self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took), done.number)  # type: ignore[arg-type]
 
-    def _end(self, done: Round, began: int) -> None:
+    def _end(self, done: Round, n_tested: int, began: int) -> None:
         self.emit(
             Commit(
                 tokens=list(done.tokens), texts=list(done.texts), kinds=list(done.kinds), n=done.n_after,
@@ -137,7 +147,7 @@ class Probe:
         stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
         self.emit(
             RoundEnd(
-                n_drafted=len(done.draft.judged), n_tested=tested(done), n_accepted=done.n_accepted,
+                n_drafted=len(done.draft.judged), n_tested=n_tested, n_accepted=done.n_accepted,
                 n_emitted=len(done.tokens), n_draft_calls=done.n_draft_calls, n_syncs=done.n_syncs, stage_ns=stages,
                 probe_ns=time.perf_counter_ns() - began, draft_end=done.draft.draft_end, walk_end=walk_end(done),
                 cut=done.cut, kv=done.kv_after,
@@ -145,27 +155,11 @@ class Probe:
         )  # fmt: skip
 
 
-def tested(done: Round) -> int:
-    """Siblings up to the kept one, all when none was kept, summed over the places the walk visited."""
-    assert done.outcome is not None
-    count = 0
-    for result in done.outcome.trace:
-        if isinstance(result, TestResult):
-            count += 1
-        elif isinstance(result, DrawResult) and result.step.edges:
-            children = _children_at(done, result)
-            tokens = [done.draft.tokens[c] for c in children]
-            drawn = result.drawn.token
-            count += tokens.index(drawn) + 1 if drawn in tokens else len(tokens)
-    return count
-
-
-def _children_at(done: Round, result: DrawResult) -> tuple[int, ...]:
-    draft, here = done.draft, result.step.node
-    text = draft.path(here) if here != ROOT else ()
-    spelled = [n for n in range(len(draft)) if draft.path(n) == text] if here != ROOT else [ROOT]
-    found = [c for n in spelled for c in draft.children.get(n, ())]
-    return tuple(sorted(found, key=lambda c: draft.ids[c]))
+def _named(records: "list[Node | Verify | Closing]") -> Iterator[int]:
+    """Tokens that records name by id only."""
+    for record in records:
+        top = record.row if isinstance(record, Closing) else record.top
+        yield from (entry[0] for entry in top or ())
 
 
 def walk_end(done: Round) -> WalkEnd:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
-from specviz.events.round import Chain, Closing, Commit, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
     Catalogue,
@@ -32,12 +32,13 @@ from specviz.events.run import (
 )
 
 FILE_RECORDS: tuple[type[Event], ...] = (
-    Header, Prefill, RoundStart, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note, Finding, End,
+    Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note, Finding, End,
 )  # fmt: skip
 WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
 
 # The lowest level at which a record is written; `full` adds fields to some records besides.
 LEVEL_OF: dict[type[Event], Level] = {
+    Pieces: "full",
     Node: "summary",
     Verify: "summary",
     Closing: "summary",
@@ -76,6 +77,6 @@ def decode(line: bytes | str) -> Event | None:
 __all__ = [
     "FILE_RECORDS", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At", "Catalogue",
     "Chain", "Closing", "Commit", "End", "Event", "Finding", "Gap", "Header", "Knob", "Level", "MethodInfo",
-    "ModelInfo", "Models", "Node", "Note", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top",
-    "VerifierInfo", "Verify", "Warn", "decode", "encode", "log6", "prob", "six",
+    "ModelInfo", "Models", "Node", "Note", "Pieces", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State",
+    "Top", "VerifierInfo", "Verify", "Warn", "decode", "encode", "log6", "prob", "six",
 ]  # fmt: skip

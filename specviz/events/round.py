@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from specviz.draft import DraftEnd, Mode
 from specviz.events.base import Event, Top
+from specviz.names import DraftEnd, Mode
 
 Status = Literal["accepted", "rejected", "untested", "pruned"]
 Why = Literal[
@@ -33,6 +33,15 @@ class RoundStart(Event, tag="round_start", kw_only=True):
     n_pending: int = 0
     carry: float | None = None
     kv: dict[str, int | None] = {}
+
+
+class Pieces(Event, tag="pieces", kw_only=True):
+    """What tokens look like that a later record of the round names by id only (`top`, `row`): once per token and run.
+
+    `[[id, text, bytes], ..]`; bytes in hex when the token is no valid UTF-8 by itself, else null.
+    """
+
+    pieces: list[tuple[int, str, str | None]]
 
 
 class Node(Event, tag="node", kw_only=True):

@@ -139,13 +139,15 @@ class Worker:
             return
         if event is None:
             return
-        if isinstance(event, Header):
-            self._n_own = 0
-        event.i += self._n_own
         if isinstance(event, Catalogue):
             self.catalogue = event
             self._answered.set()
-        self._deliver(event)
+        with self._lock:
+            if isinstance(event, Header):
+                self._n_own = 0
+            if not isinstance(event, WIRE_RECORDS):
+                event.i += self._n_own
+            self._deliver(event)
 
     def _bad_line(self, line: bytes) -> None:
         self.n_bad_lines += 1
@@ -167,8 +169,9 @@ class Worker:
                 return
             self._last = event
             if isinstance(event, Header):
-                self._in_run = True
-                self._recorder = self._open_recorder()
+                if self._recorder is not None:
+                    self._recorder.close("error", "the core began another run before this one had ended")
+                self._in_run, self._recorder = True, self._open_recorder()
             if self._recorder is not None:
                 self._recorder.write(event)
             if isinstance(event, End):

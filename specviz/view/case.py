@@ -55,6 +55,8 @@ class Case:
     n_siblings: int
     budget: int | None
     finish: str | None
+    raw_p: float | None  # before temperature 0, when it is among the recorded entries
+    raw_least: float | None  # the smallest recorded entry: what is not recorded lies below it
     cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
 
     @property
@@ -88,6 +90,7 @@ def case(run: Run, family: Family, node: int) -> Case:
     verifier = run.header.verifier if run.header else ""
     numbers = values(born, verdict)
     order = verdict.order if verdict else None
+    top = family.top(node)
     siblings = [v for i in family.siblings(node) if (v := record.verdicts.get(i)) and v.order is not None]
     return Case(
         node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
@@ -97,6 +100,8 @@ def case(run: Run, family: Family, node: int) -> Case:
         taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
         n_siblings=len(family.siblings(node)) - 1, budget=_whole(record.knobs.get("node_budget")),
         finish=record.commit.finish if record.commit else None,
+        raw_p=family.raw_p(node),
+        raw_least=prob(top[-1][1]) if top else None,
         cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
     )  # fmt: skip
 

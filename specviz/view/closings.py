@@ -48,7 +48,7 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
-    return f"The whole path was kept, and the same target pass has one more row{after}: a token for free. {how}."
+    return f"A drafted path was kept to its end, and the same target pass has one more row{after}: a token for free. {how}."
 
 
 def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:
@@ -162,8 +162,7 @@ def _note(family: Family, closing: Closing) -> str:
 
 def _raw_row(run: Run, family: Family, closing: Closing) -> Residual | None:
     """At temperature 0 the law is one token; what is worth seeing is the row its maximum was taken from."""
-    verdicts = [family.record.verdicts.get(i) for i in _place(family)]
-    top = next((v.top for v in verdicts if v is not None and v.top), None)
+    top = next((top for i in _place(family) if (top := family.top(i))), None)
     if top is None:
         return None
     drafted = {family.nodes[i].token for i in _place(family)}

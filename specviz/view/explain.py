@@ -15,7 +15,7 @@ from specviz.view.family import Family
 from specviz.view.flips import flip
 from specviz.view.fold import Run
 from specviz.view.frame import CLOSING, ROOT, Phase, Why, WhyRow
-from specviz.view.numbers import number, prob, ratio
+from specviz.view.numbers import fine, number, prob, ratio
 from specviz.view.palette import glyph, word
 from specviz.view.steps import Moment
 from specviz.view.words import node_words, span
@@ -48,9 +48,9 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
     rows: list[WhyRow] = []
     if closing is not None and closing.logp is not None and family.record.temperature != 0:
         p = linear(closing.logp)
-        rows.append(WhyRow("p  target", prob(p, 3), p))
+        rows.append(WhyRow("p  target", fine(p), p))
         if closing.u is not None:
-            rows.append(WhyRow("u", prob(closing.u, 3), closing.u, span(*closing.interval) if closing.interval else ""))
+            rows.append(WhyRow("u", fine(closing.u), closing.u, span(*closing.interval) if closing.interval else ""))
     ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
         node=CLOSING,
@@ -114,15 +114,15 @@ def _rule(facts: Case) -> str:
 
 def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
     v = facts.values
-    rows = [WhyRow("q  draft", prob(v.q, 3), v.q)]
+    rows = [WhyRow("q  draft", fine(v.q), v.q)]
     if not facts.drawn:
-        rows = [WhyRow("draft", prob(v.conf, 3), v.conf, "its own odds")]
+        rows = [WhyRow("draft", fine(v.conf), v.conf, "its own odds" if v.conf is not None else "it gives no odds")]
     if not has_p:
         return rows
     if facts.greedy:
         return rows + _greedy_rows(facts)
     residual_row = facts.n_failed and _tested(facts)
-    rows.append(WhyRow("R  left" if residual_row else "p  target", prob(facts.left, 3), facts.left))
+    rows.append(WhyRow("R  left" if residual_row else "p  target", fine(facts.left), facts.left))
     if facts.drawn and facts.left is not None and v.q:
         rows.append(WhyRow("R/q" if residual_row else "p/q", ratio(facts.left / v.q)))
     return rows + (_verdict_rows(facts) if decided else [])
@@ -140,10 +140,10 @@ def _verdict_rows(facts: Case) -> list[WhyRow]:
         if v.lo is None or v.hi is None:
             return []
         inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
-        return [WhyRow("u", prob(v.u, 3), v.u, f"{inside} {span(v.lo, v.hi)}")]
+        return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
     sign = "<" if v.thr is not None and v.u < v.thr else "≥"
     letter = "h" if facts.backward else "keep"
-    return [WhyRow(letter, prob(v.thr, 3), v.thr), WhyRow("u", prob(v.u, 3), v.u, f"{sign} {prob(v.thr, 3)}")]
+    return [WhyRow(letter, fine(v.thr), v.thr), WhyRow("u", fine(v.u), v.u, f"{sign} {fine(v.thr)}")]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:
@@ -151,8 +151,11 @@ def _greedy_rows(facts: Case) -> list[WhyRow]:
     verdict = facts.verdict
     if verdict is None:
         return []
-    raw = next((linear(log) for token, log in verdict.top or [] if token == facts.node.token), None)
-    rows = [WhyRow("p  target", prob(raw, 3), raw, "before T 0")] if verdict.top else []
+    rows = []
+    if facts.raw_p is not None:
+        rows.append(WhyRow("p  target", fine(facts.raw_p), facts.raw_p, "before T 0"))
+    elif facts.raw_least is not None:
+        rows.append(WhyRow("p  target", f"<{fine(facts.raw_least)}", None, "before T 0, not among the largest"))
     if verdict.margin is not None:
         rows.append(WhyRow("lead", number(verdict.margin), None, "logit of the best over the next"))
     return rows

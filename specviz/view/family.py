@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from specviz.events import Node, Verify
+from specviz.events import Node, Top, Verify, prob
 from specviz.view.frame import ROOT
 from specviz.view.records import RoundRecord
 
@@ -75,6 +75,16 @@ class Family:
     def siblings(self, node: int) -> tuple[int, ...]:
         """All nodes that compete for this node's place, itself included."""
         return self._places[self.spelled[node][:-1]]
+
+    def top(self, node: int) -> Top | None:
+        """The largest entries of the target's row at this node's place; one of the siblings carries them."""
+        found = (v.top for i in self.siblings(node) if (v := self.record.verdicts.get(i)))
+        return next((top for top in found if top), None)
+
+    def raw_p(self, node: int) -> float | None:
+        """The target's probability of the node before temperature 0 made it 0 or 1, when it is among the largest."""
+        token = self.nodes[node].token
+        return next((prob(log) for t, log in self.top(node) or [] if t == token), None)
 
     def ancestors(self, node: int) -> Iterator[int]:
         """Parent, grandparent, .. without the root."""

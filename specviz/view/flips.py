@@ -6,7 +6,7 @@ text, so nothing is claimed about it.
 
 from specviz.view.case import Case
 from specviz.view.frame import Flip
-from specviz.view.numbers import prob
+from specviz.view.numbers import fine, prob
 from specviz.view.words import span
 
 
@@ -28,9 +28,9 @@ def _test(case: Case, u: float, thr: float, kept: bool) -> Flip:
     if hi <= 0:
         return Flip("no u keeps it", lo, hi, 0.0, "")
     if kept:
-        return Flip(f"rejected from u ≥ {prob(thr, 3)}", lo, hi, thr - u)
+        return Flip(f"rejected from u ≥ {fine(thr)}", lo, hi, thr - u)
     slack = f", or slack ≥ {prob(u - thr)} (lossy rule: no guarantee)" if _ratio_test(case) else ""
-    return Flip(f"kept below u < {prob(thr, 3)}{slack}", lo, hi, thr - u)
+    return Flip(f"kept below u < {fine(thr)}{slack}", lo, hi, thr - u)
 
 
 def _ratio_test(case: Case) -> bool:

@@ -21,6 +21,7 @@ from specviz.events import (
     Knob,
     Node,
     Note,
+    Pieces,
     Prefill,
     RoundEnd,
     RoundStart,
@@ -133,6 +134,10 @@ class Run:
         record.changes = [c for c in self.changes if (c.q, c.applied_r) == (event.q, event.r)]
         query.rounds.append(record)
         self.rounds.append(record)
+
+    def _pieces(self, event: Pieces) -> None:
+        for token, text, raw in event.pieces:
+            self.words.setdefault(token, (text, raw))
 
     def _forget(self, query: Query) -> None:
         """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
@@ -253,7 +258,8 @@ def _prompt(event: Prefill) -> TextToken:
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
-    Header: Run._header, Prefill: Run._prefill, RoundStart: Run._round_start, Node: Run._node, Verify: Run._verify,
-    Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end, Span: Run._span,
-    Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding, End: Run._end, State: Run._state,
+    Header: Run._header, Prefill: Run._prefill, RoundStart: Run._round_start, Pieces: Run._pieces, Node: Run._node,
+    Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
+    Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding, End: Run._end,
+    State: Run._state,
 }  # fmt: skip

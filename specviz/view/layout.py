@@ -76,7 +76,7 @@ class _Builder:
     def _fold(self, node: int, column: int, gone: list[int], beside: bool) -> None:
         if not gone:
             return
-        count = sum(1 + sum(1 for _ in self.family.descendants(child)) for child in gone)
+        count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
         if beside:
             text = f"+ {len(gone)} other {'branch' if len(gone) == 1 else 'branches'}"
         else:

@@ -1,5 +1,7 @@
 """The tree of a frame: nodes with the marks and numbers that may be shown at this moment, where the layout put them."""
 
+from dataclasses import replace
+
 from specviz.events import prob as linear
 from specviz.text import running, shown, width
 from specviz.view.case import values
@@ -95,16 +97,25 @@ def node_values(family: Family, now: Moment, node: int) -> Values:
         if closing is None:
             return Values()
         lo, hi = closing.interval or (None, None)
-        return Values(p=linear(closing.logp), u=closing.u, rank=closing.rank_p, lo=lo, hi=hi)
+        p = _raw_closing(family) if family.record.temperature == 0 else linear(closing.logp)
+        return Values(p=p, u=closing.u, rank=closing.rank_p, lo=lo, hi=hi)
     born = family.nodes.get(node)
     if born is None:
         return Values()
     known = values(born, family.record.verdicts.get(node) if now.has_p else None)
+    if now.has_p and family.record.temperature == 0:
+        known = replace(known, p=family.raw_p(node))
     if node in now.verdicts or not now.has_p:
         return known
-    return Values(
-        p=known.p, q=known.q, ratio=known.ratio, rank=known.rank, conf=known.conf, point_mass=known.point_mass
-    )
+    return replace(known, u=None, thr=None, lo=None, hi=None)
+
+
+def _raw_closing(family: Family) -> float | None:
+    """The closing token's probability before temperature 0, when a node at its place carries the row."""
+    closing = family.record.closing
+    place = next((i for i in family.nodes if family.same_row(i)), None)
+    top = family.top(place) if place is not None else None
+    return next((linear(log) for token, log in top or [] if closing and token == closing.token), None)
 
 
 def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[str, float | None]:
@@ -123,6 +134,8 @@ def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[
 
 def _note(family: Family, now: Moment, node: int) -> str:
     if node == CLOSING:
+        if family.record.temperature == 0:
+            return ""
         closing = family.record.closing
         share = next((row[4] for row in (closing.row or []) if row[0] == closing.token), None) if closing else None
         return f"drawn {percent(share)}" if share is not None and share < 1 else "drawn"

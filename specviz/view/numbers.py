@@ -25,6 +25,15 @@ def prob(value: float | None, digits: int = 2) -> str:
     return text[1:]
 
 
+def fine(value: float | None) -> str:
+    """A probability for reading closely: `.410`, `.00036`, `3.6e-07`."""
+    if value is None or not 0 < value < 0.001:
+        return prob(value, 3)
+    if value < 1e-5:
+        return f"{value:.1e}"
+    return f"{value:.{1 - math.floor(math.log10(value))}f}"[1:]
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A number of any size: `3.42`, `.29`, `0`, `12`, `—`. Three figures are enough from 100 on."""
     if value is None or math.isnan(value):
@@ -34,14 +43,16 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     text = f"{value:.{digits}f}"
-    return text.replace("0.", ".", 1) if 0 < abs(float(text)) < 1 else text.rstrip("0").rstrip(".") or "0"
+    if 0 < abs(float(text)) < 1:
+        return text.replace("0.", ".", 1)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def ratio(value: float | None) -> str:
     """p/q: `.293`, `1.4`, `12`."""
     if value is None:
         return UNKNOWN
-    return prob(value, 3) if value < 1 else number(value, 2 if value < 10 else 1)
+    return fine(value) if value < 1 else number(value, 2 if value < 10 else 1)
 
 
 def times(value: float) -> str:

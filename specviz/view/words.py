@@ -8,7 +8,7 @@ only a name) and whether the target was greedy.
 from collections.abc import Callable
 
 from specviz.view.case import Blocker, Case, Taker
-from specviz.view.numbers import percent, prob, times
+from specviz.view.numbers import fine, percent, prob, times
 
 _NOTHING = "The trace does not say what became of it."
 ENDED = {
@@ -129,7 +129,7 @@ def _p_and_q(case: Case) -> str:
     v = case.values
     if case.n_failed or v.p is None or v.q is None:
         return ""
-    return f" (p {prob(v.p)} ≥ q {prob(v.q)})"
+    return f" (p {fine(v.p)} ≥ q {fine(v.q)})"
 
 
 def _too_sure(case: Case) -> str:
@@ -138,7 +138,7 @@ def _too_sure(case: Case) -> str:
     if not left or not q:
         return f"The draft was too sure{after}."
     if q / left < 1.1:
-        return f"The draft was slightly too sure{after}: {prob(q, 3)} against the target's {prob(left, 3)}."
+        return f"The draft was slightly too sure{after}: {fine(q)} against the target's {fine(left)}."
     return f"The draft was {times(q / left)} too sure{after}."
 
 

@@ -11,7 +11,11 @@ from specviz import text
 
 HOSTILE = st.one_of(
     st.text(),
-    st.text(alphabet=st.sampled_from("\x00\x1b[2J\x9b\r\n\t \x7f\u200b\u200d\u202e\u2066\ufeff\u0301\u0489\ufe0f\u2028\u3164é猫🙂⟨▁")),
+    st.text(
+        alphabet=st.sampled_from(
+            "\x00\x1b[2J\x9b\r\n\t \x7f\u200b\u200d\u202e\u2066\ufeff\u0301\u0489\ufe0f\u2028\u3164é猫🙂⟨▁"
+        )
+    ),
     st.binary(max_size=12).map(lambda b: b.decode("utf-8", "surrogateescape")),
 )
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -19,7 +23,11 @@ UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 def unseen(shown: str, spaces: bool = False) -> list[str]:
     """Characters that a terminal obeys or hides."""
-    return [c for c in shown if unicodedata.category(c) in UNSEEN or (unicodedata.category(c) == "Zs" and not (spaces and c == " "))]
+    return [
+        c
+        for c in shown
+        if unicodedata.category(c) in UNSEEN or (unicodedata.category(c) == "Zs" and not (spaces and c == " "))
+    ]
 
 
 @given(HOSTILE)
@@ -100,7 +108,14 @@ def test_marks(token: str, raw: str | None, shown: str) -> None:
 
 
 def test_sentences_name_words_bare_and_the_rest_in_quotes() -> None:
-    assert [text.quoted(t) for t in (" mat", "(", "\n", "def", "猫", "[red]")] == ["▁mat", "“(”", "⏎", "def", "猫", "“[red]”"]
+    assert [text.quoted(t) for t in (" mat", "(", "\n", "def", "猫", "[red]")] == [
+        "▁mat",
+        "“(”",
+        "⏎",
+        "def",
+        "猫",
+        "“[red]”",
+    ]
 
 
 def test_running_text_keeps_its_spaces() -> None:

@@ -170,8 +170,8 @@ def chained(
     """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
 
     `play(keys, text, round)` returns the tokens a round emits. `keyed=False` leaves the round out of every key. Between
-    rounds, uniforms of the round just over and of committed positions are forgotten: no later draw has their key (asked for all the
-    same, they would raise).
+    rounds, uniforms of the round just over and of committed positions are forgotten: no later draw has their key (asked
+    for all the same, they would raise).
     """
     states: dict[tuple[tuple[int, ...], Known], Any] = {((), frozenset()): 1}
     law: Law = {}

@@ -7,7 +7,7 @@ import numpy as np
 from law.drafts import Builder, Grow
 from law.enumerate import Law, Play, chained, deviation, paths
 from specviz.draft import Draft
-from specviz.plan import Outcome, Verifier
+from specviz.plan import Outcome, Plan, Verifier
 from specviz.tables import Problem, Table, law
 
 
@@ -38,10 +38,15 @@ def emitted(draft: Draft, outcome: Outcome) -> tuple[int, ...]:
 
 
 def play(problem: Problem, grow: Grow, plan: Any, *, shared: bool = False) -> Play:
-    """A round as `chained` wants it."""
+    """A round as `chained` wants it. A draft met again after the same text gets the plan it had: plans have no state."""
+    plans: dict[Any, Plan] = {}
 
     def run(keys: Any, text: tuple[int, ...], round_: int) -> tuple[int, ...]:
-        return emitted(*play_once(keys, text, problem, grow, plan, shared=shared))
+        draft = draw_draft(keys, text, problem, grow, shared=shared)
+        known = (text, draft.tokens, draft.parents, draft.ids)
+        if known not in plans:
+            plans[known] = plan(draft, target_rows(problem.p, text, draft))
+        return emitted(draft, plans[known].walk(keys, len(text)))
 
     return run
 

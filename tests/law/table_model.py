@@ -114,13 +114,13 @@ def table_models(problem: Problem, prompt: Sequence[int] = PROMPT) -> Models:
 
 
 def session(models: Models, draws: Any, method: str, verifier: str, **options: Any) -> Session:
-    """A production session over two tables. `options`: eos, texts, and knobs."""
-    eos, texts = options.pop("eos", ()), options.pop("texts", None)
+    """A production session over two tables. `options`: eos, texts, sink, and knobs."""
+    eos, texts, sink = options.pop("eos", ()), options.pop("texts", None), options.pop("sink", None)
     chosen = get_method(method)
     knobs = chosen.table.knobs({"temperature": 1.0, **options})
     parts = Parts(models, make_drafter(chosen, models, knobs), get_verifier(verifier))
     prompt = models.target.prompt  # type: ignore[attr-defined]
-    return Session(parts, prompt, chosen.table, knobs, eos=frozenset(eos), texts=texts, draws=draws)
+    return Session(parts, prompt, chosen.table, knobs, eos=frozenset(eos), texts=texts, sink=sink, draws=draws)
 
 
 def session_law(problem: Problem, method: str, verifier: str, *, steer: Steer | None = None, **options: Any) -> Law:

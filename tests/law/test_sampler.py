@@ -20,6 +20,7 @@ from specviz.tables import CASE_A, CASE_B, law
 from specviz.verifiers import get_verifier
 
 ALARM = 1e-4
+A, B = CASE_A.in_floats(), CASE_B.in_floats()
 
 
 def statistic(texts: list[tuple[int, ...]], target: Law) -> tuple[float, int]:
@@ -44,9 +45,13 @@ def generate(one_round: Any, length: int, seed: int, keyed: bool = True, way: An
     return text[:length]
 
 
-def rejected(run: Callable[[int], tuple[int, ...]], target: Law, samples: int) -> bool:
-    found, freedom = statistic([run(seed) for seed in range(samples)], target)
+def rejected(texts: list[tuple[int, ...]], target: Law) -> bool:
+    found, freedom = statistic(texts, target)
     return bool(found > chi2.isf(ALARM, freedom))
+
+
+def sample(run: Callable[[int], tuple[int, ...]], samples: int) -> list[tuple[int, ...]]:
+    return [run(seed) for seed in range(samples)]
 
 
 @pytest.mark.parametrize("way", ["cdf", "race"])
@@ -60,28 +65,30 @@ def rejected(run: Callable[[int], tuple[int, ...]], target: Law, samples: int) -
     ids=["walk", "tokenwise", "siblings"],
 )
 def test_law_over_chained_rounds(name: str, grow: drafts.Grow, way: str) -> None:
-    """Case B, four tokens, N = 1500."""
-    one_round = play(CASE_B, grow, get_verifier(name).plan)
-    assert not rejected(lambda seed: generate(one_round, 4, seed, way=way), law(CASE_B.p, 4), 1500)
+    """Case B, three tokens, N = 1000; the draft's own law would be rejected."""
+    one_round = play(B, grow, get_verifier(name).plan)
+    texts = sample(lambda seed: generate(one_round, 3, seed, way=way), 1000)
+    assert not rejected(texts, law(B.p, 3))
+    assert rejected(texts, law(B.q, 3))
 
 
 def test_the_uncapped_rule_is_rejected() -> None:
     """`hsd_ref`, case A, gamma 2, two tokens: non-centrality 1/12 a sample, N = 1000, power above 0.9999."""
-    one_round = play(CASE_A, drafts.chain(2), controls.uncapped_last)
-    target = law(CASE_A.p, 2)
+    one_round = play(A, drafts.chain(2), controls.uncapped_last)
+    target = law(A.p, 2)
     assert ncx2.sf(chi2.isf(ALARM, 3), 3, 1000 / 12) > 0.9999
-    assert rejected(lambda seed: generate(one_round, 2, seed), target, 1000)
+    assert rejected(sample(lambda seed: generate(one_round, 2, seed), 1000), target)
 
 
 def test_missing_round_is_rejected() -> None:
     """Blockwise keyed without the round, case A, three tokens."""
-    one_round = play(CASE_A, drafts.chain(2), controls.backward_scan)
-    target = law(CASE_A.p, 3)
+    one_round = play(A, drafts.chain(2), controls.backward_scan)
+    target = law(A.p, 3)
     wrong = controls.control_law(CASE_A, drafts.chain(2), controls.backward_scan, 3, keyed=False)
     per_sample = float(sum((wrong.get(t, 0) - p) ** 2 / p for t, p in target.items()))
     assert ncx2.sf(chi2.isf(ALARM, 7), 7, 2500 * per_sample) > 0.999
-    assert rejected(lambda seed: generate(one_round, 3, seed, keyed=False), target, 2500)
-    assert not rejected(lambda seed: generate(one_round, 3, seed), target, 2500)
+    assert rejected(sample(lambda seed: generate(one_round, 3, seed, keyed=False), 2500), target)
+    assert not rejected(sample(lambda seed: generate(one_round, 3, seed), 2500), target)
 
 
 @pytest.mark.parametrize(("method", "verifier"), [("draft", "tokenwise"), ("draft", "walk"), ("ar", "walk")])
@@ -95,8 +102,9 @@ def test_the_whole_engine(method: str, verifier: str) -> None:
     def run(seed: int) -> tuple[int, ...]:
         return tuple(session(models, None, method, verifier, seed=seed, max_new_tokens=5, **knobs).generate())
 
-    assert not rejected(run, law(HISTORY.p, 5), 300)
-    assert rejected(run, law(HISTORY.q, 5), 300)  # the draft's law is another one, and is seen to be
+    texts = sample(run, 300)
+    assert not rejected(texts, law(HISTORY.p, 5))
+    assert rejected(texts, law(HISTORY.q, 5))  # the draft's law is another one, and is seen to be
 
 
 def test_statistic_by_hand() -> None:

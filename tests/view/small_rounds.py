@@ -17,15 +17,28 @@ def log(p: float | None) -> float | None:
     return None if p is None else ev.log6(p)
 
 
-def node(i: int, text: str, parent: int = -1, depth: int = 1, q: float | None = None, conf: float = 0.5, **rest: Any) -> ev.Node:
+def node(
+    i: int, text: str, parent: int = -1, depth: int = 1, q: float | None = None, conf: float = 0.5, **rest: Any
+) -> ev.Node:
     """A drafted token; its id is also its token id + 100."""
     return ev.Node(
-        r=1, node=i, parent=parent, depth=depth, pos=9 + depth, token=100 + i, text=text, logq=log(q), log_conf=math.log(conf),
-        mode="argmax" if q is None else "sampled", **rest,
-    )  # fmt: skip
+        r=1,
+        node=i,
+        parent=parent,
+        depth=depth,
+        pos=9 + depth,
+        token=100 + i,
+        text=text,
+        logq=log(q),
+        log_conf=math.log(conf),
+        mode="argmax" if q is None else "sampled",
+        **rest,
+    )
 
 
-def judged(i: int, p: float, u: float, thr: float, order: int, why: str = "", q: float | None = None, **rest: Any) -> ev.Verify:
+def judged(
+    i: int, p: float, u: float, thr: float, order: int, why: str = "", q: float | None = None, **rest: Any
+) -> ev.Verify:
     """A verdict of kind test, decided here as the engine decides it."""
     passed = u < thr
     why = why or ("kept" if passed else "u_above" if thr > 0 else "target_zero")
@@ -40,10 +53,13 @@ def drawn(i: int, u: float, held: tuple[float, float], order: int, **rest: Any) 
     kept = held[0] <= u < held[1]
     p = held[1] - held[0]
     why = "kept" if kept else "not_drawn" if p > 0 else "target_zero"
-    return ev.Verify(**{**dict(
+    verdict = ev.Verify(
         r=1, node=i, order=order, kind="draw", logp=log(p), logq=None, thr=None, u=u, interval=held,
         status="accepted" if kept else "rejected", why=why,
-    ), **rest})  # fmt: skip
+    )  # type: ignore[arg-type]  # fmt: skip
+    for name, value in rest.items():
+        setattr(verdict, name, value)
+    return verdict
 
 
 def untested(i: int, why: str, p: float = 0.2, kind: str = "test") -> ev.Verify:
@@ -61,8 +77,13 @@ def closing(kind: str, text: str | None, node: int = -1, token: int | None = 900
 
 
 def a_round(
-    *records: Any, temperature: float = 0.7, verifier: str = "tokenwise", finish: Any = None, draft_end: Any = "full", **header: Any
-) -> Run:  # fmt: skip
+    *records: Any,
+    temperature: float = 0.7,
+    verifier: str = "tokenwise",
+    finish: Any = None,
+    draft_end: Any = "full",
+    **header: Any,
+) -> Run:
     """A run of one round with these nodes, verdicts and closing."""
     nodes = [e for e in records if isinstance(e, ev.Node)]
     verdicts = [e for e in records if isinstance(e, ev.Verify)]
@@ -81,9 +102,19 @@ def a_round(
     ]
     commit = ev.Commit(r=1, tokens=tokens, texts=texts, kinds=kinds, n=10 + len(tokens), finish=finish)
     end = ev.RoundEnd(
-        r=1, n_drafted=len(nodes), n_tested=sum(v.order is not None for v in verdicts), n_accepted=len(accepted),
-        n_emitted=len(tokens), n_draft_calls=1, n_syncs=1, stage_ns={}, probe_ns=0, draft_end=draft_end, walk_end="leaf", cut=False,
-    )  # fmt: skip
+        r=1,
+        n_drafted=len(nodes),
+        n_tested=sum(v.order is not None for v in verdicts),
+        n_accepted=len(accepted),
+        n_emitted=len(tokens),
+        n_draft_calls=1,
+        n_syncs=1,
+        stage_ns={},
+        probe_ns=0,
+        draft_end=draft_end,
+        walk_end="leaf",
+        cut=False,
+    )
     return fold([*start, *nodes, *verdicts, *closes, commit, end])
 
 

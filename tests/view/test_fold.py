@@ -24,7 +24,12 @@ def test_rounds_and_text() -> None:
 def test_strip_tokens_are_the_commits_with_their_nodes() -> None:
     run = fold(make_events(shape="tree", temperature=0.8, seed=1))
     tokens = [t for t in run.queries[0].tokens if t.round]
-    commits = [(token, kind) for r in run.rounds if r.commit for token, kind in zip(r.commit.tokens, r.commit.kinds, strict=True)]
+    commits = [
+        (token, kind)
+        for r in run.rounds
+        if r.commit
+        for token, kind in zip(r.commit.tokens, r.commit.kinds, strict=True)
+    ]
     assert [(t.token, t.mark) for t in tokens] == commits
     assert [t.pos for t in tokens] == list(range(len(PROMPT), len(PROMPT) + len(tokens)))
     for token in tokens:

@@ -28,7 +28,10 @@ def trees(draw: st.DrawFn) -> Family:
             break
         at = draw(st.sampled_from(children))
         path.append(at)
-    records += [judged(i, 0.5, 0.1, 0.5, k) if i in path else untested(i, "sibling_kept") for k, i in enumerate(range(len(parents)))]
+    records += [
+        judged(i, 0.5, 0.1, 0.5, k) if i in path else untested(i, "sibling_kept")
+        for k, i in enumerate(range(len(parents)))
+    ]
     return Builder(a_round(*records, closing("bonus", " x", at))).family(0)
 
 
@@ -94,14 +97,27 @@ def test_folding_never_hides_the_selected_node(family: Family, data: st.DataObje
 def test_the_tree_of_the_mock() -> None:
     """The canvas of ux.md S1, drawn from places and lines."""
     run = a_round(
-        node(0, "the"), node(1, "a"), node(2, "old", 0, 2), node(3, "dog", 0, 2), node(4, "mat", 2, 3), node(5, "sofa", 2, 3),
-        node(6, "small", 1, 2), judged(0, 0.9, 0.1, 0.9, 0), untested(1, "sibling_kept"), judged(2, 0.9, 0.1, 0.9, 1),
-        untested(3, "sibling_kept"), judged(4, 0.1, 0.9, 0.1, 2), judged(5, 0.1, 0.9, 0.1, 3), untested(6, "sibling_kept"),
+        node(0, "the"),
+        node(1, "a"),
+        node(2, "old", 0, 2),
+        node(3, "dog", 0, 2),
+        node(4, "mat", 2, 3),
+        node(5, "sofa", 2, 3),
+        node(6, "small", 1, 2),
+        judged(0, 0.9, 0.1, 0.9, 0),
+        untested(1, "sibling_kept"),
+        judged(2, 0.9, 0.1, 0.9, 1),
+        untested(3, "sibling_kept"),
+        judged(4, 0.1, 0.9, 0.1, 2),
+        judged(5, 0.1, 0.9, 0.1, 3),
+        untested(6, "sibling_kept"),
         closing("recovered", "rug", 2),
-    )  # fmt: skip
+    )
     family = Builder(run).family(0)
     places = layout(family)
-    names = {spot: "." if i == ROOT else "rug" if i == CLOSING else family.nodes[i].text for i, spot in places.places.items()}
+    names = {
+        spot: "." if i == ROOT else "rug" if i == CLOSING else family.nodes[i].text for i, spot in places.places.items()
+    }
     lines = {(piece.column, piece.row): link(piece.shape) for piece in places.links}
     drawn = [
         "".join(f"{names.get((c, r), ''):5}{lines.get((c, r), '   ')}" for c in range(places.n_columns)).rstrip()
@@ -123,7 +139,10 @@ def test_nothing_moves_while_the_round_appears() -> None:
     while True:
         frame = player.frame()
         for shown in frame.tree.nodes:
-            assert seen.setdefault((frame.cursor.index, shown.id), (shown.column, shown.row)) == (shown.column, shown.row)
+            assert seen.setdefault((frame.cursor.index, shown.id), (shown.column, shown.row)) == (
+                shown.column,
+                shown.row,
+            )
         if not player.next_step():
             break
     assert len(seen) > 20

@@ -90,7 +90,9 @@ def test_rejections(player: Player) -> None:
 
 
 def test_rejections_without_single_tests() -> None:
-    player = Player(fold(plain_run([plain_round(1, 6, 4, 4, closing="bonus"), plain_round(2, 11, 4, 1), plain_round(3, 13, 4, 2)])))
+    player = Player(
+        fold(plain_run([plain_round(1, 6, 4, 4, closing="bonus"), plain_round(2, 11, 4, 1), plain_round(3, 13, 4, 2)]))
+    )
     player.first()
     assert player.next_rejection()
     assert player.frame().round == 2
@@ -146,7 +148,7 @@ def test_speed_scales_time(player: Player) -> None:
     player.speed = 16.0
     player.play()
     player.tick(0.0)
-    player.tick(STEP_S)
+    player.tick(STEP_S * 1.001)
     assert player.cursor == walk(player)[16]
 
 
@@ -268,13 +270,25 @@ def test_the_core_going_away_is_shown_and_the_trace_stays() -> None:
 
 @pytest.mark.parametrize(
     ("feed", "name"),
-    [(Feed("idle"), "idle"), (Feed("loading", "models"), "loading"), (Feed("error", "see the log"), "error"), (Feed("core_lost"), "core_lost")],
+    [
+        (Feed("idle"), "idle"),
+        (Feed("loading", "models"), "loading"),
+        (Feed("error", "see the log"), "error"),
+        (Feed("core_lost"), "core_lost"),
+    ],
 )
 def test_states_before_a_run(feed: Feed, name: str) -> None:
     player = Player()
     frame = player.frame(feed=feed)
     assert frame.state.name == name
     assert frame.tree.missing == "waiting for the first round"
-    for move in (player.next_step, player.prev_step, player.next_phase, player.first, player.live, player.next_rejection):
+    for move in (
+        player.next_step,
+        player.prev_step,
+        player.next_phase,
+        player.first,
+        player.live,
+        player.next_rejection,
+    ):
         assert not move()
     assert not player.tick(1.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 from specviz.view import CLOSING, ROOT
+from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 
 RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)
 
@@ -23,13 +23,16 @@ def test_too_sure_and_lucky() -> None:
 
 def test_hardly_too_sure() -> None:
     run = a_round(node(0, " mat", q=0.5), judged(0, 0.48, 0.97, 0.96, 0, q=0.5), RUG)
-    expected = "The draft was slightly too sure: .500 against the target's .480. It survives 96 % of draws; this draw was not one."
+    expected = (
+        "The draft was slightly too sure: .500 against the target's .480. It survives 96 % of draws; this "
+        "draw was not one."
+    )
     assert words(run, 0) == expected
 
 
 def test_the_target_wants_it_more() -> None:
     run = a_round(node(0, " the", q=0.93), judged(0, 0.95, 0.999, 1.0, 0, q=0.93), closing("bonus", " cat", 0))
-    expected = "The target wants ▁the at least as much as the draft did (p .95 ≥ q .93), so no draw can reject it."
+    expected = "The target wants ▁the at least as much as the draft did (p .950 ≥ q .930), so no draw can reject it."
     assert words(run, 0) == expected
 
 
@@ -42,7 +45,8 @@ def test_a_failed_sibling_changes_what_is_left() -> None:
     first = [node(0, " mat", q=0.4), judged(0, 0.1, 0.9, 0.25, 0, q=0.4)]
     second = [node(1, " sofa", q=0.2), judged(1, 0.1, 0.9, 0.5, 1, q=0.2)]
     assert words(a_round(*first, *second, RUG), 1) == (
-        "The draft was 2× too sure of what is left after its sibling failed. It survives 50 % of draws; this draw was not one."
+        "The draft was 2× too sure of what is left after its sibling failed. It survives 50 % of draws; this "
+        "draw was not one."
     )
     gone = [node(1, " sofa", q=0.2), judged(1, 0.0, 0.9, 0.0, 1, q=0.2)]
     assert words(a_round(*first, *gone, RUG), 1) == (
@@ -50,7 +54,8 @@ def test_a_failed_sibling_changes_what_is_left() -> None:
     )
     liked = [node(1, " sofa", q=0.2), judged(1, 0.3, 0.9, 1.0, 1, q=0.2)]
     assert words(a_round(*first, *liked, closing("bonus", " x", 1)), 1) == (
-        "What the target has left after its sibling failed wants ▁sofa at least as much as the draft did, so no draw can reject it."
+        "What the target has left after its sibling failed wants ▁sofa at least as much as the draft did, so no "
+        "draw can reject it."
     )
 
 
@@ -60,21 +65,24 @@ def test_a_failed_sibling_changes_what_is_left() -> None:
 def test_a_named_token_stays_with_the_targets_own_chance() -> None:
     run = a_round(node(0, " mat"), judged(0, 0.62, 0.213, 0.62, 0), closing("bonus", " x", 0))
     assert words(run, 0) == (
-        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .213 is below that, so it stays."
+        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .213 is below "
+        "that, so it stays."
     )
 
 
 def test_a_named_token_goes() -> None:
     run = a_round(node(0, " mat"), judged(0, 0.62, 0.913, 0.62, 0), RUG)
     assert words(run, 0) == (
-        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .913 is not below that, so it goes."
+        "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .913 is not "
+        "below that, so it goes."
     )
 
 
 def test_a_named_token_after_a_failed_sibling() -> None:
     run = a_round(node(0, " mat"), node(1, " sofa"), judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.24, 0.1, 0.24, 1), RUG)
     assert words(run, 1) == (
-        "After its sibling failed the target has 24 % left for ▁sofa; that is its chance to stay. u .100 is below that, so it stays."
+        "After its sibling failed the target has 24 % left for ▁sofa; that is its chance to stay. u .100 is "
+        "below that, so it stays."
     )
 
 
@@ -99,7 +107,13 @@ def test_drawn_and_not_drafted() -> None:
 
 
 def test_drawn_is_a_sibling() -> None:
-    run = walk(node(0, " mat"), node(1, "("), drawn(0, 0.35, (0.1, 0.2), 0), drawn(1, 0.35, (0.3, 0.4), 1), closing("bonus", " x", 1))
+    run = walk(
+        node(0, " mat"),
+        node(1, "("),
+        drawn(0, 0.35, (0.1, 0.2), 0),
+        drawn(1, 0.35, (0.3, 0.4), 1),
+        closing("bonus", " x", 1),
+    )
     assert words(run, 0) == "The target drew “(” (u .350 falls in [.30, .40)), which a sibling of ▁mat spells."
 
 
@@ -131,8 +145,13 @@ def test_greedy_hit_and_miss() -> None:
 
 def test_greedy_miss_because_of_a_sibling() -> None:
     run = walk(
-        node(0, " mat"), node(1, " rug"), drawn(0, 0.4, (0, 0), 0), drawn(1, 0.4, (0, 1), 1), closing("bonus", " x", 1), temperature=0
-    )  # fmt: skip
+        node(0, " mat"),
+        node(1, " rug"),
+        drawn(0, 0.4, (0, 0), 0),
+        drawn(1, 0.4, (0, 1), 1),
+        closing("bonus", " x", 1),
+        temperature=0,
+    )
     assert words(run, 0) == "The target's most likely token here is ▁rug, not ▁mat."
 
 
@@ -147,10 +166,20 @@ def test_greedy_tests_read_like_greedy_draws() -> None:
 def family():  # type: ignore[no-untyped-def]
     """▁mat (rejected) - ▁was - ▁red ; ▁sofa (accepted) ; ▁bed (sibling kept) - ▁old."""
     return a_round(
-        node(0, " mat"), node(1, " sofa"), node(2, " bed"), node(3, " was", 0, 2), node(4, " old", 2, 2), node(5, " red", 3, 3),
-        judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.5, 0.1, 0.5, 1), untested(2, "sibling_kept"), untested(3, "parent_rejected"),
-        untested(4, "sibling_kept"), untested(5, "prefix_rejected"), closing("bonus", " x", 1),
-    )  # fmt: skip
+        node(0, " mat"),
+        node(1, " sofa"),
+        node(2, " bed"),
+        node(3, " was", 0, 2),
+        node(4, " old", 2, 2),
+        node(5, " red", 3, 3),
+        judged(0, 0.5, 0.9, 0.5, 0),
+        judged(1, 0.5, 0.1, 0.5, 1),
+        untested(2, "sibling_kept"),
+        untested(3, "parent_rejected"),
+        untested(4, "sibling_kept"),
+        untested(5, "prefix_rejected"),
+        closing("bonus", " x", 1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,16 +224,30 @@ def scan():  # type: ignore[no-untyped-def]
     kept = judged(0, 0.1, 0.90, 0.123, 2, q=0.2)
     kept.status, kept.why, kept.implied = "accepted", "implied", True
     return a_round(
-        node(0, " she", q=0.2), node(1, " work", 0, 2, q=0.2), node(2, "ed", 1, 3, q=0.2), kept, judged(1, 0.1, 0.35, 0.7, 1, q=0.2),
-        judged(2, 0.1, 0.6, 0.2, 0, q=0.2), closing("recovered", " s", 1), verifier="hsd",
-    )  # fmt: skip
+        node(0, " she", q=0.2),
+        node(1, " work", 0, 2, q=0.2),
+        node(2, "ed", 1, 3, q=0.2),
+        kept,
+        judged(1, 0.1, 0.35, 0.7, 1, q=0.2),
+        judged(2, 0.1, 0.6, 0.2, 0, q=0.2),
+        closing("recovered", " s", 1),
+        verifier="hsd",
+    )
 
 
 def test_backward_scan() -> None:
     run = scan()
-    assert words(run, 0) == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
-    assert words(run, 1) == "The prefix that ends in ▁work survives 70 % of draws; this draw was one. The scan stops here."
-    assert words(run, 2) == "The prefix that ends in ed survives 20 % of draws; this draw was not one. A shorter one is tried."
+    assert (
+        words(run, 0)
+        == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
+    )
+    assert (
+        words(run, 1) == "The prefix that ends in ▁work survives 70 % of draws; this draw was one. The scan stops here."
+    )
+    assert (
+        words(run, 2)
+        == "The prefix that ends in ed survives 20 % of draws; this draw was not one. A shorter one is tried."
+    )
     assert panel(run, 0).flip is None  # its own u decided nothing
 
 
@@ -215,7 +258,8 @@ def test_recovered_from_the_residual() -> None:
     last = closing("recovered", " rug", mass=0.38, row=[(900, 0.4, 0.02, 0.31, 0.82), (901, 0.1, 0.0, 0.07, 0.18)])
     run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41), last)
     assert words(run, CLOSING) == (
-        "▁mat failed, so one token is drawn from what the target wants more than the draft gave. It drew ▁rug, which had 82 % of that."
+        "▁mat failed, so one token is drawn from what the target wants more than the draft gave. It drew ▁rug, "
+        "which had 82 % of that."
     )
     residual = panel(run, 0).residual
     assert residual is not None
@@ -232,14 +276,17 @@ def test_recovered_from_a_row_without_what_failed() -> None:
 def test_a_residual_without_mass() -> None:
     last = closing("recovered", " rug", mass=0.0, fallback=True)
     run = a_round(node(0, " mat", q=0.5), judged(0, 0.5, 0.99, 0.98, 0, q=0.5), last)
-    assert words(run, CLOSING) == "▁mat failed, but nothing was left over to draw from, so ▁rug comes from the target's plain row."
+    assert (
+        words(run, CLOSING)
+        == "▁mat failed, but nothing was left over to draw from, so ▁rug comes from the target's plain row."
+    )
 
 
 def test_bonus() -> None:
     last = closing("bonus", " cat", 0, logp=-0.693147, interval=(0.5, 1.0))
     run = a_round(node(0, " the", q=0.93), judged(0, 0.95, 0.9, 1.0, 0, q=0.93), last)
     assert words(run, CLOSING) == (
-        "The whole path was kept, and the same target pass has one more row after ▁the: a token for free. "
+        "A drafted path was kept to its end, and the same target pass has one more row after ▁the: a token for free. "
         "It drew ▁cat with chance 50 % (u .713 falls in [.50, 1))."
     )
 
@@ -248,11 +295,15 @@ def test_nothing_drafted() -> None:
     last = closing("bonus", " cat")
     lookup = a_round(last, temperature=0, draft_end="no_match")
     assert words(lookup, CLOSING) == (
-        "Nothing earlier in the text matches its last words, so nothing was drafted; the target decodes one token as in plain "
+        "Nothing earlier in the text matches its last words, so nothing was drafted; the target decodes one "
+        "token as in plain "
         "decoding. ▁cat is the target's most likely token there."
     )
     plain = a_round(last, temperature=0, method="ar")
-    assert words(plain, CLOSING) == "Plain decoding: one target pass, one token. ▁cat is the target's most likely token there."
+    assert (
+        words(plain, CLOSING)
+        == "Plain decoding: one target pass, one token. ▁cat is the target's most likely token there."
+    )
 
 
 def test_no_closing_token() -> None:
@@ -274,9 +325,12 @@ def test_the_root() -> None:
 
 def test_the_panel_of_the_mock() -> None:
     run = a_round(
-        node(14, " mat", q=0.41), node(15, " was", 14, 2, q=0.5), judged(14, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41, rank_p=4, rank_q=1),
-        untested(15, "parent_rejected"), RUG,
-    )  # fmt: skip
+        node(14, " mat", q=0.41),
+        node(15, " was", 14, 2, q=0.5),
+        judged(14, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41, rank_p=4, rank_q=1),
+        untested(15, "parent_rejected"),
+        RUG,
+    )
     why = panel(run, 14)
     assert why.title == 'n14 "▁mat"'
     assert why.headline == "REJECTED · depth 1 · test 1 of 1"

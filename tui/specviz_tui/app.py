@@ -77,7 +77,7 @@ class SpecvizApp(App[int]):
                     yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
         yield from super().get_system_commands(screen)
 
-    def _run(self, screen: Screen[object], action: str) -> None:
+    def _run(self, screen: MainScreen, action: str) -> None:
         screen.call_later(screen.run_action, action)
 
 

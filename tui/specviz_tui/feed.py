@@ -1,8 +1,7 @@
 """Events from a source into a player: one code path for a file, a file that grows and a live worker.
 
-Every event is applied, frames may be skipped. What a person asked of the core (knobs sent, a pause) is remembered here until
-the core's own event confirms it.
-"""
+Every event is applied, frames may be skipped. What a person asked of the core (knobs sent, a pause) is remembered here
+until the core's own event confirms it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +35,7 @@ class RunFeed:
 
     def __init__(self, source: Source, name: str, animate: bool = True, ascii: bool = False) -> None:
         self.source, self.name = source, name
+        self.has_core = source.live or isinstance(source, Worker)  # also after it has gone
         self.animate = animate
         self.player = Player(animate=animate)
         self.options = Options(ascii=ascii)
@@ -66,7 +66,7 @@ class RunFeed:
         except SpecvizError as error:
             self._fail(str(error))
             return True
-        if self.source.live and self.source.ended and not self.failed:
+        if self.has_core and self.source.ended and not self.failed:
             self._fail(self._lost())
             return True
         return self.player.tick(now) or bool(new)
@@ -94,7 +94,7 @@ class RunFeed:
             self._begin_again()
         if isinstance(event, State):
             self.held = event.state == "paused"
-        elif self.source.live:
+        elif self.has_core:
             self._events.append(event)
             if self._recorder is not None:
                 self._recorder.write(event)
@@ -134,16 +134,16 @@ class RunFeed:
         return (end.message or words) if end is not None and self.player.run.header is not None else words
 
     def _state(self) -> FeedState:
-        if self.failed and self.source.live and self.player.run.header is None:
-            return FeedState("error", self.failed)
         if self.failed:
-            return FeedState("core_lost" if self.source.live else "error", self.failed)
-        if not self.source.live:
+            began = self.player.run.header is not None
+            return FeedState("core_lost" if self.has_core and began else "error", self.failed)
+        if not self.has_core:
             return FeedState("open") if self.player.run.header is not None else FeedState("idle", NOTHING)
         if self.catalogue is None:
             return FeedState("loading", self.tail[-1] if self.tail else LOADING, steerable=True)
-        name = "idle" if self.player.run.header is None else "open"
-        return FeedState(name, IDLE if name == "idle" else "", steerable=True, held=self.held)
+        if self.player.run.header is None:
+            return FeedState("idle", IDLE, steerable=True)
+        return FeedState("open", steerable=True, held=self.held)
 
     @property
     def tail(self) -> list[str]:
@@ -155,7 +155,12 @@ class RunFeed:
     @property
     def live(self) -> bool:
         """Whether a core listens."""
-        return self.source.live and self.failed is None
+        return self.has_core and self.failed is None
+
+    @property
+    def never_ready(self) -> bool:
+        """Whether the core ended before it could do anything."""
+        return self.has_core and self.failed is not None and self.catalogue is None
 
     @property
     def running(self) -> bool:
@@ -236,7 +241,7 @@ class RunFeed:
     def close(self) -> None:
         """Let go of the source; a recording gets its end."""
         self.source.close()
-        for event in self.source.poll() if self.source.live else []:
+        for event in self.source.poll() if self.has_core else []:
             if self._recorder is not None:
                 self._recorder.write(event)
         if self._recorder is not None:

@@ -1,9 +1,10 @@
-"""The one table of keys. Bindings, the footer and the help overlay are made from it; ids stay the same for remapping."""
+"""The one table of keys. Bindings, the footer and the help overlay are made from it; ids stay the same for
+remapping."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 Group = Literal["Time", "Tree", "Knobs", "Run", "Screen"]
 
@@ -34,10 +35,27 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("step.previous", "comma", "step(-1)", ",", "previous step", "Time", "step", 2, True),
     Key("phase.next", "greater_than_sign", "phase(1)", ">", "next phase of the round", "Time"),
     Key("phase.previous", "less_than_sign", "phase(-1)", "<", "previous phase", "Time"),
-    Key("round.next", "right_square_bracket", "round(1)", "]", "next round; at the end of a held run: let the core run one", "Time"),
+    Key(
+        "round.next",
+        "right_square_bracket",
+        "round(1)",
+        "]",
+        "next round; at the end of a held run: let the core run one",
+        "Time",
+    ),
     Key("round.previous", "left_square_bracket", "round(-1)", "[", "previous round", "Time", "round", 3, True),
     Key("rejection.next", "right_curly_bracket", "rejection(1)", "}", "next rejection", "Time"),
-    Key("rejection.previous", "left_curly_bracket", "rejection(-1)", "{", "previous rejection", "Time", "rejection", 4, True),
+    Key(
+        "rejection.previous",
+        "left_curly_bracket",
+        "rejection(-1)",
+        "{",
+        "previous rejection",
+        "Time",
+        "rejection",
+        4,
+        True,
+    ),
     Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 8),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time"),
@@ -94,6 +112,6 @@ PAIRS: dict[str, str] = {
 }  # fmt: skip
 
 
-def bindings(table: tuple[Key, ...]) -> list[Binding]:
+def bindings(table: tuple[Key, ...]) -> list[BindingType]:
     """The bindings of a table."""
     return [key.binding for key in table]

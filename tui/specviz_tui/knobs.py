@@ -1,4 +1,5 @@
-"""Knobs between a person and the core: staged, sent, acknowledged or refused. Values are checked by the spec, here too."""
+"""Knobs between a person and the core: staged, sent, acknowledged or refused. Values are checked by the spec, here
+too."""
 
 from typing import Any
 

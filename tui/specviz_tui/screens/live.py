@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
+GONE = "the core is gone; what it recorded is kept; o starts another"
 NOT_LIVE = "a recording: nothing can be sent; o opens something else, the core too"
 
 
@@ -46,7 +47,7 @@ class LiveActions(Base):
         """Do something that needs a core; say why where there is none."""
         try:
             if not self.feed.live:
-                raise SpecvizError(self.feed.failed or NOT_LIVE)
+                raise SpecvizError(GONE if self.feed.failed else NOT_LIVE)
             ask()
         except SpecvizError as error:
             self.notify(str(error), severity="warning", markup=False)
@@ -104,8 +105,10 @@ class LiveActions(Base):
     # Knobs -----------------------------------------------------------------------------------------------------------
 
     def action_knobs(self) -> None:
-        """To the knobs."""
-        self.query_one(KnobPanel).focus()
+        """To the knobs, to one that can be moved."""
+        panel = self.query_one(KnobPanel)
+        panel.to_enabled()
+        panel.focus()
 
     def stage(self, name: str, value: Any) -> None:
         """Choose a value, or say why not."""
@@ -113,7 +116,7 @@ class LiveActions(Base):
         if item is None or item.name != name:
             return
         if item.disabled:
-            self.notify(f"{name}: {item.disabled}", severity="warning", markup=False)
+            self.app.bell()  # the reason stands in the line below the knobs
             return
         try:
             self.feed.desk.stage(self._spec(name), value, item.value)

@@ -1,8 +1,9 @@
 """Keys that only look: time, selection, form of the text and the tree, export. Mixed into the main screen."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,6 +38,7 @@ class LookingActions(Base):
         frame: "Frame | None"
 
         def paint_soon(self) -> None: ...
+        def ask_core(self, ask: Callable[[], Any]) -> None: ...
 
     # Time ------------------------------------------------------------------------------------------------------------
 
@@ -171,8 +173,8 @@ class LookingActions(Base):
 
     def action_fold(self) -> None:
         """Leave the losers out, or show them again."""
-        folding = "pruned" if self.feed.options.folding == "losers" else "losers"
-        self.feed.options = replace(self.feed.options, folding=folding)
+        folded = self.feed.options.folding == "losers"
+        self.feed.options = replace(self.feed.options, folding="pruned" if folded else "losers")
         self.paint_soon()
 
     def action_expand(self) -> None:
@@ -190,7 +192,9 @@ class LookingActions(Base):
     def action_bookmark(self) -> None:
         """Ask for a few words; empty ones are fine."""
         if self.feed.player.run.rounds:
-            self.app.push_screen(AskScreen(Question("Bookmark this round", "a few words · enter keeps it")), self._marked)
+            self.app.push_screen(
+                AskScreen(Question("Bookmark this round", "a few words · enter keeps it")), self._marked
+            )
 
     def _marked(self, words: str | None) -> None:
         if words is not None:

@@ -1,11 +1,9 @@
 """The screen of a run: one frame, bound to every widget; keys and messages become moves of the player.
 
-One tick of the clock, at most 15 a second, applies every new event and paints at most one frame. A burst of keys is answered
-by one frame too.
-"""
+One tick of the clock, at most 15 a second, applies every new event and paints at most one frame. A burst of keys is
+answered by one frame too."""
 
 import time
-from typing import ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -36,14 +34,15 @@ from specviz_tui.widgets.why_panel import WhyPanel
 
 TICK_S = 1 / 15
 LEAST = (60, 18)
+HELD = "The core waits.\n\n] runs one round, H goes on."
 
 
 class MainScreen(LiveActions, LookingActions, Screen[None]):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     BINDINGS = bindings(SCREEN_KEYS)
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (30, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     AUTO_FOCUS = "#tree"
 
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
@@ -103,6 +102,9 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
     def tick(self) -> None:
         """Apply what came, move on, paint once."""
         changed = self.feed.tick(time.monotonic())
+        if self.feed.never_ready:
+            self.app.exit(return_code=2)  # the command line prints why
+            return
         for said in self.feed.said():
             if said.severe:
                 self.app.push_screen(error_page(said.title, said.message, self.feed.tail))
@@ -117,6 +119,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         self._due = False
         with self.app.batch_update():
             self.frame = self.feed.frame()
+            self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
             self.query_one(Transport).playing = self.feed.player.playing or self.feed.player.following
 

@@ -14,6 +14,7 @@ from specviz.events import MethodInfo
 from specviz_tui.knobs import parse_settings, settings
 
 DEFAULT = "default"
+HINT = "ctrl+s starts · ctrl+t starts held, ] then runs a round at a time · tab next field · esc back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class StartScreen(ModalScreen[Wanted | None]):
         self._say(self._help(str(self.query_one("#method", Select).value)))
 
     def _help(self, method: str) -> str:
-        return f"{method}: {self._methods[method].help}\nctrl+s starts · ctrl+t starts held, ] then runs a round at a time · tab next field · esc back"
+        return f"{method}: {self._methods[method].help}\n{HINT}"
 
     def _settings(self, method: str) -> str:
         return settings(self._wanted.knobs, self._methods[method].knobs)

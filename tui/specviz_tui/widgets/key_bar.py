@@ -1,4 +1,5 @@
-"""The footer: keys by importance, as many as fit. Made from the table of keys, so it cannot name one that does nothing."""
+"""The footer: keys by importance, as many as fit. Made from the table of keys, so it cannot name one that does
+nothing."""
 
 from rich.text import Text
 from textual import events

@@ -1,8 +1,7 @@
 """The knobs, made from the specs of the running method: a grid of sliders and a line that says what is pending.
 
-Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short screen
-the bar is one line; focused, it opens.
-"""
+Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short
+screen the bar is one line; focused, it opens."""
 
 from typing import Any
 
@@ -58,10 +57,16 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     def _one_line(self, bar: KnobBar, width: int) -> Text:
         if self.has_focus and self.item is not None:
-            return joined([Text(" K", style=STRONG), self._cell(self.item, CELL, True), self._hint(self.item)], width, " ")
+            return joined(
+                [Text(" K", style=STRONG), self._cell(self.item, CELL, True), self._hint(self.item)], width, " "
+            )
         parts = [Text(" K", style=STRONG)]
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
-        parts += [Text(f"{knob_values.label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
+        parts += [
+            Text(f"{knob_values.label(item)} {item.text}")
+            for item in bar.items
+            if item.disabled is None or not bar.pending
+        ]
         return joined(parts, width, "  ")
 
     def _row(self, bar: KnobBar, start: int, count: int, cells: int) -> Text:
@@ -90,8 +95,13 @@ class KnobPanel(FrameWidget, can_focus=True):
             parts = [Text(" " + bar.pending, style=STRONG)] if bar.pending else []
             parts.append(self._hint(item))
         else:
-            reason = next((i.disabled for i in bar.items if i.disabled), None) if not bar.pending and not bar.last else None
-            parts = [Text(" " + bar.pending, style=STRONG) if bar.pending else Text(""), Text(" " + bar.last, style=FAINT)]
+            reason = (
+                next((i.disabled for i in bar.items if i.disabled), None) if not bar.pending and not bar.last else None
+            )
+            parts = [
+                Text(" " + bar.pending, style=STRONG) if bar.pending else Text(""),
+                Text(" " + bar.last, style=FAINT),
+            ]
             parts += [Text(f" {reason}", style=FAINT)] if reason and all(i.disabled for i in bar.items) else []
         line = joined([p for p in parts if p.plain.strip()], width - pages.cell_len - 2)
         return line.append(" " * max(width - line.cell_len - pages.cell_len, 0)).append_text(pages)
@@ -108,6 +118,12 @@ class KnobPanel(FrameWidget, can_focus=True):
         super().watch_has_focus(focused)
         self.border_subtitle = "a apply · z undo · x default · enter type · esc back" if focused else ""
         self.refresh()
+
+    def to_enabled(self) -> None:
+        """Stay where it is if that knob can be moved, else go to the first that can."""
+        items = self.bar.items if self.bar else ()
+        if items and items[min(self.at, len(items) - 1)].disabled:
+            self.at = next((k for k, item in enumerate(items) if item.disabled is None), self.at)
 
     def action_move(self, step: int) -> None:
         """To another knob."""
@@ -158,5 +174,3 @@ class KnobPanel(FrameWidget, can_focus=True):
         index = self.at // page * page + offset.y * per_row + min(offset.x // (width // per_row), per_row - 1)
         if index < len(self.bar.items):
             self.at = index
-
-

@@ -3,7 +3,8 @@
 from rich.text import Text
 from textual.reactive import reactive
 
-from specviz.view.frame import Frame, Metric, RunInfo
+from specviz.view.frame import Frame, Mark, Metric, RunInfo
+from specviz.view.numbers import UNKNOWN
 from specviz_tui.paint import FAINT, STRONG, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
@@ -28,6 +29,8 @@ class StatusLine(FrameWidget):
 
     def _wide(self, frame: Frame) -> Text:
         run = frame.run
+        if run.run == UNKNOWN:  # nothing has begun
+            return joined([_name(), self._state(frame)], self.size.width, "   ")
         parts = [_name(), self._state(frame), _models(run), _method(run), Text(run.sampling)]
         if run.seed is not None:
             parts.append(Text(f"seed {run.seed}"))
@@ -36,12 +39,12 @@ class StatusLine(FrameWidget):
 
     def _narrow(self, frame: Frame) -> Text:
         place = Text(f"r{frame.round}" if frame.round else "")
-        parts = [_name(), self._state(frame), place, *map(metric, frame.metrics[:3])]
+        parts = [_name(), self._state(frame), place, *(metric(m) for m in frame.metrics[:3] if m.value is not None)]
         parts += [Text(self.recording), _badge(frame.run)]
         return joined([p for p in parts if p], self.size.width, " ")
 
     def _state(self, frame: Frame) -> Text:
-        mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
+        mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
         return Text(f"{frame.state.glyph} {frame.state.text}", style=self.painter.tint(mark) + STRONG)
 
 
@@ -59,7 +62,8 @@ class NumberLine(FrameWidget):
         """Numbers left, the newest notice right."""
         if self.frame is None:
             return Text("")
-        left = Text(" ").append_text(joined([metric(m) for m in self.frame.metrics], self.size.width - 2))
+        known = [metric(m) for m in self.frame.metrics if m.value is not None]
+        left = Text(" ").append_text(joined(known, self.size.width - 2))
         said = self.hint or self.frame.queue.text or self.frame.state.detail or " ".join(self.frame.notices[-1:])
         return spread(left, Text(said, style=FAINT), self.size.width - 1)
 

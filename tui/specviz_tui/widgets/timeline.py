@@ -1,4 +1,5 @@
-"""Two lines: tokens per round as a sparkline, and the transport line with a playhead that can be clicked and dragged."""
+"""Two lines: tokens per round as a sparkline, and the transport line with a playhead that can be clicked and
+dragged."""
 
 from dataclasses import dataclass
 

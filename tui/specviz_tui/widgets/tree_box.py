@@ -58,11 +58,10 @@ class TreeBox(Vertical):
         self._show(self.frame)
 
     def _show(self, frame: Frame | None) -> None:
-        missing = self.waiting or NOTHING_YET
-        if frame is not None and frame.timeline.points:
-            missing = frame.tree.missing or ""
-        elif frame is not None and not self.waiting:
-            missing = frame.state.detail or frame.tree.missing or NOTHING_YET
+        missing = NOTHING_YET
+        if frame is not None:
+            detail = self.waiting or frame.state.detail
+            missing = frame.tree.missing or "" if frame.timeline.points else detail or frame.tree.missing or NOTHING_YET
         self.set_class(bool(missing), "-missing")
         self.query_one("#missing", Static).update(missing)
         self.query_one(TreeCanvas).set_class(frame is not None and frame.tree.flash, "-flash")

@@ -1,8 +1,7 @@
 """The draft tree on a canvas of its own: strips painted line by line and kept until the tree changes.
 
-The view has fixed the places for the whole round, so nothing jumps while nodes appear. Columns hold `glyph token value`, with
-a bar where there is room; three cells between columns hold the lines.
-"""
+The view has fixed the places for the whole round, so nothing jumps while nodes appear. Columns hold `glyph token
+value`, with a bar where there is room; three cells between columns hold the lines."""
 
 from rich.segment import Segment
 from textual import events
@@ -109,4 +108,3 @@ class TreeCanvas(ScrollView, can_focus=True):
     def action_move(self, direction: str) -> None:
         """Ask for the neighbour in a direction."""
         self.post_message(Moved(direction))
-

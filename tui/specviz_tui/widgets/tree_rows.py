@@ -15,7 +15,17 @@ from specviz_tui.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 Piece = tuple[str, Style]
 Thing = TreeNode | Link | Fold
 LINK, GAP = 3, 1
-FITS = ((18, 6), (18, 3), (18, 0), (12, 3), (12, 0), (9, 0), (7, 0))  # widest token, bar: the first that fits is taken
+FITS = (
+    (18, 6),
+    (18, 4),
+    (18, 3),
+    (18, 2),
+    (18, 0),
+    (12, 3),
+    (12, 0),
+    (9, 0),
+    (7, 0),
+)  # widest token, bar: the first that fits is taken
 
 
 @dataclass(slots=True)
@@ -87,7 +97,8 @@ def columns(tree: Tree, painter: Painter, width: int) -> list[Row]:
         return []
     plan = _fitting(tree, width)
     by_row: dict[int, list[Thing]] = defaultdict(list)
-    for thing in (*tree.nodes, *tree.links, *tree.folds):
+    things: list[Thing] = [*tree.nodes, *tree.links, *tree.folds]
+    for thing in things:
         by_row[thing.row].append(thing)
     rows = []
     for y in range(max(by_row) + 1):
@@ -189,15 +200,16 @@ TABLED = ("accepted", "rejected", "testing", "recovered", "bonus")
 
 
 def judged(tree: Tree, painter: Painter, width: int, room: int) -> list[Row]:
-    """Under a tree that leaves room: q beside p, their ratio and the draw of every judged node, in order. [] without room."""
+    """Under a tree that leaves room: q beside p, their ratio and the draw of every judged node, in order. [] without
+    room."""
     is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
     nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
     if not nodes or len(nodes) + 1 > room:
         return []
-    token_cells = min(max(cell_len(node.shown) for node in nodes), 16)
+    token_cells = min(max(cell_len(node.shown) for node in nodes), 16 if width >= 92 else 11)
     rows = [Row(pinned=True)]
     for node in sorted(nodes, key=lambda n: (n.depth, n.row)):
-        rows.append(_judged(node, token_cells, painter, 8 if width >= 74 else 5))
+        rows.append(_judged(node, token_cells, painter, 8 if width >= 92 else 5))
     return rows
 
 

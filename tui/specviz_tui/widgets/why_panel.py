@@ -47,7 +47,9 @@ class WhyPanel(VerticalScroll, can_focus=True):
     def _explain(self, why: Why | None) -> None:
         self._titles(why)
         body = self.query_one("#why-body", Static)
-        body.update(NOTHING if why is None else explained(why, painter_of(self.app), max(self.content_size.width - 1, 20)))
+        body.update(
+            NOTHING if why is None else explained(why, painter_of(self.app), max(self.content_size.width - 1, 20))
+        )
 
     def _titles(self, why: Why | None) -> None:
         self.border_title = Text(f"Why · {why.title}" if why else "Why")
@@ -63,7 +65,9 @@ def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=half)
     table.add_column(width=cells - half - 2)
-    table.add_row(Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)]), Text("\n\n").join(_words(why)))
+    table.add_row(
+        Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)]), Text("\n\n").join(_words(why))
+    )
     return table
 
 

@@ -1,0 +1,8 @@
+"""Words that drafts, events and screens share; imports nothing, so that reading a trace stays quick."""
+
+from typing import Literal
+
+Mode = Literal["argmax", "sampled", "shared"]
+DraftEnd = Literal[
+    "full", "low_conf", "depth", "width", "stop_token", "length", "no_exit_layer", "signal", "no_match", "budget"
+]
