@@ -25,8 +25,9 @@ demo: $(VENV)/.demo  ## watch the embedded pair decode: on screen, or as plain t
 	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
 		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) --record $(TRACE); \
 	else \
-		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) --record $(TRACE) --rounds 2>&1; \
+		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) --record $(TRACE) --max-new-tokens 64 --rounds 2>&1; \
 	fi
+	@echo 'look at it again: $(BIN)/specviz tui --replay $(TRACE).gz    in numbers: $(BIN)/specviz stats $(TRACE).gz'
 
 test: $(VENV)/.dev  ## all tests
 	$(BIN)/python -m pytest -q

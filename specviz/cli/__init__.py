@@ -5,7 +5,9 @@ kind ends in one line `specviz: …` on standard error: what was wrong, the valu
 """
 
 import contextlib
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "train": "Train a model pair from nothing.",
 }
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _EXTRA_OF = {
     "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine",
     "tokenizers": "engine", "textual": "tui", "streamlit": "web", "plotly": "web",
@@ -98,6 +101,7 @@ def group(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The console script: returns the exit code, prints one line for anything the user can mend."""
+    _open_streams()
     try:
         code = group.main(args, prog_name="specviz", standalone_mode=False)
         sys.stdout.flush()
@@ -112,6 +116,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return complain(str(_missing(error)))
     except SpecvizError as error:
         return complain(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        return complain(f"cannot write the output: {error.strerror}", FAILED)
     finally:
         _close_stdout()
 
@@ -140,6 +148,16 @@ def _missing(error: ModuleNotFoundError) -> MissingExtra:
     if module not in _EXTRA_OF:
         raise error
     return MissingExtra(_EXTRA_OF[module], f"this command uses {module}, which is not installed; it")
+
+
+def _open_streams() -> None:
+    """Give every stream somewhere to write to, and a way to write what its encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the shell (`>&-`)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (it lives as long as we do)
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _close_stdout() -> None:

@@ -51,6 +51,8 @@ class Output:
         stream = TextStream()
         stream.write(self._result.text)
         stream.finish()
+        if self._narrator is not None and not sys.stdout.isatty():
+            self._narrator.say("")  # both streams may go to one file, and the text ends in no line of its own
 
 
 def _prompt_view(request: Request) -> Literal["joined", "line", "none"]:

@@ -11,7 +11,7 @@ from typing import Literal, TextIO
 
 from specviz import events
 from specviz.events import Event
-from specviz.text import ascii_only, clip, quoted, running, shown, width
+from specviz.text import ascii_only, clip, running, shown, width
 from specviz.view import numbers, palette
 from specviz.view.case import case
 from specviz.view.closings import closing_words
@@ -164,7 +164,7 @@ class RoundLines:
 
     def _drafted(self, record: RoundRecord) -> str:
         family = Family(record)
-        if not record.verdicts:
+        if self._run.level == "none":
             return self._committed(record)
         is_chain = all(len(children) <= 1 for children in family.children.values())
         listed = list(family.kept_nodes) if is_chain else [v.node for v in family.tests]
@@ -182,10 +182,10 @@ class RoundLines:
         last = record.closing
         if last is None or last.kind == "none" or last.token is None:
             return ""
-        return f"{'->' if self._ascii else '→'} {self._piece(_MARKS[last.kind], self._run.name(last.token))}"
+        return f"{'->' if self._ascii else '→'} {self._piece(_MARKS[last.kind], self._run.word(last.token))}"
 
     def _token(self, mark: Mark, node: events.Node) -> str:
-        return self._piece(mark, quoted(node.text, node.bytes, _TOKEN_CELLS))
+        return self._piece(mark, clip(shown(node.text, node.bytes), _TOKEN_CELLS))
 
     def _piece(self, mark: Mark, token: str) -> str:
         return palette.glyph(mark, self._ascii) + (ascii_only(token) if self._ascii else token)

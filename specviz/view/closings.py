@@ -48,7 +48,8 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
-    return f"A drafted path was kept to its end, and the same target pass has one more row{after}: a token for free. {how}."
+    free = f"the same target pass has one more row{after}: a token for free"
+    return f"A drafted path was kept to its end, and {free}. {how}."
 
 
 def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:

@@ -68,10 +68,6 @@ class Family:
                 out.setdefault(spelled[:-1], []).append(i)
         return {k: tuple(v) for k, v in out.items()}
 
-    def candidates(self, node: int) -> tuple[int, ...]:
-        """Nodes that may follow the text of `node`, in id order, pruned ones included."""
-        return self._places.get(self.spelled[node], ())
-
     def siblings(self, node: int) -> tuple[int, ...]:
         """All nodes that compete for this node's place, itself included."""
         return self._places[self.spelled[node][:-1]]

@@ -149,7 +149,10 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The visible nodes of the round, in id order, root first. `missing` says why there is none."""
+    """The visible nodes of the round, in id order, root first and closing token last. `missing` says why there is none.
+
+    By (row, column) they come depth first: the order of a vertical list with the depth as indent.
+    """
 
     nodes: tuple[TreeNode, ...]
     links: tuple[Link, ...]

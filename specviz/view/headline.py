@@ -6,7 +6,7 @@ from typing import Any
 from specviz.events import Header, ModelInfo
 from specviz.view.fold import Run
 from specviz.view.frame import RunInfo, State, StateName
-from specviz.view.numbers import UNKNOWN, knob, number, prob
+from specviz.view.numbers import UNKNOWN, knob, number
 from specviz.view.options import Feed
 from specviz.view.palette import STATES
 
@@ -101,6 +101,3 @@ def speed_text(speed: float) -> str:
         return "as recorded"
     words = {0.25: "¼", 0.5: "½"}
     return f"{words.get(speed, number(speed))}×"
-
-
-__all__ = ["LAG", "badge", "prob", "run_info", "sampling", "speed_text", "state"]

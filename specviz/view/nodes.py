@@ -61,7 +61,7 @@ def _node(
         glyph=glyph(mark, options.ascii),
         word=word(mark),
         values=numbers,
-        value="" if node == ROOT else value,
+        value="" if node == ROOT or (node == CLOSING and numbers.p is None) else value,
         bar=None if node == ROOT else bar,
         winning=node in path or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT),
         cursor=node == selected,

@@ -66,13 +66,8 @@ class Why:
     cost: str | None = None
     flip: Flip | None = None
     rank: str | None = None
-    decided: bool = True
+    decided: bool = True  # whether the verdict may be shown at this phase
     record: dict[str, Any] | None = None  # plain JSON of the node, for `y`
-
-    @property
-    def has_verdict(self) -> bool:
-        """Whether the verdict may be shown at this phase."""
-        return self.decided
 
 
 @dataclass(frozen=True, slots=True)

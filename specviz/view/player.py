@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from specviz.events import Event, Header
 from specviz.view.build import Builder
 from specviz.view.fold import Run
-from specviz.view.frame import Cursor, Frame, Phase, Queue
+from specviz.view.frame import Cursor, Frame, Queue
 from specviz.view.options import Feed, Options
 from specviz.view.seek import Seek
 
@@ -158,6 +158,3 @@ class Player(Seek):
             return 0.0
         here, there = (r.end.t if r.end else r.start.t for r in self.run.rounds[index : index + 2])
         return min(LONGEST_S, max(0, there - here) / 1e9)
-
-
-__all__ = ["SPEEDS", "Cursor", "Phase", "Player"]

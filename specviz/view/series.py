@@ -1,6 +1,7 @@
 """Numbers over rounds for sparklines and plots. Every metric comes from `specviz.metrics`; here it is only arranged."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.events import Event
@@ -12,6 +13,27 @@ from specviz.view.records import RoundRecord
 if TYPE_CHECKING:
     from specviz.metrics import Estimate, Metrics, Tally
 
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers over positions, depths or counts, with 95 % intervals where there are any; columns of one length."""
+
+    name: str
+    label: str
+    xs: tuple[int, ...]
+    values: tuple[float, ...]
+    lows: tuple[float | None, ...]
+    highs: tuple[float | None, ...]
+    ns: tuple[int, ...]
+    missing: str | None = None  # why it is empty
+
+
+_SERIES = (  # name, label
+    ("survival", "rounds that kept at least t tokens"),
+    ("position_acceptance", "kept / tested at position t"),
+    ("depth_acceptance", "kept / tested at depth d"),
+    ("share_above", "rounds that gave more than w tokens"),
+)
 _HEADER = (  # name, label, help
     ("mean_acceptance_length", "len", "tokens per round, the drawn one included"),
     ("draft_acceptance_rate", "acc/drafted", "kept / drafted tokens"),
@@ -87,6 +109,32 @@ def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") 
     half = (estimate.interval[1] - estimate.interval[0]) / 2 if estimate.interval else None
     value = prob(estimate.value) if name.endswith("_rate") else number(estimate.value)
     return Metric(name, label, estimate.value, f"{value} {half_width(half)}".strip(), half, help_)
+
+
+def series(metrics: "Metrics | None") -> dict[str, Series]:
+    """Per-position and per-depth numbers, ready for a plot or a table."""
+    out = {}
+    for name, label in _SERIES:
+        column = getattr(metrics, name) if metrics is not None else None
+        out[name] = _series(name, label, column)
+    return out
+
+
+def _series(name: str, label: str, column: "dict[int, Estimate] | None") -> Series:
+    if not column:
+        missing = "no round has ended yet" if column is not None else "not defined for this run, or not recorded"
+        return Series(name, label, (), (), (), (), (), missing)
+    xs = tuple(sorted(column))
+    found = [column[x] for x in xs]
+    edges = [e.interval or (None, None) for e in found]
+    lows, highs = tuple(lo for lo, _ in edges), tuple(hi for _, hi in edges)
+    return Series(name, label, xs, tuple(e.value for e in found), lows, highs, tuple(e.n for e in found))
+
+
+def histogram(metrics: "Metrics | None") -> tuple[tuple[int, int], ...]:
+    """`(accepted tokens, rounds)`, every count from 0 to the most."""
+    counts = metrics.accepted_histogram if metrics is not None else {}
+    return tuple((k, counts.get(k, 0)) for k in range(max(counts) + 1)) if counts else ()
 
 
 def overhead(metrics: "Metrics | None") -> str:

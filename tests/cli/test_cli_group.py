@@ -1,8 +1,12 @@
 """The command line itself: what is imported when, and what every kind of ending looks like."""
 
+import errno
 import json
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -75,6 +79,26 @@ def test_endings_that_are_nobody_s_mistake_are_quiet(
     _raising(monkeypatch, error)
     done = cli("doctor")
     assert (done.code, done.out, done.err.strip()) == (code, "", "")
+
+
+def test_an_output_without_room_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raising(monkeypatch, OSError(errno.ENOSPC, "no room"))
+    assert cli("doctor") == (1, "", "specviz: cannot write the output: no room\n")
+    _raising(monkeypatch, PermissionError(errno.EPERM, "a bug"))
+    with pytest.raises(PermissionError):
+        cli("doctor")
+
+
+@pytest.mark.parametrize("redirect", ["> /dev/full", ">&-", "2>&-", "> /dev/full 2>&1"])
+def test_streams_that_cannot_be_written_end_without_a_traceback(redirect: str) -> None:
+    if "full" in redirect and not Path("/dev/full").exists():
+        pytest.skip("needs the device that is always full")
+    shell = f"{shlex.quote(sys.executable)} -m specviz --help {redirect}"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.returncode == (1 if "full" in redirect else 0)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.parametrize(("module", "extra"), [("torch", "engine"), ("textual", "tui"), ("plotly.express", "web")])

@@ -232,6 +232,16 @@ def test_a_round_line_shows_every_token_of_a_chain_and_how_it_fared() -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_a_round_without_a_draft_shows_its_closing_token_once() -> None:
+    out = io.StringIO()
+    lines = RoundLines(out)
+    recorded = make_events(shape="none", new_tokens=8, level="summary")
+    for event in recorded:
+        lines(event)
+    marks = [line.count("★") for line in out.getvalue().splitlines()]
+    assert marks == [1] * sum(isinstance(e, events.RoundEnd) for e in recorded)
+
+
 def test_a_tree_shows_tested_tokens_and_counts_the_others() -> None:
     out = io.StringIO()
     lines = RoundLines(out)

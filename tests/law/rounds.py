@@ -38,7 +38,7 @@ def emitted(draft: Draft, outcome: Outcome) -> tuple[int, ...]:
 
 
 def play(problem: Problem, grow: Grow, plan: Any, *, shared: bool = False) -> Play:
-    """A round as `chained` wants it. A draft met again after the same text gets the plan it had: plans have no state."""
+    """A round as `chained` wants it. A draft met again after the same text gets its plan again: plans have no state."""
     plans: dict[Any, Plan] = {}
 
     def run(keys: Any, text: tuple[int, ...], round_: int) -> tuple[int, ...]:

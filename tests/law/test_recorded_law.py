@@ -1,7 +1,7 @@
 """What is recorded of every possible round agrees with what was decided, and recording does not move the law.
 
-Not a sample: the production session with a probe at level full runs under the enumerating draws, so each way a round can
-go is seen once, cut rounds and kept end tokens among them.
+Not a sample: the production session with a probe at level full runs under the enumerating draws, so each way a round
+can go is seen once, cut rounds and kept end tokens among them.
 """
 
 from typing import Any
@@ -86,10 +86,7 @@ def check_verdict(v: Any) -> None:
         assert v.status in ("untested", "pruned", "accepted")
         return
     assert 0 <= v.thr <= 1
-    if v.kind == "test":
-        passed = v.u < v.thr
-    else:
-        passed = v.interval[0] <= v.u < v.interval[1]
+    passed = v.u < v.thr if v.kind == "test" else v.interval[0] <= v.u < v.interval[1]
     if v.status == "accepted":
         assert passed
         assert v.why == "kept"

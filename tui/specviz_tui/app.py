@@ -42,6 +42,10 @@ class SpecvizApp(App[int]):
         if self._asks:
             self.ask_what_to_open()
 
+    def on_unmount(self) -> None:
+        """Let go of file or core."""
+        self.feed.close()
+
     def ask_what_to_open(self) -> None:
         """The list of traces, and the core."""
         choices = self.library.choices()

@@ -55,8 +55,7 @@ class RunFeed:
     def read(self) -> int:
         """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
         events = [] if self.failed else self.source.poll()
-        for event in events:
-            self._take(event)
+        self._take(events)
         return len(events)
 
     def tick(self, now: float) -> bool:
@@ -81,17 +80,25 @@ class RunFeed:
         said, self._said = self._said, []
         return said
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Catalogue):
-            self.catalogue = event
-        elif isinstance(event, Refused):
-            self._refused(event)
-        else:
-            self._follow(event)
+    def _take(self, events: list[Event]) -> None:
+        """Apply events in order, in one go but for the beginning of another run."""
+        batch: list[Event] = []
+        for event in events:
+            if isinstance(event, Header) and (batch or self.player.run.header is not None):
+                self.player.extend(batch)
+                batch = []
+                if self.player.run.header is not None:
+                    self._begin_again()
+            if isinstance(event, Catalogue):
+                self.catalogue = event
+            elif isinstance(event, Refused):
+                self._refused(event)
+            else:
+                self._follow(event)
+                batch.append(event)
+        self.player.extend(batch)
 
     def _follow(self, event: Event) -> None:
-        if isinstance(event, Header) and self.player.run.header is not None:
-            self._begin_again()
         if isinstance(event, State):
             self.held = event.state == "paused"
         elif self.has_core:
@@ -102,7 +109,6 @@ class RunFeed:
             self.desk.acknowledged(event.name)
         if isinstance(event, End):
             self._ended(event)
-        self.player.extend([event])
 
     def _begin_again(self) -> None:
         """A new run of the same worker: another player at the same speed, nothing selected."""
@@ -208,7 +214,7 @@ class RunFeed:
         if isinstance(self.source, Worker) and self.running:
             self.source.note(note)
         else:
-            self._take(note)
+            self._take([note])
 
     # Recording -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,79 @@
+"""What the tests of the terminal front-end share: recorded runs, a core that follows a script, and eyes for the screen."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from specviz import events as ev
+from specviz.methods import all_methods
+from specviz.wire import Command
+from specviz_tui.app import SpecvizApp
+from specviz_tui.feed import RunFeed
+from specviz_tui.library import Library
+from trace_factory import make_events, write_trace
+
+WIDE, NARROW = (120, 36), (80, 24)
+
+
+class Script:
+    """A live source under the test's control: `play(..)` queues events, `commands` is what the front-end asked for."""
+
+    def __init__(self) -> None:
+        self.live, self.ended, self.closed = True, False, False
+        self.commands: list[Command] = []
+        self._waiting: list[ev.Event] = []
+
+    def play(self, events: Iterable[ev.Event]) -> None:
+        """Have these come with the next poll."""
+        self._waiting += events
+
+    def die(self) -> None:
+        """The process goes."""
+        self.live, self.ended = False, True
+
+    def poll(self) -> list[ev.Event]:
+        events, self._waiting = self._waiting, []
+        return events
+
+    def send(self, command: Command) -> None:
+        self.commands.append(command)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def catalogue() -> ev.Catalogue:
+    """What a real worker would say first."""
+    methods = [
+        ev.MethodInfo(
+            name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
+            default_verifier=m.default_verifier, knobs=list(m.table.specs),
+        )
+        for m in all_methods().values()
+    ]  # fmt: skip
+    return ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")))
+
+
+def live_app(script: Script) -> SpecvizApp:
+    """The application over a scripted core; nothing is animated."""
+    return SpecvizApp(Library(animate=False), RunFeed(script, "live", animate=False))
+
+
+def replay_app(path: Path, ascii: bool = False, at: str | None = None) -> SpecvizApp:
+    """The application over a recorded run."""
+    library = Library(animate=False, ascii=ascii)
+    return SpecvizApp(library, library.trace(path), at)
+
+
+def recorded(folder: Path, name: str, **recipe: object) -> Path:
+    """A trace of the table model."""
+    return write_trace(folder / name, make_events(**recipe))
+
+
+def lines(app: SpecvizApp) -> list[str]:
+    """The screen as text, one string a line."""
+    return ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+
+
+def shown(app: SpecvizApp) -> str:
+    """The whole screen as text."""
+    return "\n".join(lines(app))
