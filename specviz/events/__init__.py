@@ -32,7 +32,8 @@ from specviz.events.run import (
 )
 
 FILE_RECORDS: tuple[type[Event], ...] = (
-    Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note, Finding, End,
+    Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note,
+    Finding, End,
 )  # fmt: skip
 WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
 

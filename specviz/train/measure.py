@@ -19,7 +19,7 @@ from specviz.train.tokens import Tokens, fixed
 
 GAMMA = 4
 SAMPLE_PROMPT = "def fibonacci(n):"
-_N_WINDOWS, _LENGTH = 200, 512
+_N_WINDOWS, _LENGTH = 100, 512
 _N_PROMPTS, _PROMPT, _N_NEW = 24, 64, 96
 
 

@@ -12,6 +12,7 @@ from specviz.view.palette import STATES
 
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 _LABELS = {"top_k": "top-k", "top_p": "top-p", "min_p": "min-p", "repetition_penalty": "rep"}
+LAG = 12  # rounds behind before the header says so
 NOTHING = RunInfo("—", "—", "", "—", True, "", "—", None, "", None, "none")
 
 
@@ -86,9 +87,6 @@ def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int) ->
     if following and not feed.held:
         return ("lag" if waiting > LAG else "live"), ""
     return "paused", "the core waits" if feed.held else ""
-
-
-LAG = 12  # rounds behind before the header says so
 
 
 def _ended(reason: str) -> str:

@@ -30,4 +30,3 @@ class Feed:
     detail: str = ""
     steerable: bool = False  # knobs can be sent: a worker listens
     held: bool = False  # the core was asked to pause
-    backlog: int = 0  # events read and not yet applied

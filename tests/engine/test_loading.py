@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from engine.zoo import build, save, tokenizer
 from tokenizers import AddedToken
 
+from engine.zoo import build, save, tokenizer
 from specviz.engine.loading import compare_tokenizers, load, pick_device, pick_dtype, stop_tokens
 from specviz.engine.local import load_pair
 from specviz.engine.model import ModelAdapter
@@ -74,7 +74,7 @@ def test_layer_types_that_cannot_be_rolled_back(good: Path) -> None:
 
 
 def test_self_test_catches_a_layer_that_is_misread() -> None:
-    """An architecture whose forward does more than its layers (here: a scaled embedding) is refused, not decoded wrong."""
+    """An architecture whose forward does more than its layers (here: a scaled embedding) is refused."""
     model = build("llama")
     model.model.embed_tokens.register_forward_hook(lambda m, args, out: out * 1.5)
     self_test(ModelAdapter(model))  # seen by both sides: fine
@@ -103,7 +103,7 @@ def test_tokenizers_are_compared() -> None:
         compare_tokenizers(first, second)
     third = tokenizer()
     third.add_tokens([AddedToken("world")])
-    with pytest.raises(ModelError, match="token '(hello|world)' is 260"):
+    with pytest.raises(ModelError, match=r"token '(hello|world)' is 260"):
         compare_tokenizers(second, third)
 
 

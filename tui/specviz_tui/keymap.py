@@ -91,6 +91,8 @@ TREE_KEYS: tuple[Key, ...] = (
     Key("tree.right", "right,l", "move('right')", "→ l", "to the first child", "Tree"),
     Key("tree.up", "up,k", "move('up')", "↑ k", "node above", "Tree"),
     Key("tree.down", "down,j", "move('down')", "↓ j", "node below", "Tree"),
+    Key("tree.page_up", "pageup", "page_up", "PgUp", "scroll the tree up", "Tree"),
+    Key("tree.page_down", "pagedown", "page_down", "PgDn", "scroll the tree down", "Tree"),
 )
 
 KNOB_KEYS: tuple[Key, ...] = (

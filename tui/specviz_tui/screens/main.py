@@ -173,7 +173,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
 
     def action_help(self) -> None:
         """All keys."""
-        self.app.push_screen(help_page(painter_of(self.app)))
+        self.app.push_screen(help_page(painter_of(self.app), self.size.width))
 
     def action_explain(self) -> None:
         """The page of the focused panel."""

@@ -1,5 +1,6 @@
 """Pages to read over the screen: keys, a panel explained, an error. Esc, q or the key that opened it closes it."""
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
@@ -9,8 +10,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from specviz.view import palette
+from specviz.view.frame import Mark
 from specviz_tui.keymap import GROUPS, KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key
 from specviz_tui.paint import FAINT, STRONG, Painter
+
+SIDE_BY_SIDE = 110
 
 
 class PageScreen(ModalScreen[None]):
@@ -22,7 +26,7 @@ class PageScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", "up", show=False),
     ]
 
-    def __init__(self, title: str, body: Text | Table, kind: str = "page") -> None:
+    def __init__(self, title: str, body: Text | Table | Group, kind: str = "page") -> None:
         super().__init__()
         self._title, self._body, self._kind = title, body, kind
 
@@ -42,28 +46,42 @@ class PageScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
 
-def help_page(painter: Painter) -> PageScreen:
+def help_page(painter: Painter, width: int) -> PageScreen:
     """All keys by group, and what the glyphs mean."""
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
+    blocks = {group: _keys(group) for group in GROUPS}
+    glyphs = _block("Glyphs", [(Text(f" {s.glyph}", style=painter.mark(m)), s.word) for m, s in _glyphs()])
+    if width < SIDE_BY_SIDE:
+        return PageScreen("Keys", Group(*blocks.values(), glyphs))
+    table = Table.grid(padding=(0, 3, 0, 0), expand=True)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    left, right = ("Time", "Screen"), ("Tree", "Knobs", "Run")
+    table.add_row(Group(*(blocks[g] for g in left), glyphs), Group(*(blocks[g] for g in right)))
+    return PageScreen("Keys", table, "keys")
+
+
+def _glyphs() -> list[tuple[Mark, palette.Style]]:
+    return [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
+
+
+def _keys(group: str) -> Table:
     every = (*SCREEN_KEYS, *TREE_KEYS, *KNOB_KEYS)
-    for group in GROUPS:
-        table.add_row(Text(group, style="bold underline"))
-        for key in every:
-            if key.group == group:
-                table.add_row(_caps(key), key.help)
-        table.add_row()
-    table.add_row(Text("Glyphs", style="bold underline"))
-    for mark, style in palette.STYLES.items():
-        if style.glyph.strip():
-            table.add_row(Text(f" {style.glyph}", style=painter.mark(mark)), style.word)
-    return PageScreen("Keys", table)
+    return _block(group, [(_caps(key), key.help) for key in every if key.group == group])
+
+
+def _block(title: str, rows: list[tuple[Text, str]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, min_width=7)
+    table.add_column()
+    table.add_row(Text(title, style="bold"))
+    for caps, words in rows:
+        table.add_row(caps, words)
+    table.add_row()
+    return table
 
 
 def _caps(key: Key) -> Text:
-    where = " (knobs)" if key in KNOB_KEYS else ""
-    return Text(f" {key.caps}", style=STRONG).append(where, style=FAINT)
+    return Text(f" {key.caps}", style=STRONG)
 
 
 def error_page(title: str, message: str, tail: list[str]) -> PageScreen:

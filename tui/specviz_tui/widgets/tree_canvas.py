@@ -18,7 +18,7 @@ from specviz_tui.widgets import tree_rows
 from specviz_tui.widgets.tree_rows import Row
 
 
-class TreeCanvas(ScrollView, can_focus=True):
+class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     """`listed`: one node a line with depth as indent (narrow screens), else columns by depth."""
 
     BINDINGS = bindings(TREE_KEYS)

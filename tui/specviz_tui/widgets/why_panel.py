@@ -13,7 +13,6 @@ from specviz.view.frame import Frame, Residual, Why, WhyRow
 from specviz_tui.paint import FAINT, PLAIN, STRONG, Painter, bar, painter_of
 
 SIDE_BY_SIDE = 70
-NOTHING = "No node is selected. Arrows choose one, a click does too."
 
 
 class WhyPanel(VerticalScroll, can_focus=True):
@@ -25,7 +24,7 @@ class WhyPanel(VerticalScroll, can_focus=True):
 
     def compose(self) -> ComposeResult:
         """One text; the panel scrolls over it."""
-        yield Static(NOTHING, id="why-body")
+        yield Static("", id="why-body")
 
     def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
         """Explain another node, or the same one later."""
@@ -47,9 +46,8 @@ class WhyPanel(VerticalScroll, can_focus=True):
     def _explain(self, why: Why | None) -> None:
         self._titles(why)
         body = self.query_one("#why-body", Static)
-        body.update(
-            NOTHING if why is None else explained(why, painter_of(self.app), max(self.content_size.width - 1, 20))
-        )
+        width = max(self.content_size.width - 1, 20)
+        body.update("" if why is None else explained(why, painter_of(self.app), width))
 
     def _titles(self, why: Why | None) -> None:
         self.border_title = Text(f"Why · {why.title}" if why else "Why")

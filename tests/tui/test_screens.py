@@ -1,0 +1,193 @@
+"""Sizes, colour, ASCII, hostile text, and that the tables of keys tell the truth."""
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from textual.widget import Widget
+
+from specviz_tui import guide, keymap
+from specviz_tui.app import SpecvizApp
+from specviz_tui.library import Library
+from specviz_tui.paint import Painter
+from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.page import help_page
+from specviz_tui.screens.pick import PickScreen
+from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.panel import FrameWidget
+from specviz_tui.widgets.tree_canvas import TreeCanvas
+from specviz_tui.widgets.why_panel import WhyPanel
+from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
+
+SIZES = [(60, 18), (80, 24), (100, 30), (120, 24), (120, 36), (200, 50)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["chain_trace", "tree_trace"])
+async def test_the_screen_is_filled_exactly(size: tuple[int, int], name: str, request: pytest.FixtureRequest) -> None:
+    app = replay_app(request.getfixturevalue(name))
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("right_curly_bracket")
+        await pilot.pause()
+        rows = lines(app)
+        assert len(rows) == size[1]
+        assert {cell_len(row) for row in rows} == {size[0]}
+        assert "r1/" in shown(app) or "r2/" in shown(app) or "r3/" in shown(app)
+
+
+@pytest.mark.parametrize("size", [(59, 30), (100, 17)])
+async def test_too_small_a_terminal_is_told_the_size_it_needs(size: tuple[int, int], chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "60×18" in shown(app)
+        assert "Draft tree" not in shown(app)
+        await pilot.resize_terminal(*NARROW)
+        await pilot.pause()
+        assert "60×18" not in shown(app)
+
+
+async def test_narrow_screens_collapse_in_order(tree_trace: Path) -> None:
+    app = replay_app(tree_trace)
+    async with app.run_test(size=NARROW) as pilot:
+        await pilot.pause()
+        screen = app.screen
+        assert screen.query_one(TreeCanvas).listed
+        assert screen.query_one(KnobPanel).size.height == 1
+        assert screen.query_one("#text").size.height == 1
+        assert not screen.query_one(WhyPanel).display
+        assert not screen.query_one("#sparkline").display
+        await pilot.resize_terminal(*WIDE)
+        await pilot.pause()
+        assert not screen.query_one(TreeCanvas).listed
+        assert screen.query_one(WhyPanel).display
+        assert screen.query_one("#sparkline").display
+
+
+async def test_no_color_sends_no_colour(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def coloured(app: SpecvizApp) -> set[str]:
+        styles = [segment.style for strip in app.screen._compositor.render_strips() for segment in strip]
+        return {
+            str(c) for s in styles if s for c in (s.color, s.bgcolor) if c is not None and not c.is_default
+        }  # fmt: skip
+
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert coloured(app)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = replay_app(chain_trace)
+    async with plain.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert not coloured(plain)
+        assert shown(plain) == shown(app) or "✓" in shown(plain)
+
+
+@pytest.mark.parametrize("keys", [[], ["question_mark"], ["g"], ["f1"], ["enter"]])
+async def test_ascii_mode_shows_nothing_else(chain_trace: Path, keys: list[str]) -> None:
+    app = replay_app(chain_trace, ascii=True)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert [row for row in lines(app) if not row.isascii()] == []
+        assert {len(row) for row in lines(app)} == {WIDE[0]}
+
+
+async def test_token_text_cannot_act(tmp_path: Path) -> None:
+    app = replay_app(recorded(tmp_path, "hostile", temperature=1.2, new_tokens=60, seed=3))
+    async with app.run_test(size=(160, 48)) as pilot:
+        seen = ""
+        for _ in range(8):
+            await pilot.press("]")
+            await pilot.pause()
+            seen += shown(app)
+        assert "\x1b" not in seen
+        assert "[red]" in seen
+        assert "⟨1B⟩" in seen
+
+
+async def test_the_clock_paints_once_per_tick(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, MainScreen)
+        painted = []
+        screen.watch(screen, "frame", painted.append, init=False)
+        for _ in range(5):
+            screen.action_round(1)  # a burst within one turn of the loop
+        await pilot.pause()
+        assert len(painted) == 1
+        assert screen.frame is not None
+        assert screen.frame.round == 6
+
+
+async def test_with_nothing_named_a_list_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chain_trace: Path
+) -> None:
+    recorded(tmp_path, "mine", new_tokens=8)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specviz_tui.library.bundled", lambda: [chain_trace])
+    app = SpecvizApp(Library(animate=False))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert isinstance(app.screen, PickScreen)
+        assert "chain" in shown(app)
+        assert "mine" in shown(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, MainScreen)
+        assert app.screen.frame is not None
+        assert app.screen.frame.round == 1
+        await pilot.press("o", "j", "enter")
+        await pilot.pause()
+        assert app.feed.name == "mine"
+        await app.workers.wait_for_complete()
+
+
+TABLES = [
+    (keymap.SCREEN_KEYS, MainScreen),
+    (keymap.TREE_KEYS, TreeCanvas),
+    (keymap.KNOB_KEYS, KnobPanel),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "owner"), TABLES)
+def test_every_key_has_an_action_and_its_own_place(table: tuple[keymap.Key, ...], owner: type[Widget]) -> None:
+    assert [key.id for key in table if not hasattr(owner, "action_" + key.action.partition("(")[0])] == []
+    keys = [name for key in table for name in key.keys.split(",")]
+    assert len(keys) == len(set(keys))
+    assert len({key.id for key in table}) == len(table)
+
+
+def test_ids_are_unique_over_all_tables() -> None:
+    ids = [key.id for table, _ in TABLES for key in table]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_help_page_names_every_key(chain_trace: Path, width: int) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=(width, 100)) as pilot:
+        app.push_screen(help_page(Painter(), width))
+        await pilot.pause()
+        page = " ".join(shown(app).split())
+        missing = [key.id for table, _ in TABLES for key in table if key.caps not in page]
+        assert missing == []
+
+
+async def test_f1_explains_the_focused_panel(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        for panel, title in (("#tree", "Draft tree"), ("#knobs", "Knobs"), ("#why", "Why"), ("#text", "Text")):
+            app.screen.query_one(panel).focus()
+            await pilot.press("f1")
+            await pilot.pause()
+            assert guide.page(app.screen_stack[0].query_one(panel).EXPLAIN)[0] == title  # type: ignore[attr-defined]
+            assert guide.page(app.screen_stack[0].query_one(panel).EXPLAIN)[1][:30] in shown(app)  # type: ignore[attr-defined]
+            await pilot.press("escape")
+
+
+def test_every_panel_has_its_page() -> None:
+    panels = [TreeCanvas, WhyPanel, *FrameWidget.__subclasses__()]
+    assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.PAGES] == []
