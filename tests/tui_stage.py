@@ -1,4 +1,4 @@
-"""What the tests of the terminal front-end share: recorded runs, a core that follows a script, and eyes for the screen."""
+"""What tests of the terminal front-end share: recorded runs, a core that follows a script, and eyes for the screen."""
 
 from collections.abc import Iterable
 from pathlib import Path

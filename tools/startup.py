@@ -2,9 +2,9 @@
 
     python tools/startup.py [--trace FILE] [--runs N] [--json]
 
-The replay runs on a pseudo-terminal of 120x36; the clock stops when the draft tree's frame has been written to it, which
-is after everything on the first screen was painted. The first run of each warms the caches and is not counted. Exit code 1
-when a median is above its bar.
+The replay runs on a pseudo-terminal of 120x36; the clock stops when the frame of the draft tree has been written to it,
+which is after everything on the first screen was painted. The first run of each warms the caches and is not counted.
+Exit code 1 when a median is above its bar.
 """
 
 import argparse
@@ -86,7 +86,12 @@ def main() -> int:
     report = {}
     for name, measure in measures.items():
         times = [measure() for _ in range(given.runs + 1)][1:]
-        report[name] = {"median_s": statistics.median(times), "worst_s": max(times), "bar_s": BARS[name], "runs": len(times)}
+        report[name] = {
+            "median_s": statistics.median(times),
+            "worst_s": max(times),
+            "bar_s": BARS[name],
+            "runs": len(times),
+        }
     if given.json:
         print(json.dumps(report))
     else:

@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "run": "Decode a prompt, round by round, and say what speculation brought.",
     "tui": "Watch a run live, or replay a trace, in the terminal.",
     "stats": "Print the metrics of a trace.",
+    "bench": "Measure speeds against the library's own loops.",
     "schema": "Print the JSON Schema of the event records.",
     "doctor": "Show versions, devices, memory, terminal and missing extras.",
     "models": "Show the embedded models, or what a folder or hub id needs.",

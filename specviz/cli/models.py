@@ -124,7 +124,7 @@ def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]
         for role in ("target", "draft")
     }
     if pair["card"]:
-        sections["Card"] = [(name, _value(value)) for name, value in pair["card"].items() if _is_short(value)]
+        sections["Card"] = _card_rows(pair["card"])
     sections["Any other pair"] = [
         ("give", "--target and --draft: a folder of save_pretrained, or a hub id; both with the same tokenizer"),
         ("tried", ", ".join(report["architectures"])),
@@ -142,6 +142,14 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if found.get("tried") is False:
         rows.append(("note", f"not among the tried families; {_OTHERWISE}"))
+    return rows
+
+
+def _card_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
+    """What fits on lines: plain values, and what was measured on each domain."""
+    rows = [(name, _value(value)) for name, value in card.items() if _is_short(value)]
+    for domain, measured in card.get("domains", {}).items():
+        rows.append((domain, ", ".join(f"{name} {_value(value)}" for name, value in measured.items())))
     return rows
 
 

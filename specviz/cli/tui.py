@@ -93,6 +93,8 @@ def _opened(library: "Library", replay: str | None, live: bool) -> "RunFeed | No
     """The feed that was asked for; None asks on the screen. A bad trace is told before a missing terminal."""
     feed = library.trace(replay) if replay is not None else None
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+        if feed is not None:
+            feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if live else feed
 

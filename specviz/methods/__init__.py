@@ -4,15 +4,13 @@ A method names its parts by path (`"package.module:attribute"`), so that reading
 import no torch.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import KnobSpec, KnobTable, table
+from specviz.registry import discover, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +40,9 @@ class Method:
 @cache
 def all_methods() -> dict[str, Method]:
     """Every method by name."""
-    modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
-    found = [m.METHOD for m in modules if hasattr(m, "METHOD")]
-    return {m.name: m for m in sorted(found, key=lambda m: m.name)}
+    return discover(__name__, "METHOD")
 
 
 def get_method(name: str) -> Method:
     """The method of that name. Raises SpecvizError with the nearest name."""
-    known = all_methods()
-    if name not in known:
-        raise SpecvizError(f"no method '{name}'{suggestion(name, known)}")
-    return known[name]
+    return pick("method", name, all_methods())

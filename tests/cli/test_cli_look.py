@@ -109,6 +109,21 @@ def test_a_hub_id_is_described_without_looking_it_up(cli: Cli) -> None:
     assert found["kind"].startswith("hub id")
 
 
+def test_the_card_is_shown_in_lines(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = tmp_path / "models" / "pair"
+    pair.mkdir(parents=True)
+    _saved(pair / "target")
+    _saved(pair / "draft")
+    card = {"speed_ratio": 5.5, "domains": {"sums": {"chain_acceptance": 0.7}}, "curve": [[1, 2]], "command": "x" * 200}
+    (pair / "card.json").write_text(json.dumps(card))
+    monkeypatch.setattr(models.resources, "files", lambda _package: tmp_path)
+    assert json.loads(cli("models", "--json").out)["embedded"]["card"] == card
+    lines = [line.split() for line in cli("models").out.splitlines()]
+    assert ["speed_ratio", "5.5"] in lines
+    assert ["sums", "chain_acceptance", "0.7"] in lines
+    assert not [line for line in lines if line[:1] in (["curve"], ["command"])]
+
+
 def test_the_embedded_pair_is_there_and_shares_its_vocabulary(cli: Cli) -> None:
     found = json.loads(cli("models", "--json").out)["embedded"]
     assert found["target"]["vocab"] == found["draft"]["vocab"]

@@ -44,6 +44,8 @@ def test_every_way_a_round_can_go(case: str, method: str, verifier: str, knobs: 
         running = session(models, branch.keys, method, verifier, sink=probe, **options)
         tokens = tuple(running.generate())
         check_whole(seen, tokens)
+        for node in (e for e in seen if isinstance(e, ev.Node) and e.kept):
+            assert node.fed == (node.token not in eos)  # a drafted end token costs no row
         return tokens
 
     assert deviation(law_of(run), law(problem.p, length, eos)) < 1e-12

@@ -75,6 +75,16 @@ def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any]
     assert deviation(found, law(HISTORY.p, 5, [eos])) < EXACT
 
 
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
+def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
+    """A drafter that drafts on behind an end token: the session cuts there (verification.md 5.6)."""
+    from specviz.engine.context import Tree
+
+    monkeypatch.setattr(Tree, "ends", lambda self, node: False)
+    found = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
+    assert deviation(found, law(HISTORY.p, 4, [0])) < EXACT
+
+
 def test_law_with_two_end_tokens() -> None:
     found = session_law(CASE_C, "draft", "tokenwise", max_new_tokens=4, eos=[0, 3], gamma=2)
     assert deviation(found, law(CASE_C.p, 4, [0, 3])) < EXACT

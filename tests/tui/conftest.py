@@ -1,6 +1,5 @@
 """Recorded runs, made once; the terminal's own wishes (NO_COLOR, TEXTUAL_*) do not reach the tests."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from tui_stage import recorded
 
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name == "NO_COLOR" or name.startswith("TEXTUAL")]:
-        monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_FILTERS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

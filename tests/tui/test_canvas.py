@@ -113,3 +113,24 @@ def test_a_longer_bar_never_stands_for_less(one: float, other: float, cells: int
 
     low, high = sorted((one, other))
     assert filled(low) <= filled(high)
+
+
+@pytest.mark.parametrize("recipe", [{"shape": "tree", "temperature": 0.8}, {"shape": "chain", "temperature": 0.8}])
+def test_what_is_said_of_a_draw_is_true(recipe: dict[str, object]) -> None:
+    """`u` is compared with what decided: an interval under walk, a threshold under tokenwise."""
+    said = 0
+    for k in range(8):
+        tree = tree_of(k, **recipe)
+        for row in tree_rows.judged(tree, PAINTER, 200, 99)[1:]:
+            node = tree.node(row.spots[0][2])
+            assert node is not None
+            v, line = node.values, text(row)
+            if node.id < 0 or v.u is None:
+                continue
+            said += 1
+            if v.lo is not None and v.hi is not None:
+                assert ("not in [" in line) == (not v.lo <= v.u < v.hi)
+            else:
+                assert v.thr is not None
+                assert ("≥" in line) == (v.u >= v.thr)
+    assert said > 5

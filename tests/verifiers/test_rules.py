@@ -6,7 +6,7 @@ import pytest
 from specviz.draft import ROOT, Draft
 from specviz.errors import SpecvizError
 from specviz.keys import Keys
-from specviz.plan import Draw, Stop, Test
+from specviz.plan import Draw, Stop, Test, Verifier
 from specviz.verifiers import all_verifiers, get_verifier
 
 WALK, TOKENWISE = get_verifier("walk"), get_verifier("tokenwise")
@@ -86,17 +86,17 @@ def test_walk_follows_edges_and_names_the_kind() -> None:
 
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
-def test_a_kept_stop_token_closes_with_none(verifier: object) -> None:
-    plan = verifier.plan(drawn_chain((0, 2), n_fed=1), P[:2])  # type: ignore[attr-defined]
+def test_a_kept_stop_token_closes_with_none(verifier: Verifier) -> None:
+    plan = verifier.plan(drawn_chain((0, 2), n_fed=1), P[:2])
     outcomes = {outcome for outcome, prob in plan.law().items() if prob}
     assert ((0, 2), None) in outcomes
     assert not any(text == (0, 2) and closing is not None for text, closing in outcomes)
 
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
-def test_an_empty_draft_is_plain_decoding(verifier: object) -> None:
+def test_an_empty_draft_is_plain_decoding(verifier: Verifier) -> None:
     """gamma 0: the target stream, so the very token of plain decoding (contract.md 2)."""
-    plan = verifier.plan(Draft(), P[:1])  # type: ignore[attr-defined]
+    plan = verifier.plan(Draft(), P[:1])
     for n in range(30):
         outcome = plan.walk(Keys(5, n), n)
         assert outcome.closing == Keys(5, 99).draw("target", n, P[0]).token
@@ -149,3 +149,12 @@ def test_two_accepted_branch_tokens_end_at_one_stop() -> None:
     first = plan.step(plan.start)
     assert isinstance(plan.step(first.kept), Stop)  # type: ignore[union-attr]
     assert plan.law() == pytest.approx({((1,), None): 0.3, ((), 0): 0.5, ((), 2): 0.2})
+
+
+@pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
+def test_an_unfed_node_spelled_like_a_fed_one_goes_on_from_there(verifier: Verifier) -> None:
+    """The unfed one has the lower id and is tried first; the row is there all the same, so nothing ends at it."""
+    draft = Draft((1, 1), (-1, -1), (1, 0), 1, 1, row_of=(-1, -1))
+    law = verifier.plan(draft, P[:2]).law()
+    assert ((1,), None) not in law
+    assert law == pytest.approx({((), 0): 0.5, ((), 2): 0.2, **{((1,), t): 0.3 * P[1][t] for t in range(3)}})

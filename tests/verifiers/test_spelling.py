@@ -43,6 +43,12 @@ def test_candidates_come_in_id_order() -> None:
     assert Spelling(d).candidates(ROOT) == (3, 1, 2, 0)
 
 
+def test_candidates_of_several_nodes_are_merged_by_id() -> None:
+    """5 6 and 5 7, the second chain's leaf born first."""
+    d = draft("5567", (-1, -1, 0, 1), ids=(0, 1, 3, 2))
+    assert Spelling(d).candidates(0) == Spelling(d).candidates(1) == (3, 2)
+
+
 def test_duplicated_siblings_are_each_a_candidate() -> None:
     d = draft("557", (-1, -1, 1))
     spelling = Spelling(d)

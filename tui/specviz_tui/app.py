@@ -18,7 +18,7 @@ from specviz_tui.screens.pick import PickScreen
 
 
 class SpecvizApp(App[int]):
-    """One run on one screen; dialogs over it. Another run is another main screen."""
+    """One run on one screen; dialogs over it."""
 
     TITLE = "specviz"
     CSS_PATH = "specviz.tcss"
@@ -63,7 +63,9 @@ class SpecvizApp(App[int]):
             self.notify(str(error), severity="error", markup=False)
             return
         before, self.feed = self.feed, feed
-        self.switch_screen(MainScreen(feed))
+        main = self.screen_stack[0]
+        assert isinstance(main, MainScreen), main
+        main.show(feed)
         self.run_worker(lambda: before.close(), thread=True)  # a core needs its time to leave
 
     def get_line_filters(self) -> Sequence[LineFilter]:

@@ -83,12 +83,18 @@ def _clipped(text: Text, cells: int) -> Text:
 
 
 def joined(parts: list[Text], cells: int, gap: str = "   ") -> Text:
-    """The parts in a line, the last ones left out when there is no room (parts come by importance)."""
+    """The parts in a line; from the first that does not fit on, they are left out."""
     line = Text(no_wrap=True)
     for part in parts:
-        extra = (gap if line else "") + ""
-        if line.cell_len + len(extra) + part.cell_len > cells:
-            continue
-        line.append(extra)
-        line.append_text(part)
+        if line.cell_len + (len(gap) if line else 0) + part.cell_len > cells:
+            break
+        line.append(gap if line else "").append_text(part)
     return line
+
+
+def fitted(parts: list[tuple[int, Text]], cells: int, gap: str = "   ") -> Text:
+    """`(rank, part)` in the order they stand; the parts of the highest rank go until the rest fits."""
+    kept = [(rank, part) for rank, part in parts if part.cell_len]
+    while len(kept) > 1 and sum(part.cell_len + len(gap) for _, part in kept) - len(gap) > cells:
+        kept.remove(max(kept, key=lambda item: item[0]))
+    return joined([part for _, part in kept], cells, gap)

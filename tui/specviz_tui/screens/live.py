@@ -29,7 +29,7 @@ class LiveActions(Base):
     """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
 
     feed: RunFeed
-    _greeted = False
+    greeted = False  # the dialog for a first prompt was opened
     if TYPE_CHECKING:
         frame: "Frame | None"
 
@@ -37,9 +37,9 @@ class LiveActions(Base):
 
     def live_tick(self) -> None:
         """When the core is ready and no prompt was given, ask for one, once."""
-        if self._greeted or self.feed.catalogue is None:
+        if self.greeted or self.feed.catalogue is None:
             return
-        self._greeted = True
+        self.greeted = True
         if self.feed.last_start is None:
             self.action_start()
 

@@ -70,19 +70,24 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Show what there is at once, then look for more."""
         self.query_one(TextStrip).border_title = "Text"
         self.query_one(KnobPanel).border_title = "Knobs"
-        self.feed.tick(time.monotonic())
-        self._go_to_start()
-        self.paint()
+        self.show(self.feed, self._at)
         self.set_interval(TICK_S, self.tick)
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self.repaint_all())
 
-    def _go_to_start(self) -> None:
-        """Where the command line says; a finished trace from its first round on."""
+    def show(self, feed: RunFeed, at: str | None = None) -> None:
+        """Look at a run, from the beginning of its screen: what was pinned or painted of another one is gone."""
+        self.feed, self.greeted = feed, False
+        self.query_one(WhyPanel).pinned = False
+        feed.tick(time.monotonic())
+        self._go_to_start(at)
+        self.repaint_all()
+
+    def _go_to_start(self, at: str | None) -> None:
+        """Where the command line says; a recording from its first round on."""
         player = self.feed.player
-        if self._at and player.run.rounds:
+        if at and player.run.rounds:
             try:
-                node = player.seek(self._at)
-                self.select(node)
+                self.select(player.seek(at))
             except SpecvizError as error:
                 self.notify(str(error), severity="warning", markup=False)
         elif not self.feed.live and player.run.rounds:

@@ -55,8 +55,8 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column(ratio=1)
-    left, right = ("Time", "Screen"), ("Tree", "Knobs", "Run")
-    table.add_row(Group(*(blocks[g] for g in left), glyphs), Group(*(blocks[g] for g in right)))
+    left = (blocks["Time"], blocks["Screen"], glyphs)
+    table.add_row(Group(*left), Group(blocks["Tree"], blocks["Knobs"], blocks["Run"]))
     return PageScreen("Keys", table, "keys")
 
 

@@ -13,7 +13,7 @@ from specviz.text import clip
 from specviz.view.frame import Frame, KnobBar, KnobItem
 from specviz_tui.keymap import KNOB_KEYS, bindings
 from specviz_tui.messages import KnobCommand, KnobStaged, KnobTyping, Left
-from specviz_tui.paint import CURSOR, FAINT, STRONG, joined, track
+from specviz_tui.paint import CURSOR, FAINT, STRONG, joined, spread, track
 from specviz_tui.widgets import knob_values
 from specviz_tui.widgets.panel import FrameWidget
 
@@ -57,9 +57,12 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     def _one_line(self, bar: KnobBar, width: int) -> Text:
         if self.has_focus and self.item is not None:
-            return joined(
-                [Text(" K", style=STRONG), self._cell(self.item, CELL, True), self._hint(self.item)], width, " "
+            line = (
+                Text(" K ", style=STRONG)
+                .append_text(self._cell(self.item, CELL, True))
+                .append_text(self._hint(self.item))
             )
+            return spread(line, Text(""), width)
         parts = [Text(" K", style=STRONG)]
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
         parts += [
@@ -92,7 +95,8 @@ class KnobPanel(FrameWidget, can_focus=True):
         n, item = len(bar.items), self.item
         pages = Text(f"{first + 1}–{min(first + page, n)} of {n}" if n > page else "", style=FAINT)
         if self.has_focus and item is not None:
-            parts = [Text(" " + bar.pending, style=STRONG)] if bar.pending else []
+            said = bar.pending or bar.last
+            parts = [Text(" " + said, style=STRONG if bar.pending else FAINT)] if said else []
             parts.append(self._hint(item))
         else:
             reason = (
@@ -103,8 +107,8 @@ class KnobPanel(FrameWidget, can_focus=True):
                 Text(" " + bar.last, style=FAINT),
             ]
             parts += [Text(f" {reason}", style=FAINT)] if reason and all(i.disabled for i in bar.items) else []
-        line = joined([p for p in parts if p.plain.strip()], width - pages.cell_len - 2)
-        return line.append(" " * max(width - line.cell_len - pages.cell_len, 0)).append_text(pages)
+        line = Text("   ").join(p for p in parts if p.plain.strip())
+        return spread(line, pages, width)
 
     def _hint(self, item: KnobItem) -> Text:
         hint = Text(f" {item.name}", style=STRONG).append(f"  {item.help}", style=FAINT)

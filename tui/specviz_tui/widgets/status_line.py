@@ -5,7 +5,7 @@ from textual.reactive import reactive
 
 from specviz.view.frame import Frame, Mark, Metric, RunInfo
 from specviz.view.numbers import UNKNOWN
-from specviz_tui.paint import FAINT, STRONG, joined, spread
+from specviz_tui.paint import FAINT, STRONG, fitted, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
 LOST = ("error", "core_lost", "lag")
@@ -31,16 +31,18 @@ class StatusLine(FrameWidget):
         run = frame.run
         if run.run == UNKNOWN:  # nothing has begun
             return joined([_name(), self._state(frame)], self.size.width, "   ")
-        parts = [_name(), self._state(frame), _models(run), _method(run), Text(run.sampling)]
-        if run.seed is not None:
-            parts.append(Text(f"seed {run.seed}"))
-        parts += [Text(self.recording, style="bold"), Text(f"probe {run.overhead}", style=FAINT)]
-        return joined([p for p in parts if p], self.size.width, "   ")
+        seed = Text(f"seed {run.seed}" if run.seed is not None else "")
+        recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
+        parts = [
+            (0, _name()), (1, self._state(frame)), (6, _models(run)), (2, _method(run)),
+            (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
+        ]  # fmt: skip
+        return fitted(parts, self.size.width)
 
     def _narrow(self, frame: Frame) -> Text:
         place = Text(f"r{frame.round}" if frame.round else "")
         parts = [_name(), self._state(frame), place, *(metric(m) for m in frame.metrics[:3] if m.value is not None)]
-        parts += [Text(self.recording), _badge(frame.run)]
+        parts += [_badge(frame.run), Text(self.recording)]
         return joined([p for p in parts if p], self.size.width, " ")
 
     def _state(self, frame: Frame) -> Text:

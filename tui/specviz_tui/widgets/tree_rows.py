@@ -228,7 +228,7 @@ def _judged(node: TreeNode, token_cells: int, painter: Painter, bar_cells: int) 
     if values.ratio is not None:
         row.add("  p/q ", FAINT)
         row.add(f"{ratio(values.ratio):<5}", tint)
-    row.add("  " + (_test(node) or (f"u {prob(values.u)}  " if values.u is not None else "")), tint)
+    row.add("  " + _test(node), tint)
     row.add(node.note, FAINT)
     return row
 
@@ -239,7 +239,12 @@ def said(node: TreeNode) -> float | None:
 
 
 def _test(node: TreeNode) -> str:
-    values = node.values
-    if values.u is None or values.thr is None:
+    """The draw that decided: against a threshold, or against the token's stretch of [0, 1)."""
+    values, kept = node.values, node.mark == "accepted"
+    if values.u is None:
         return ""
-    return f"u {prob(values.u)} {'<' if node.mark == 'accepted' else '≥'} {prob(values.thr)}  "
+    if values.lo is not None and values.hi is not None and node.id >= 0:
+        return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo)}, {prob(values.hi)})  "
+    if values.thr is None:
+        return f"u {prob(values.u)}  "
+    return f"u {prob(values.u)} {'<' if kept else '≥'} {prob(values.thr)}  "

@@ -1,0 +1,260 @@
+"""`Core`: the one worker of this server, shared by all its browser tabs.
+
+A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
+finished frames (`payload`), pages get the events (`Tap`) and fold a run of their own. Frames may be skipped, events
+never are.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from specviz.errors import MissingExtra, SpecvizError
+from specviz.events import Catalogue, Event, Header, Knob, Refused, State
+from specviz.sources import Worker
+from specviz.view import Feed, Frame, Options, Player
+from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
+from specviz_app.settings import Settings
+
+TICK_S = 1 / 30
+LOADING = "loading the models"
+
+
+class Core:
+    """Not started until `load`. Every method may be called from any thread and none waits for the worker."""
+
+    def __init__(self, settings: Settings, animate: bool = True) -> None:
+        self.settings, self.animate = settings, animate
+        self.catalogue: Catalogue | None = None
+        self.failed: str | None = None
+        self.version = 0  # grows whenever there is something new to show
+        self.generation = 0  # counts runs
+        self.refusals: list[str] = []
+        self._lock = threading.RLock()
+        self._worker: Worker | None = None
+        self._player = Player(animate=animate)
+        self._events: list[Event] = []  # of the newest run
+        self._sent: dict[int, tuple[str, Any]] = {}  # command id -> knob and value not yet acknowledged
+        self._held = self._paced = False
+        self._next: Start | None = None  # waits for the run in hand to end
+        self._ids = 0
+
+    # The worker ------------------------------------------------------------------------------------------------------
+
+    def load(self, target: str = "", draft: str = "") -> None:
+        """Start a worker, in place of one that has ended. Raises SpecvizError when none can be started."""
+        with self._lock:
+            if self._worker is not None and self.failed is None:
+                return
+            if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
+                raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+            argv = _argv(self.settings.argv, target=target, draft=draft)
+            self._worker = Worker(argv, self.settings.record, command=self.settings.command)
+            self.catalogue, self.failed, self._held = None, None, False
+            self.version += 1
+            thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)
+            thread.start()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a worker was started and has not failed."""
+        return self._worker is not None and self.failed is None
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is between its header and its end."""
+        run = self._player.run
+        return self.loaded and run.header is not None and run.end is None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether anything was decoded yet."""
+        return bool(self._events)
+
+    def close(self) -> None:
+        """End the worker."""
+        worker = self._worker
+        if worker is not None:
+            worker.close()
+
+    def _drain(self, worker: Worker) -> None:
+        while worker is self._worker:
+            ended = worker.ended  # asked first: what came before the end is still polled
+            with self._lock:
+                events = worker.poll()
+                self._take(events)
+                self._pace()
+                if self._player.tick(time.monotonic()) or events:
+                    self.version += 1
+                if ended:
+                    self._fail(worker)
+                    return
+            time.sleep(TICK_S)
+
+    def _take(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Catalogue):
+                self.catalogue = event
+                self._begin()
+            elif isinstance(event, Refused):
+                self._sent.pop(event.id, None) if isinstance(event.id, int) else None
+                self.refusals = [*self.refusals[-2:], event.message]
+            elif isinstance(event, State):
+                self._held = event.state == "paused"
+                self._player.extend([event])
+                if event.state == "idle" and self._next is not None:
+                    self._start_next()
+            else:
+                self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        if isinstance(event, Header):
+            self.generation, self._events, self._sent, self.refusals = self.generation + 1, [], {}, []
+        if isinstance(event, Knob):
+            self._sent = {id: sent for id, sent in self._sent.items() if sent[0] != event.name}
+        self._events.append(event)
+        self._player.extend([event])
+
+    def _begin(self) -> None:
+        """The prompt of the command line, once the models are there."""
+        start = self.settings.start
+        if start is not None and start.prompt and not self._events:
+            self.start(start)
+
+    def _pace(self) -> None:
+        """Held for the eye: ask for the next round when the last one has been shown to its end."""
+        if self._paced and self.running and self._player.at_end and self._held:
+            self._held = False
+            self.send(StepRounds())
+
+    def _fail(self, worker: Worker) -> None:
+        tail = worker.stderr_tail
+        end = self._player.run.end
+        self.failed = (end.message if end and end.message else None) or (
+            tail[-1].removeprefix("specviz: ") if tail else "the core has ended"
+        )
+        self.version += 1
+
+    # Commands --------------------------------------------------------------------------------------------------------
+
+    def send(self, command: Command) -> int:
+        """Hand a command over; its id comes back in a refusal. Raises SpecvizError when there is no worker."""
+        with self._lock:
+            if self._worker is None:
+                raise SpecvizError("no core is running: load the models first")
+            self._ids += 1
+            command.id = self._ids
+            self._worker.send(command)
+            return self._ids
+
+    def start(self, start: Start, paced: bool = False) -> None:
+        """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched."""
+        with self._lock:
+            self._paced = paced
+            self._next = msgspec.structs.replace(start, paused=start.paused or paced)
+            if self.running:
+                self.send(Stop())  # the worker takes the next one when it says that it is idle
+            else:
+                self._start_next()
+
+    def _start_next(self) -> None:
+        start, self._next = self._next, None
+        if start is not None:
+            self._player.following = True
+            self.send(start)
+
+    def command(self, command: Command) -> None:
+        """What a person pressed while a run goes on. Raises SpecvizError for what cannot be asked here."""
+        if isinstance(command, Start):
+            raise SpecvizError("a run is started from the page, where its method and knobs are chosen")
+        with self._lock:
+            if isinstance(command, SetKnob):
+                self._sent[self.send(command)] = (command.name, command.value)
+                self.version += 1
+                return
+            if isinstance(command, Pause | StepRounds | Resume):
+                self._paced = False
+            self._player.live()
+            self.send(command)
+
+    def set_knobs(self, values: Mapping[str, Any]) -> None:
+        """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""
+        for name, value in values.items():
+            self.command(SetKnob(name=name, value=value))
+
+    # What is shown ---------------------------------------------------------------------------------------------------
+
+    def look(self, show: Callable[[Frame, "Core"], Any]) -> Any:
+        """`show` of the newest frame, under the lock."""
+        with self._lock:
+            return show(self._player.frame(Options(sent=dict(self._sent.values())), self._state()), self)
+
+    def since(self, generation: int, n: int) -> tuple[int, list[Event]]:
+        """The newest run's number, and its events from the n-th on (all of them when another run is asked about)."""
+        with self._lock:
+            return self.generation, self._events[n if generation == self.generation else 0 :]
+
+    @property
+    def changes(self) -> list[Knob]:
+        """Knob changes that the core acknowledged."""
+        return self._player.run.changes
+
+    @property
+    def paced(self) -> bool:
+        """Whether rounds wait for the eye."""
+        return self._paced
+
+    def _state(self) -> Feed:
+        if self.failed is not None:
+            return Feed("core_lost" if self._events else "error", self.failed)
+        if self._worker is None:
+            return Feed("idle", "the models are not loaded")
+        if self.catalogue is None:
+            tail = self._worker.stderr_tail
+            return Feed("loading", tail[-1] if tail else LOADING, steerable=True)
+        return Feed("open", "" if self._events else "ready", steerable=True, held=self._held and not self._paced)
+
+
+class Tap:
+    """A page's own view of the live run, as a `Source`: every event once, from the header of the newest run on."""
+
+    live = True
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._generation, self._n = core, 0, 0
+
+    @property
+    def ended(self) -> bool:
+        """A live source may always go on with another run."""
+        return False
+
+    def poll(self) -> list[Event]:
+        """Everything new since the last call."""
+        generation, events = self._core.since(self._generation, self._n)
+        self._n = len(events) + (self._n if generation == self._generation else 0)
+        self._generation = generation
+        return events
+
+    def send(self, command: Command) -> None:
+        """Hand a command to the core."""
+        self._core.command(command)
+
+    def close(self) -> None:
+        """The core stays for the other tabs."""
+
+
+def _argv(argv: tuple[str, ...], **models: str) -> list[str]:
+    """The words of the command line with other models in them."""
+    words = list(argv)
+    for name, value in models.items():
+        flag = f"--{name}"
+        if flag in words:
+            place = words.index(flag)
+            del words[place : place + 2]
+        if value:
+            words += [flag, value]
+    return words

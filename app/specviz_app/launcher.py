@@ -1,0 +1,111 @@
+"""`serve(..)`: the Streamlit application with our routes, on a port that is free, until somebody ends it."""
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from specviz.errors import SpecvizError
+from specviz_app.server import Server, install, routes
+from specviz_app.settings import UPLOAD_MB
+from specviz_app.theme import theme
+
+SCRIPT = Path(__file__).with_name("main.py")
+_TRIES = 32  # ports after the wanted one
+
+
+def free_port(host: str, port: int) -> int:
+    """The wanted port, or the next one that is free. Raises SpecvizError when the host is not ours or all are taken."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise SpecvizError(f"no host '{host}' here ({error.strerror or error}); try 127.0.0.1") from None
+    for candidate in range(port, min(port + _TRIES, 65536)):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((address[0], candidate, *address[2:]))
+                return int(probe.getsockname()[1])
+        except PermissionError:
+            raise SpecvizError(f"port {candidate} is not allowed to you; ports from 1024 on are: --port 8501") from None
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise SpecvizError(f"cannot listen on {host}: {error.strerror or error}; try 127.0.0.1") from None
+    raise SpecvizError(f"ports {port} to {port + _TRIES - 1} are all in use; name another with --port")
+
+
+def url(host: str, port: int) -> str:
+    """Where the pages are."""
+    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
+
+
+def config(host: str, port: int) -> dict[str, Any]:
+    """Streamlit's options: ours alone, whatever folder we are started from."""
+    return {
+        "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
+        "server.maxUploadSize": UPLOAD_MB, "browser.gatherUsageStats": False, "logger.hideWelcomeMessage": True,
+        "client.toolbarMode": "minimal", **theme(),
+    }  # fmt: skip
+
+
+def serve(server: Server, host: str, port: int, open_browser: bool, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted. `ready` is told the address once pages can be fetched."""
+    import streamlit as st
+
+    install(server)
+    server.streams = True
+    address = url(host, port)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: st.App) -> AsyncIterator[None]:
+        restore = _end_streams_on_signals(server)
+        if server.settings.live:
+            with contextlib.suppress(SpecvizError):  # the page says what is missing
+                server.core.load(server.settings.model("target"), server.settings.model("draft"))
+        task = asyncio.create_task(_tell(address, open_browser, ready))
+        try:
+            yield
+        finally:
+            task.cancel()
+            restore()
+            await asyncio.to_thread(server.close)
+
+    app = st.App(SCRIPT, routes=routes(server), lifespan=lifespan)
+    app.run(config=config(host, port))
+
+
+async def _tell(address: str, open_browser: bool, ready: Callable[[str], None]) -> None:
+    await asyncio.sleep(0.1)  # the socket listens already; the loop serves it from now on
+    ready(address)
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+
+def _end_streams_on_signals(server: Server) -> Callable[[], None]:
+    """End the streams when a signal comes: a server waits for its open answers before it goes."""
+    before: Mapping[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def chained(number: int, frame: FrameType | None) -> None:
+        server.closing.set()
+        handler = before[number]
+        if callable(handler):
+            handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    for number in before:
+        signal.signal(number, chained)
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    return restore

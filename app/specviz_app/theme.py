@@ -1,0 +1,25 @@
+"""Light and dark, in the colours of `specviz.view.palette`."""
+
+from typing import Any, Literal
+
+from specviz.view.palette import colour
+from specviz.view.terms import Mark
+
+Ground = Literal["dark", "light"]
+_ORDER: tuple[Mark, ...] = ("accepted", "rejected", "recovered", "bonus", "exit", "drafted", "untested")
+GROUNDS: dict[Ground, dict[str, str]] = {
+    "light": {"backgroundColor": "#FFFFFF", "secondaryBackgroundColor": "#F3F5F7", "textColor": "#1A1A1A",
+              "borderColor": "#D5DADF"},
+    "dark": {"backgroundColor": "#10141A", "secondaryBackgroundColor": "#1A212A", "textColor": "#E6E6E6",
+             "borderColor": "#2E3843"},
+}  # fmt: skip
+
+
+def theme() -> dict[str, Any]:
+    """Streamlit's theme options; both grounds are given, so that the person may switch."""
+    options: dict[str, Any] = {"theme.baseRadius": "6px", "theme.showWidgetBorder": True}
+    for ground, plain in GROUNDS.items():
+        colours = [colour(mark, ground == "dark") for mark in _ORDER]
+        values = {**plain, "primaryColor": colours[0], "linkColor": colours[0], "chartCategoricalColors": colours}
+        options |= {f"theme.{ground}.{name}": value for name, value in values.items()}
+    return options

@@ -1,0 +1,36 @@
+"""The report for people in a terminal."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from specviz.bench.results import Report
+from specviz.bench.words import Sheet, lines, sheets
+
+_NARROWEST = 110  # columns when standard output is no terminal
+_WORDS = frozenset({"method", "over", "as", "promise", "first divergence"})
+
+
+def print_card(report: Report) -> None:
+    """Heading, tables, notes, on standard output."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _NARROWEST)
+    for line in lines(report):
+        console.print(Text(line, style="dim"))
+    for sheet in sheets(report):
+        console.print()
+        console.print(_table(sheet))
+        console.print(Text(sheet.note, style="dim"))
+    console.print()
+
+
+def _table(sheet: Sheet) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=sheet.title)
+    table.title_justify = "left"
+    for name in sheet.head:
+        table.add_column(name, justify="left" if name in _WORDS or not name else "right", no_wrap=name != "promise")
+    for row in sheet.rows:
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,78 @@
+"""Our arms: a `Session` over the loaded pair, watched at a level or by nobody.
+
+Without a level nothing is decoded to text and no event is made, as in the library's loops. With one, everything a
+live run does with a round is timed: text pieces, records, and their encoding to lines.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from specviz.bench.arms import Split, Tokens
+from specviz.bench.settings import Contestant, Settings
+from specviz.engine.context import Models
+from specviz.engine.local import TOPK, Pair, make_drafter
+from specviz.engine.probe import Probe
+from specviz.engine.round import Round
+from specviz.engine.session import Parts, Session
+from specviz.engine.texts import Texts
+from specviz.events import encode
+from specviz.knobs import Knobs
+from specviz.verifiers import get_verifier
+
+STAGES = ("draft", "target", "verdict", "commit", "other")
+_IN_FLIGHT = 2 * 256 + 64  # slots beyond the text, as `LocalRun` reserves them
+
+
+class OurArm:
+    """One of our methods. The verifier is the method's default for the temperature."""
+
+    def __init__(self, contestant: Contestant, settings: Settings, pair: Pair) -> None:
+        self.name, self.level, self.pair = contestant.name, contestant.level, pair
+        self.method, self.knobs = settings.method_knobs(contestant.kind)
+        self.verifier = get_verifier(self.method.verifier_for(self.knobs.values))
+        self.texts = Texts(pair.target.tokenizer)
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether the text is that of plain decoding, token for token."""
+        return self.verifier.keeps_tokens or self.knobs["temperature"] == 0
+
+    def session(self, prompt: Tokens, n: int, seed: int) -> Session:
+        """A fresh session; no end tokens, so that every run writes exactly n."""
+        knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
+        draft = self.pair.draft.adapter if self.pair.draft else None
+        models = Models(self.pair.target.adapter, draft, len(prompt) + n + _IN_FLIGHT)
+        parts = Parts(models, make_drafter(self.method, models, knobs), self.verifier)
+        if self.level is None:
+            return Session(parts, prompt, self.method.table, knobs)
+        probe = Probe(_written, self.texts, self.level, TOPK)
+        return Session(parts, prompt, self.method.table, knobs, texts=self.texts, sink=probe)
+
+    def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
+        """The run, its session made inside the timed part."""
+        return lambda: self.session(prompt, n, seed).generate()
+
+    def split(self, prompt: Tokens, n: int, seed: int) -> Split:
+        """A run round by round; what lies between the end of a round and the next is the probe's."""
+        session, out = self.session(prompt, n, seed), Split()
+        for done in session.rounds():
+            stages = _stages(done, time.perf_counter_ns() if self.level else done.ended_ns)
+            out.n_rounds += 1
+            out.n_tokens += len(done.tokens)
+            out.n_drafted += len(done.draft.judged)
+            out.n_accepted += done.n_accepted
+            out.rounds.append(stages)
+        out.rounds = out.rounds[1:]
+        return out
+
+
+def _written(event: Any) -> None:
+    encode(event)
+
+
+def _stages(done: Round, now: int) -> dict[str, float]:
+    total = done.ended_ns - done.started_ns
+    named = {name: done.clock.ns.get(name, 0) for name in STAGES}
+    named["other"] += max(0, total - sum(named.values()))
+    return {name: ns / 1e6 for name, ns in {**named, "probe": now - done.ended_ns}.items()}

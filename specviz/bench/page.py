@@ -1,0 +1,74 @@
+"""The report as one HTML file that needs nothing else: tables always, charts when plotly is installed."""
+
+import html
+from importlib.util import find_spec
+from pathlib import Path
+
+from specviz.bench.results import Report
+from specviz.bench.words import STAGES, Sheet, lines, sheets
+from specviz.errors import SpecvizError
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
+body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem }
+table { border-collapse: collapse; display: block; overflow-x: auto }
+th, td { padding: .2rem .8rem .2rem 0; text-align: right; white-space: nowrap }
+th { border-bottom: 1px solid } .words { text-align: left }
+p, footer { opacity: .75 }
+"""
+_WORDS = frozenset({"method", "over", "as", "promise", "first divergence", ""})
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Write the file. Raises SpecvizError when it cannot be written."""
+    try:
+        path.write_text(page(report), encoding="utf-8")
+    except OSError as error:
+        raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
+
+
+def page(report: Report) -> str:
+    """The page's text."""
+    head = "".join(f"<p>{html.escape(line)}</p>" for line in lines(report))
+    body = "".join(_section(sheet) for sheet in sheets(report))
+    command = f"<footer><code>{html.escape(report.command)}</code> · {html.escape(report.wall)}</footer>"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>specviz bench</title>'
+        f"<style>{_STYLE}</style></head><body><h1>specviz bench</h1>{head}{_charts(report)}{body}{command}</body></html>\n"
+    )
+
+
+def _section(sheet: Sheet) -> str:
+    classes = ["words" if name in _WORDS else "" for name in sheet.head]
+
+    def row(tag: str, cells: "list[str] | tuple[str, ...]") -> str:
+        inside = (f'<{tag} class="{c}">{html.escape(v)}</{tag}>' for c, v in zip(classes, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    rows = "".join(row("td", cells) for cells in sheet.rows)
+    table = f"<table><thead>{row('th', sheet.head)}</thead><tbody>{rows}</tbody></table>"
+    return f"<h2>{html.escape(sheet.title)}</h2>{table}<p>{html.escape(sheet.note)}</p>"
+
+
+def _charts(report: Report) -> str:
+    """Speeds with quartiles, and where a round's time goes; nothing without plotly."""
+    if find_spec("plotly") is None:
+        return ""
+    import plotly.graph_objects as go
+
+    names = [arm.name for arm in report.arms]
+    speeds = [arm.tokens_per_second for arm in report.arms]
+    error = {
+        "type": "data", "symmetric": False, "array": [s.high - s.median for s in speeds],
+        "arrayminus": [s.median - s.low for s in speeds],
+    }  # fmt: skip
+    speed = go.Figure(go.Bar(x=names, y=[s.median for s in speeds], error_y=error))
+    speed.update_layout(title="Tokens per second, median and quartiles", height=360)
+    rounds = go.Figure(
+        [go.Bar(name=stage, x=names, y=[arm.stage_ms.get(stage, 0.0) for arm in report.arms]) for stage in STAGES]
+    )
+    rounds.update_layout(title="Milliseconds of a round", barmode="stack", height=360)
+    first: str = speed.to_html(full_html=False, include_plotlyjs=True)
+    second: str = rounds.to_html(full_html=False, include_plotlyjs=False)
+    return first + second

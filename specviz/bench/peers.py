@@ -1,0 +1,129 @@
+"""The library's own loops as they come: `generate`, assisted generation, prompt lookup.
+
+They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
+environment is pinned: draft length constant at gamma, no confidence threshold (engine.md 2), no end tokens.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from specviz.bench.arms import Split, Tokens
+from specviz.bench.settings import Contestant, Settings
+from specviz.engine.loading import embedded, pick_device, pick_dtype
+
+
+@dataclass(slots=True)
+class Peers:
+    """The peers' models, loaded when first asked for."""
+
+    settings: Settings
+    models: dict[str, Any] = field(default_factory=dict)
+
+    def model(self, role: str) -> Any:
+        """The peers' target or draft model."""
+        if role not in self.models:
+            self.models[role] = self._load(role)
+        return self.models[role]
+
+    def _load(self, role: str) -> Any:
+        named = self.settings.target if role == "target" else self.settings.draft
+        device = pick_device(self.settings.device)
+        where = str(embedded(role)) if named is None else named
+        dtype = pick_dtype(self.settings.dtype, device)
+        model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype, use_safetensors=True)
+        model.to(device).requires_grad_(False).eval()
+        model.generation_config = self._config()
+        return model
+
+    def _config(self) -> GenerationConfig:
+        sampled: dict[str, Any] = {"do_sample": False}
+        if self.settings.temperature > 0:
+            sampled = {"do_sample": True, "temperature": self.settings.temperature, "top_k": 0, "top_p": 1.0}
+        return GenerationConfig(
+            **sampled, eos_token_id=None, pad_token_id=0, num_assistant_tokens=self.settings.gamma,
+            num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0,
+        )  # fmt: skip
+
+
+class PeerArm:
+    """One of the library's loops."""
+
+    def __init__(self, contestant: Contestant, settings: Settings, peers: Peers) -> None:
+        self.name, self.kind, self.peers = contestant.name, contestant.kind, peers
+        self.target = peers.model("target")
+        self.extra: dict[str, Any] = {}
+        if self.kind == "hf-assisted":
+            self.extra = {"assistant_model": peers.model("draft")}
+        elif self.kind == "hf-lookup":
+            self.extra = {
+                "prompt_lookup_num_tokens": settings.gamma, "max_matching_ngram_size": settings.lookup_length,
+            }  # fmt: skip
+
+    def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
+        """The run; the library draws from the global generator, seeded here."""
+        torch.manual_seed(seed)
+        ids = torch.tensor([prompt], device=self.target.device)
+        mask = torch.ones_like(ids)
+
+        def run() -> Tokens:
+            out = self.target.generate(ids, attention_mask=mask, max_new_tokens=n, **self.extra)
+            new: Tokens = out[0, len(prompt) :].tolist()
+            return new
+
+        return run
+
+    def split(self, prompt: Tokens, n: int, seed: int) -> Split:
+        """A run with a clock on every forward: draft, target, and `other`, the host's work between them."""
+        watch = Watch()
+        with watch.on(self.target, "target"), watch.on(self.extra.get("assistant_model"), "draft"):
+            tokens = self.ready(prompt, n, seed)()
+        return watch.split(len(prompt), len(tokens))
+
+
+@dataclass(slots=True)
+class Watch:
+    """Times and widths of forward calls, by hooks that are taken off again."""
+
+    calls: list[tuple[str, int, int, int]] = field(default_factory=list)  # role, began, ended, rows
+    _open: tuple[int, int] = (0, 0)
+
+    @contextmanager
+    def on(self, model: Any, role: str) -> Iterator[None]:
+        """Watch a model; None watches nothing."""
+        if model is None:
+            yield
+            return
+
+        def before(_module: Any, _args: Any, given: dict[str, Any]) -> None:
+            self._open = (time.perf_counter_ns(), given["input_ids"].shape[-1])
+
+        def after(*_: Any) -> None:
+            if model.device.type == "cuda":
+                torch.cuda.synchronize()
+            self.calls.append((role, self._open[0], time.perf_counter_ns(), self._open[1]))
+
+        hooks = [model.register_forward_pre_hook(before, with_kwargs=True), model.register_forward_hook(after)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def split(self, n_prompt: int, n_tokens: int) -> Split:
+        """A round ends with a pass of the target. All rows but the prompt and one root a round were drafted."""
+        ends = [call for call in self.calls if call[0] == "target"]
+        out = Split(n_tokens=n_tokens, n_rounds=len(ends), n_accepted=n_tokens - len(ends))
+        out.n_drafted = sum(call[3] for call in ends) - n_prompt - (len(ends) - 1)
+        for last, end in zip(ends, ends[1:], strict=False):
+            inside = [call for call in self.calls if last[2] <= call[1] < end[1]]
+            draft = sum(call[2] - call[1] for call in inside)
+            target, whole = end[2] - end[1], end[2] - last[2]
+            stages = {"draft": draft, "target": target, "other": whole - draft - target}
+            out.rounds.append({name: ns / 1e6 for name, ns in stages.items()})
+        return out

@@ -1,0 +1,86 @@
+"""Prompts to measure on: the bundled ones, or a JSONL file with `prompt`, `turns` (the first) or `question`."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from specviz.errors import SpecvizError
+
+FIELDS = ("prompt", "turns", "question")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """Texts and where they came from: a name without folders, and the hash of what was read."""
+
+    source: str
+    sha256: str
+    n_found: int
+    texts: tuple[str, ...]
+
+
+def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
+    """The prompts of a file, or the bundled ones. Raises SpecvizError with the line and the reason.
+
+    With a `limit` they are taken at equal distances over the whole file, not from its beginning, because files are
+    often sorted by kind.
+    """
+    source, raw, texts = _bundled() if path is None else _read(path)
+    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(texts), tuple(spread(texts, limit)))
+
+
+def spread(texts: list[str], limit: int | None) -> list[str]:
+    """At most `limit` of the texts, at equal distances, the first among them."""
+    if limit is None or limit >= len(texts):
+        return texts
+    return [texts[k * len(texts) // limit] for k in range(limit)]
+
+
+def _bundled() -> tuple[str, bytes, list[str]]:
+    folder = resources.files("specviz_assets") / "prompts"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".txt")), key=lambda f: f.name)
+    texts = [f.read_text(encoding="utf-8") for f in files]
+    return "bundled", "\0".join(texts).encode(), texts
+
+
+def _read(path: Path) -> tuple[str, bytes, list[str]]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise SpecvizError(f"cannot read the prompts '{path}': {error.strerror or error}") from None
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise SpecvizError(
+            f"the prompts '{path.name}' are not UTF-8 at byte {error.start}; save them as UTF-8"
+        ) from None
+    texts = [_text(line, f"{path.name} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not texts:
+        raise SpecvizError(f"the prompts '{path.name}' hold no line; one JSON object a line, with {_words()}")
+    return path.name, raw, texts
+
+
+def _text(line: str, where: str) -> str:
+    try:
+        record: Any = json.loads(line)
+    except ValueError as error:
+        raise SpecvizError(f"{where} is not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise SpecvizError(f"{where} is no JSON object; one object a line, with {_words()}")
+    name = next((name for name in FIELDS if name in record), None)
+    if name is None:
+        held = ", ".join(map(str, list(record)[:5])) or "nothing"
+        raise SpecvizError(f"{where} has none of {', '.join(FIELDS)} (it holds {held})")
+    value = record[name]
+    if name == "turns" and isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, str) or not value:
+        raise SpecvizError(f"{where}: {name} holds no text")
+    return value
+
+
+def _words() -> str:
+    return f"{', '.join(FIELDS[:-1])} or {FIELDS[-1]}"

@@ -1,0 +1,136 @@
+"""`Report`: what a measurement found, ready for JSON; and the bars it is held against."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from specviz.bench.arms import Sample, Split, of_arm
+from specviz.bench.equal import Equality
+from specviz.bench.machine import Machine
+from specviz.bench.memory import Memory
+from specviz.bench.settings import Contestant
+from specviz.bench.stats import PairedRatio, Spread, paired, spread
+
+SCHEMA = "specviz.bench/1"
+# arm, base: the comparisons worth reading, of those measured.
+PAIRS = (
+    ("ar", "hf-generate"), ("chain", "hf-assisted"), ("ngram", "hf-lookup"), ("chain", "ar"), ("tree", "ar"),
+    ("ngram", "ar"), ("hf-assisted", "hf-generate"), ("hf-lookup", "hf-generate"),
+)  # fmt: skip
+
+
+class ArmResult(msgspec.Struct, kw_only=True):
+    """One arm. Times are of whole runs, prompt included; `round_ms` and `stage_ms` are medians, first rounds left out."""
+
+    name: str
+    n_runs: int
+    tokens_per_second: Spread
+    ms_per_token: Spread
+    tokens_per_round: float | None
+    draft_acceptance_rate: float | None
+    n_drafted: int
+    n_accepted: int
+    round_ms: Spread | None
+    stage_ms: dict[str, float]
+    memory: Memory | None = None
+
+
+class Bar(msgspec.Struct, kw_only=True):
+    """A promise of the project and what was measured. `applies`: only on the machine and models it was set for."""
+
+    text: str
+    wanted: float
+    found: float
+    interval: tuple[float, float] | None
+    met: bool
+    applies: bool
+
+
+class Prompts(msgspec.Struct, kw_only=True):
+    """What was read and used. `n_left_out`: too long for the models' context together with the new tokens."""
+
+    source: str
+    sha256: str
+    n_found: int
+    n_used: int
+    n_left_out: int
+    mean_tokens: float
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """Everything, in the order it is read. `cut`: the time was up before all repeats were done."""
+
+    schema: str = SCHEMA
+    wall: str
+    command: str
+    machine: Machine
+    models: dict[str, str]
+    settings: dict[str, object]
+    thread_probe_ms: dict[int, float] | None
+    prompts: Prompts
+    arms: list[ArmResult]
+    ratios: list[PairedRatio]
+    equality: list[Equality]
+    bars: list[Bar]
+    seconds: float
+    cut: bool
+    notes: list[str] = []
+
+
+def arm_result(name: str, samples: Mapping[tuple[int, int], Sample], splits: Sequence[Split]) -> ArmResult:
+    """The numbers of one arm."""
+    rates = [len(s.tokens) / s.seconds for s in samples.values()]
+    speed, pace = spread(rates), spread([1e3 / rate for rate in rates])
+    assert speed is not None
+    assert pace is not None
+    rounds = [stages for split in splits for stages in split.rounds]
+    drafted, accepted = sum(s.n_drafted for s in splits), sum(s.n_accepted for s in splits)
+    n_rounds = sum(s.n_rounds for s in splits)
+    names = dict.fromkeys(stage for stages in rounds for stage in stages)
+    medians = {stage: spread([stages[stage] for stages in rounds]) for stage in names}
+    return ArmResult(
+        name=name, n_runs=len(samples), tokens_per_second=speed, ms_per_token=pace,
+        tokens_per_round=sum(s.n_tokens for s in splits) / n_rounds if n_rounds else None,
+        draft_acceptance_rate=accepted / drafted if drafted else None, n_drafted=drafted, n_accepted=accepted,
+        round_ms=spread([sum(stages.values()) for stages in rounds]),
+        stage_ms={stage: found.median for stage, found in medians.items() if found is not None},
+    )  # fmt: skip
+
+
+def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[PairedRatio]:
+    """Every comparison worth reading, recorded arms against the same arm unwatched among them."""
+    names = [arm.name for arm in arms]
+    watched = [(arm.name, arm.kind) for arm in arms if arm.level]
+    times = {
+        name: {key: s.seconds / len(s.tokens) for key, s in of_arm(samples, k).items()} for k, name in enumerate(names)
+    }
+    found = [
+        paired(arm, base, times[arm], times[base]) for arm, base in (*PAIRS, *watched) if arm in times and base in times
+    ]
+    return [ratio for ratio in found if ratio is not None]
+
+
+def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
+    """The bars that were measured. A speed must reach its bar, a cost must stay below it."""
+    out = []
+    for ratio in ratios:
+        for arm, base, wanted, text in _SPEEDS:
+            if (ratio.arm, ratio.base) == (arm, base):
+                out.append(_bar(text, wanted, ratio.value, ratio.interval, ratio.value >= wanted, applies))
+        for level, wanted in _COSTS.items():
+            if ratio.arm == f"{ratio.base}+{level}":
+                interval = ratio.interval and (1 / ratio.interval[1] - 1, 1 / ratio.interval[0] - 1)
+                text = f"recording {ratio.base} at level {level} costs at most {wanted:.0%}"
+                out.append(_bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies))
+    return out
+
+
+_SPEEDS = (
+    ("ar", "hf-generate", 1.05, "ar is at least 1.05 times as fast as generate"),
+    ("chain", "hf-assisted", 1.3, "chain is at least 1.3 times as fast as assisted generation at equal gamma"),
+)
+_COSTS = {"summary": 0.02, "full": 0.10}
+
+
+def _bar(text: str, wanted: float, found: float, interval: tuple[float, float] | None, met: bool, applies: bool) -> Bar:
+    return Bar(text=text, wanted=wanted, found=found, interval=interval, met=met, applies=applies)

@@ -1,0 +1,29 @@
+"""Looks, at fixed sizes: colour, NO_COLOR and ASCII. Renewed by pytest with `--snapshot-update`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tui_stage import NARROW, WIDE, replay_app
+
+Compare = Callable[..., bool]
+REJECTION = ["right_curly_bracket"]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("chain_trace", WIDE), ("tree_trace", WIDE), ("tree_trace", NARROW)],
+    ids=["chain-wide", "tree-wide", "tree-narrow"],
+)
+def test_replay(name: str, size: tuple[int, int], snap_compare: Compare, request: pytest.FixtureRequest) -> None:
+    assert snap_compare(replay_app(request.getfixturevalue(name)), terminal_size=size, press=REJECTION)
+
+
+def test_no_color(snap_compare: Compare, chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert snap_compare(replay_app(chain_trace), terminal_size=WIDE, press=REJECTION)
+
+
+def test_ascii_with_the_sheet_open(snap_compare: Compare, tree_trace: Path) -> None:
+    assert snap_compare(replay_app(tree_trace, ascii=True), terminal_size=NARROW, press=[*REJECTION, "enter"])
