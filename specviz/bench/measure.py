@@ -36,7 +36,7 @@ class Plan:
 def measure(
     arms: Sequence[Arm], prompts: Sequence[Tokens], plan: Plan, tell: Tell, clock: Clock = time.perf_counter
 ) -> Measured:
-    """Run everything. A turn begins only when the longest turn so far would still end in time; the first always does."""
+    """Run everything. A turn begins only when one as long as the longest so far would end in time; the first always."""
     out, began, longest = Measured(), clock(), 0.0
     seen: set[int] = set()
     for arm in arms:  # the first call of anything allocates, compiles and looks up

@@ -35,7 +35,8 @@ def page(report: Report) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>specviz bench</title>'
-        f"<style>{_STYLE}</style></head><body><h1>specviz bench</h1>{head}{_charts(report)}{body}{command}</body></html>\n"
+        f"<style>{_STYLE}</style></head><body><h1>specviz bench</h1>"
+        f"{head}{_charts(report)}{body}{command}</body></html>\n"
     )
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -120,7 +121,7 @@ class Watch:
         ends = [call for call in self.calls if call[0] == "target"]
         out = Split(n_tokens=n_tokens, n_rounds=len(ends), n_accepted=n_tokens - len(ends))
         out.n_drafted = sum(call[3] for call in ends) - n_prompt - (len(ends) - 1)
-        for last, end in zip(ends, ends[1:], strict=False):
+        for last, end in pairwise(ends):
             inside = [call for call in self.calls if last[2] <= call[1] < end[1]]
             draft = sum(call[2] - call[1] for call in inside)
             target, whole = end[2] - end[1], end[2] - last[2]

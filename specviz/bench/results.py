@@ -20,7 +20,7 @@ PAIRS = (
 
 
 class ArmResult(msgspec.Struct, kw_only=True):
-    """One arm. Times are of whole runs, prompt included; `round_ms` and `stage_ms` are medians, first rounds left out."""
+    """One arm. Times are of whole runs, prompt included; `round_ms`, `stage_ms`: medians, first rounds left out."""
 
     name: str
     n_runs: int
@@ -44,6 +44,7 @@ class Bar(msgspec.Struct, kw_only=True):
     interval: tuple[float, float] | None
     met: bool
     applies: bool
+    is_cost: bool = False
 
 
 class Prompts(msgspec.Struct, kw_only=True):
@@ -121,7 +122,9 @@ def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
             if ratio.arm == f"{ratio.base}+{level}":
                 interval = ratio.interval and (1 / ratio.interval[1] - 1, 1 / ratio.interval[0] - 1)
                 text = f"recording {ratio.base} at level {level} costs at most {wanted:.0%}"
-                out.append(_bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies))
+                bar = _bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies)
+                bar.is_cost = True
+                out.append(bar)
     return out
 
 

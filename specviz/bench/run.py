@@ -20,6 +20,7 @@ from specviz.bench.settings import Settings
 from specviz.bench.threads import probe_threads
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
+from specviz.events import ModelInfo
 
 Tell = Callable[[str], None]
 
@@ -137,10 +138,12 @@ def _system() -> str:
 
 def _models(pair: Pair) -> dict[str, str]:
     infos = {"target": pair.target.info} | ({"draft": pair.draft.info} if pair.draft else {})
-    return {
-        role: f"{info.name}, {info.arch}, {info.n_layers} layers, {info.n_params / 1e6:.1f}M parameters, {info.dtype}"
-        for role, info in infos.items()
-    }
+    return {role: _model(info) for role, info in infos.items()}
+
+
+def _model(info: ModelInfo) -> str:
+    size = f"{info.n_layers} layers, {(info.n_params or 0) / 1e6:.1f}M parameters"
+    return f"{info.name}, {info.arch}, {size}, {info.dtype}"
 
 
 def _plain(settings: Settings, pair: Pair) -> dict[str, object]:

@@ -7,7 +7,7 @@ An arm is one of ours (`ar`, `chain`, `tree`, `ngram`), one of the library's loo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from specviz.errors import SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
@@ -55,7 +55,7 @@ def _contestant(name: str) -> Contestant:
         raise SpecvizError(f"--methods: '{name}': only our own methods can be recorded; write {kind}")
     if level not in LEVELS:
         raise SpecvizError(f"--methods: '{name}': no level '{level}'{suggestion(level, LEVELS)}")
-    return Contestant(name, kind, level)
+    return Contestant(name, kind, cast(Level, level))
 
 
 @dataclass(frozen=True, slots=True)

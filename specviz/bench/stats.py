@@ -60,7 +60,8 @@ def student(df: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / df ** (k + 1) for k, term in enumerate(terms))
+    added: float = sum(term / df ** (k + 1) for k, term in enumerate(terms))
+    return z + added
 
 
 Times = Mapping[tuple[int, int], float]  # (prompt, repeat) -> seconds a token

@@ -106,7 +106,7 @@ def _bars(report: Report) -> Sheet:
 
 
 def _bar(bar: Bar) -> list[str]:
-    form = (lambda v: f"{v:.1%}") if "costs" in bar.text else (lambda v: f"{v:.3f}")
+    form = "{:.1%}".format if bar.is_cost else "{:.3f}".format
     mark = ("✓" if bar.met else "✗") if bar.applies else "·"
     interval = UNKNOWN if bar.interval is None else " .. ".join(map(form, bar.interval))
     return [mark, bar.text if bar.applies else f"{bar.text} (not set for this setting)", form(bar.found), interval]

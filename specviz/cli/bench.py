@@ -4,20 +4,20 @@ Standard output is a card for people and, last, one JSON line; with `--json` the
 so that bad input is refused before torch is imported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from specviz.bench.prompts import load_prompts
 from specviz.bench.settings import DEFAULT, OURS, PEERS, Settings, contestants, parse_knobs
-from specviz.cli import options
 from specviz.cli.layout import narrate
+from specviz.cli.request import checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
-from specviz.errors import KnobError, SpecvizError, suggestion
+from specviz.errors import KnobError, SpecvizError
 
-_DTYPES = ("float32", "bfloat16", "float16", "float64")
+F = TypeVar("F", bound=Callable[..., Any])
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "memory"),
@@ -26,25 +26,34 @@ _SECTIONS = {
 }
 
 
+_METHODS_HELP = f"Of {', '.join((*OURS, *PEERS))}; +none, +summary or +full behind one of ours records it."
+
+
+def _option(*names: str, **rest: Any) -> Callable[[F], F]:
+    """An option whose default is shown when it has one."""
+    made: Callable[[F], F] = click.option(*names, show_default=rest.get("default") is not None, **rest)
+    return made
+
+
 @click.command("bench", cls=SectionedCommand, sections=_SECTIONS)
-@click.option("--methods", default=DEFAULT, show_default=True, metavar="LIST", help=f"Of {', '.join((*OURS, *PEERS))}; +none, +summary or +full behind one of ours records it.")  # fmt: skip
-@click.option("--gamma", type=click.IntRange(1, 64), default=4, show_default=True, help="Drafted tokens a round, the same for all chains and lookups.")  # fmt: skip
-@click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help="Tokens every run writes.")  # fmt: skip
-@click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy.")
-@click.option("--knob", "knobs", multiple=True, metavar="METHOD.NAME=VALUE", help="A knob of one of our methods; repeatable.")  # fmt: skip
-@click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
-@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Times every prompt is measured.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Stop measuring in time.")
-@click.option("--memory/--no-memory", default=True, show_default=True, help="Peak memory, a process for each method.")
-@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
-@click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
-@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
-@click.option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
-@click.option("--threads", default="auto", show_default=True, metavar="N", help="Threads, or auto: found by a probe.")
-@click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
-@click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
-@click.option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
+@_option("--methods", default=DEFAULT, metavar="LIST", help=_METHODS_HELP)
+@_option("--gamma", type=click.IntRange(1, 64), default=4, help="Drafted tokens a round, for all chains and lookups.")
+@_option("--max-new-tokens", type=click.IntRange(2), default=64, help="Tokens every run writes.")
+@_option("--temperature", type=click.FloatRange(0), default=0.0, help="0 is greedy.")
+@_option("--knob", "knobs", multiple=True, metavar="METHOD.NAME=VALUE", help="A knob of one of ours; repeatable.")
+@_option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
+@_option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
+@_option("--repeats", type=click.IntRange(1), default=5, help="Times every prompt is measured.")
+@_option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Stop measuring in time.")
+@_option("--memory/--no-memory", default=True, help="Peak memory, a process for each method.")
+@_option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@_option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
+@_option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@_option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
+@_option("--threads", default="auto", metavar="N", help="Threads, or auto: found by a probe.")
+@_option("--html", metavar="FILE", help="Also write the report as one HTML file.")
+@_option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
+@_option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
 def command(**given: Any) -> None:
     """Measure speeds against the library's own loops.
 
@@ -78,13 +87,11 @@ def command(**given: Any) -> None:
 
 def _settings(given: Mapping[str, Any]) -> Settings:
     """Raises SpecvizError for anything that can be known without a model."""
-    if given["dtype"] is not None and given["dtype"] not in _DTYPES:
-        raise SpecvizError(f"no dtype '{given['dtype']}'{suggestion(given['dtype'], _DTYPES)}")
     same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft")
     settings = Settings(
         arms=contestants(given["methods"]),
-        device=options.checked_device(given["device"]) if hasattr(options, "checked_device") else given["device"],
-        dtype=given["dtype"],
+        device=checked_device(given["device"]),
+        dtype=checked_dtype(given["dtype"]),
         threads=_threads(given["threads"]),
         prompts=Path(given["prompts"]) if given["prompts"] else None,
         knobs=parse_knobs(given["knobs"]),

@@ -53,8 +53,8 @@ class Request:
         return cls(
             start=start,
             needs_draft=method.needs_draft,
-            device=_device(given["device"]),
-            dtype=_dtype(given["dtype"]),
+            device=checked_device(given["device"]),
+            dtype=checked_dtype(given["dtype"]),
             record=record,
             **{name: given[name] for name in plain},
         )
@@ -68,13 +68,15 @@ def _level(given: Mapping[str, Any]) -> Level:
     return level
 
 
-def _device(name: str | None) -> str | None:
+def checked_device(name: str | None) -> str | None:
+    """The device name, when it is one. Raises SpecvizError."""
     if name is not None and not _DEVICE.fullmatch(name):
         raise SpecvizError(f"no device '{name}'{suggestion(name, ('cpu', 'cuda', 'cuda:0', 'mps'))}")
     return name
 
 
-def _dtype(name: str | None) -> str | None:
+def checked_dtype(name: str | None) -> str | None:
+    """The dtype name, when it is one. Raises SpecvizError."""
     if name is not None and name not in _DTYPES:
         raise SpecvizError(f"no dtype '{name}'{suggestion(name, _DTYPES)}")
     return name

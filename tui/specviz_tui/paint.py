@@ -13,7 +13,7 @@ from textual.app import App
 from specviz.view import palette
 from specviz.view.frame import Mark
 
-EIGHTHS = " ▏▎▍▌▋▊▉"
+EIGHTHS = " ▎▎▍▌▋▊▉"  # one eighth would look like the end of a track
 FAINT = Style(dim=True)
 STRONG = Style(bold=True)
 PLAIN = Style()

@@ -5,6 +5,7 @@ screen the bar is one line; focused, it opens."""
 
 from typing import Any
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.reactive import reactive
@@ -83,11 +84,11 @@ class KnobPanel(FrameWidget, can_focus=True):
         value = item.text if item.staged_text is None else f"{item.text}→{item.staged_text}"
         if item.staged_text is None and item.sent_text is not None:
             value = f"{item.text}⇒{item.sent_text}"
-        slider = knob_values.has_slider(item)
-        words = clip(f"{knob_values.label(item)} {value}", cells - 1 - (SLIDER + 3 if slider else 0))
+        words = clip(f"{knob_values.label(item)} {value}", cells - 2)
+        room = min(cells - cell_len(words) - 5, SLIDER) if knob_values.has_slider(item) else 0
         style = FAINT if item.disabled else STRONG if item.staged_text or item.sent_text else None
         text = Text(" ")
-        text.append(words + (f" {track(item.fill, SLIDER)}" if slider else ""), style=CURSOR if lit else style)
+        text.append(words + (f" {track(item.fill, room)}" if room > 2 else ""), style=CURSOR if lit else style)
         text.append(" " * max(cells - text.cell_len, 0))
         return text
 

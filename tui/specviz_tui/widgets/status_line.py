@@ -9,6 +9,7 @@ from specviz_tui.paint import FAINT, STRONG, fitted, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
 LOST = ("error", "core_lost", "lag")
+MOVING = ("live", "paused", "replay", "lag")
 
 
 class StatusLine(FrameWidget):
@@ -54,8 +55,6 @@ class NumberLine(FrameWidget):
     """The metrics of the run so far, and on the right what waits or was said last."""
 
     EXPLAIN = "numbers"
-    hint: reactive[str] = reactive("")
-
     def part(self, frame: Frame) -> object:
         """Numbers and notices."""
         return frame.metrics, frame.queue, frame.notices, frame.state
@@ -66,7 +65,9 @@ class NumberLine(FrameWidget):
             return Text("")
         known = [metric(m) for m in self.frame.metrics if m.value is not None]
         left = Text(" ").append_text(joined(known, self.size.width - 2))
-        said = self.hint or self.frame.queue.text or self.frame.state.detail or " ".join(self.frame.notices[-1:])
+        frame = self.frame
+        queue = frame.queue.text if frame.state.name in MOVING else ""
+        said = queue or frame.state.detail or " ".join(frame.notices[-1:])
         return spread(left, Text(said, style=FAINT), self.size.width - 1)
 
 

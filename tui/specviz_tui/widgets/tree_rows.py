@@ -244,7 +244,7 @@ def _test(node: TreeNode) -> str:
     if values.u is None:
         return ""
     if values.lo is not None and values.hi is not None and node.id >= 0:
-        return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo)}, {prob(values.hi)})  "
+        return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo, 3)}, {prob(values.hi, 3)})  "
     if values.thr is None:
         return f"u {prob(values.u)}  "
     return f"u {prob(values.u)} {'<' if kept else '≥'} {prob(values.thr)}  "

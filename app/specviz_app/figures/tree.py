@@ -1,0 +1,158 @@
+"""The draft tree of one round as an animation: a Plotly frame per moment, a slider and a play button, no reruns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specviz.view import Frame
+from specviz.view.frame import Mark, Tree, TreeNode
+from specviz.view.numbers import fine
+from specviz.view.palette import colour
+from specviz_app.figures.base import empty, figure, safe, sentence, short
+
+SYMBOLS: dict[Mark, str] = {
+    "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
+    "recovered": "diamond", "bonus": "star", "untested": "circle-open-dot", "pruned": "circle-open-dot",
+    "exit": "triangle-right", "prompt": "circle",
+}  # fmt: skip
+_STEP_MS = 700
+_ROW, _CONTROLS = 58, 120  # pixels
+
+
+def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool = False) -> go.Figure:
+    """All moments of one round, the last one shown first. Places are those of the finished tree: nothing jumps."""
+    if not moments:
+        return empty("no round has begun")
+    last = moments[-1].tree
+    if last.missing is not None:
+        return empty(last.missing)
+    out = figure(_traces(last, selected, dark), _CONTROLS + _ROW * max(2, last.n_rows), showlegend=False)
+    out.frames = [
+        go.Frame(name=str(k), data=_traces(moment.tree, selected, dark), layout={"title": {"text": ""}})
+        for k, moment in enumerate(moments)
+    ]
+    out.update_layout(
+        sliders=[_slider(moments)], updatemenus=[_buttons()], margin={"l": 8, "r": 8, "t": 8, "b": 100},
+        clickmode="event+select",
+    )  # fmt: skip
+    quiet: dict[str, Any] = {"visible": False, "fixedrange": True}
+    out.update_xaxes(range=[-0.6, max(1, last.n_columns) - 0.4], **quiet)
+    out.update_yaxes(range=[last.n_rows - 0.3, -0.6], **quiet)
+    return out
+
+
+def _traces(tree: Tree, selected: int | None, dark: bool) -> list[Any]:
+    nodes = list(tree.nodes)
+    size = [22 if n.id == selected else 16 if n.fresh else 14 for n in nodes]
+    dots = go.Scatter(
+        x=[n.column for n in nodes], y=[n.row for n in nodes], mode="markers+text", name="nodes",
+        marker={
+            "symbol": [SYMBOLS[n.mark] for n in nodes], "color": [colour(n.mark, dark) for n in nodes], "size": size,
+            "opacity": 1, "line": {"width": [3 if n.id == selected else 1 for n in nodes],
+                     "color": [colour("testing" if n.id == selected else n.mark, dark) for n in nodes]},
+        },
+        text=[label(n) for n in nodes], textposition="bottom center", cliponaxis=False,
+        textfont={"color": [colour(n.mark, dark) for n in nodes], "size": 13},
+        customdata=[n.id for n in nodes], hovertext=[hover(n) for n in nodes], hoverinfo="text",
+        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+    )  # fmt: skip
+    return [_edges(tree, False, dark), _edges(tree, True, dark), dots]
+
+
+def _edges(tree: Tree, winning: bool, dark: bool) -> go.Scatter:
+    places = {n.id: (n.column, n.row) for n in tree.nodes}
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for node in tree.nodes:
+        if node.parent in places and node.id != -1 and (node.winning and _wins(tree, node.parent)) is winning:
+            (x0, y0), (x1, y1) = places[node.parent], places[node.id]
+            xs += [x0, x0, x1, None]
+            ys += [y0, y1, y1, None]
+    line = {"color": colour("accepted" if winning else "untested", dark), "width": 3 if winning else 1.2}
+    return go.Scatter(x=xs, y=ys, mode="lines", line=line, hoverinfo="skip", name="kept" if winning else "drafted")
+
+
+def _wins(tree: Tree, node: int) -> bool:
+    found = tree.node(node)
+    return found is not None and found.winning
+
+
+def label(node: TreeNode) -> str:
+    """`✓ ▁the`: the status before the token, never by colour alone."""
+    return f"{node.glyph} {short(node.shown)}"
+
+
+def hover(node: TreeNode) -> str:
+    """Everything known of a node at this moment."""
+    v = node.values
+    lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}"]
+    lines += [f"{name} {text}" for name, text in (("q", fine(v.q)), ("p", fine(v.p))) if text != "—"]
+    if v.u is not None:
+        band = f"keep below {fine(v.thr)}" if v.thr is not None else ""
+        band = f"keep in [{fine(v.lo)}, {fine(v.hi)})" if v.lo is not None and v.hi is not None else band
+        lines.append(f"u {fine(v.u)} · {band}".rstrip(" ·"))
+    if v.rank is not None:
+        lines.append(f"the target ranks it {v.rank}")
+    return "<br>".join([*lines, sentence(node.note)] if node.note else lines)
+
+
+def _slider(moments: Sequence[Frame]) -> dict[str, Any]:
+    still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
+    steps = [
+        {"method": "animate", "label": step_label(m), "args": [[str(k)], still]} for k, m in enumerate(moments)
+    ]  # fmt: skip
+    return {
+        "active": len(moments) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46, "b": 0, "l": 4, "r": 4},
+        "y": 0, "yanchor": "top", "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13}},
+        "minorticklen": 0, "ticklen": 3, "font": {"size": 1, "color": "rgba(0,0,0,0)"},
+    }  # fmt: skip
+
+
+def step_label(moment: Frame) -> str:
+    """`2/6 DRAFT, step 1 of 3`."""
+    text = moment.phase_text.removeprefix("phase ")
+    return f"{text} · {_step_number(moment)} of {moment.n_steps}" if moment.n_steps > 1 else text
+
+
+def _step_number(moment: Frame) -> int:
+    return moment.step or 1
+
+
+def _buttons() -> dict[str, Any]:
+    play = {"mode": "immediate", "fromcurrent": False, "transition": {"duration": 0},
+            "frame": {"duration": _STEP_MS, "redraw": True}}  # fmt: skip
+    halt = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}
+    return {
+        "type": "buttons", "direction": "left", "showactive": False, "x": 0, "y": 0, "xanchor": "left",
+        "yanchor": "top", "pad": {"t": 8, "l": 4}, "font": {"size": 13},
+        "buttons": [
+            {"label": "▶ play the phases", "method": "animate", "args": [None, play]},
+            {"label": "❚❚", "method": "animate", "args": [[None], halt]},
+        ],
+    }  # fmt: skip
+
+
+def tree_alt(moment: Frame) -> str:
+    """The takeaway, for people who cannot see the picture."""
+    tree = moment.tree
+    kept = [n.shown for n in tree.nodes if n.winning and n.id != -1]
+    return f"Draft tree of round {moment.round}: {moment.counts.text}. Kept path: {' '.join(kept) or 'nothing'}."
+
+
+def tree_rows(tree: Tree) -> list[dict[str, Any]]:
+    """The table twin: every node in reading order."""
+    rows = []
+    for n in sorted(tree.nodes, key=lambda n: (n.row, n.column)):
+        v = n.values
+        rows.append({
+            "node": node_name(n.id), "below": node_name(n.parent) if n.id != -1 else "", "depth": n.depth,
+            "token": n.shown, "status": f"{n.glyph} {n.word}", "q draft": v.q, "p target": v.p, "p/q": v.ratio,
+            "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi, "target's rank": v.rank,
+        })  # fmt: skip
+    return rows
+
+
+def node_name(node: int) -> str:
+    """`n14`, `root`, `closing`."""
+    return {-1: "root", -2: "closing"}.get(node, f"n{node}")

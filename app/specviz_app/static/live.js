@@ -1,0 +1,283 @@
+// The live view: frames come as server-sent events and are painted here; the Streamlit script does not run for them.
+// Every text from a frame is set as text content. Nothing is worked out: places, marks, words and numbers are given.
+
+const SVG = "http://www.w3.org/2000/svg";
+const CELL = 8.6, GAP = 44, ROW = 32, PAD = 18; // pixels
+const views = new WeakMap();
+
+export default function (component) {
+  const { data, parentElement, setTriggerValue } = component;
+  let view = views.get(parentElement);
+  if (!view) {
+    view = new LiveView(parentElement);
+    views.set(parentElement, view);
+  }
+  view.configure(data, setTriggerValue);
+  return () => {
+    view.close();
+    views.delete(parentElement);
+  };
+}
+
+class LiveView {
+  constructor(root) {
+    this.root = root;
+    this.nodes = new Map();
+    this.frame = null;
+    this.due = false;
+    this.source = null;
+    this.problem = "";
+    this.find = (name) => root.querySelector(name);
+    this.svg = this.find("svg");
+    this.paths = [make("path"), make("path", { class: "kept" })];
+    this.svg.append(...this.paths);
+    this.find(".hold").onclick = () => this.order(this.frame?.state.name === "paused" ? "resume" : "pause");
+    this.find(".step").onclick = () => this.order("step");
+    this.find(".stop").onclick = () => this.order("stop");
+    this.svg.onkeydown = (event) => this.key(event);
+  }
+
+  configure(data, trigger) {
+    this.trigger = trigger;
+    this.dark = isDark(this.root.host ?? this.root);
+    this.palette = data.palette;
+    if (this.data?.events !== data.events) {
+      this.source?.close();
+      this.data = data;
+      this.connect();
+    }
+    this.paint();
+  }
+
+  connect() {
+    this.source = new EventSource(this.data.events);
+    this.source.onmessage = (event) => {
+      this.frame = JSON.parse(event.data);
+      this.problem = "";
+      this.paint();
+    };
+    this.source.onerror = () => {
+      this.problem = "The connection to the server is lost; trying again.";
+      this.paint();
+    };
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+  }
+
+  async order(cmd) {
+    const headers = { "Content-Type": "application/json", "X-Specviz-Token": this.data.token };
+    try {
+      const answer = await fetch(this.data.command, { method: "POST", headers, body: JSON.stringify({ cmd }) });
+      const said = await answer.json();
+      this.problem = said.ok ? "" : said.message;
+    } catch {
+      this.problem = "The server does not answer.";
+    }
+    this.paint();
+  }
+
+  paint() {
+    if (this.due) return;
+    this.due = true;
+    requestAnimationFrame(() => {
+      this.due = false;
+      if (this.frame) this.draw(this.frame);
+      this.find(".problem").textContent = this.problem || this.frame?.refusals.at(-1) || this.frame?.notices.at(-1) || "";
+    });
+  }
+
+  colour(mark) {
+    const style = this.palette[mark] ?? this.palette.untested;
+    return this.dark ? style.dark : style.light;
+  }
+
+  draw(frame) {
+    const text = (name, value) => {
+      const place = this.find(name);
+      if (place.textContent !== value) place.textContent = value;
+    };
+    const state = frame.state;
+    text(".state", [state.glyph, state.text, state.detail].filter(Boolean).join(" "));
+    text(".title", frame.title);
+    text(".badge", frame.badge);
+    text(".place", frame.place.label);
+    text(".phase", frame.phase);
+    text(".queue", frame.queue);
+    text(".counts", frame.counts);
+    text(".spark", frame.spark);
+    text(".knobs", [frame.pending, frame.last].filter(Boolean).join(" · "));
+    const live = ["live", "paused", "lag"].includes(state.name);
+    this.find(".hold").disabled = this.find(".step").disabled = this.find(".stop").disabled = !live;
+    text(".hold", state.name === "paused" ? "▶ Go on" : "❚❚ Pause");
+    this.drawMetrics(frame.metrics);
+    this.drawText(frame.strip);
+    this.drawTree(frame.tree);
+    this.drawWhy(frame.why);
+    this.drawChanges(frame.changes);
+  }
+
+  drawMetrics(metrics) {
+    const list = this.find(".metrics");
+    if (list.children.length !== metrics.length) list.replaceChildren(...metrics.map(() => pair()));
+    metrics.forEach((metric, k) => {
+      const [label, value] = list.children[k].children;
+      label.textContent = metric.label;
+      value.textContent = metric.text;
+      list.children[k].title = metric.help;
+    });
+  }
+
+  drawText(strip) {
+    const box = this.find(".text");
+    const low = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+    const parts = strip.tokens.map((token) => {
+      const span = document.createElement("span");
+      span.textContent = token.t;
+      if (token.m !== "prompt") span.style.color = this.colour(token.m);
+      if (token.f) span.classList.add("new");
+      if (token.p) span.classList.add("maybe");
+      return span;
+    });
+    box.replaceChildren(strip.cut ? "… " : "", ...parts);
+    if (low) box.scrollTop = box.scrollHeight;
+  }
+
+  drawWhy(why) {
+    const box = this.find(".why");
+    box.hidden = !why;
+    if (!why) return;
+    box.style.borderColor = this.colour(why.m);
+    box.querySelector("b").textContent = why.title;
+    box.querySelector("span").textContent = why.headline;
+    box.querySelector("p").textContent = why.words;
+  }
+
+  drawChanges(changes) {
+    const table = this.find(".changes");
+    table.hidden = !changes.length;
+    table.tBodies[0].replaceChildren(...changes.map((change) => {
+      const row = document.createElement("tr");
+      for (const value of [change.name, change.old, change.new, `r${change.requested}`, `r${change.applied}`]) {
+        row.insertCell().textContent = value;
+      }
+      return row;
+    }));
+  }
+
+  drawTree(tree) {
+    const starts = tree.cells.map((_, k) => PAD + tree.cells.slice(0, k).reduce((sum, cells) => sum + (cells + 7) * CELL + GAP, 0));
+    const place = (column, row) => [starts[column] ?? PAD, PAD + row * ROW];
+    const width = tree.cells.reduce((sum, cells) => sum + (cells + 7) * CELL + GAP, PAD);
+    const height = PAD * 2 + Math.max(1, tree.rows) * ROW - ROW / 2;
+    set(this.svg, { width, height, viewBox: `0 0 ${width} ${height}` });
+    this.find(".canvas").classList.toggle("flash", tree.flash);
+    const seen = new Map(tree.nodes.map((node) => [node.id, node]));
+    for (const [id, group] of this.nodes) {
+      if (!seen.has(id)) {
+        group.remove();
+        this.nodes.delete(id);
+      }
+    }
+    const lines = ["", ""];
+    for (const node of tree.nodes) {
+      this.drawNode(node, place(node.c, node.r));
+      const parent = seen.get(node.parent);
+      if (parent && node.id !== -1) lines[node.win && parent.win ? 1 : 0] += line(place(parent.c, parent.r), place(node.c, node.r));
+    }
+    this.paths.forEach((path, k) => path.setAttribute("d", lines[k]));
+    this.paths[1].style.stroke = this.colour("accepted");
+    this.svg.querySelectorAll("text.fold").forEach((old) => old.remove());
+    const notes = tree.folds.map((fold) => [fold.t, ...place(fold.c, fold.r)]);
+    if (tree.missing) notes.push([tree.missing, PAD, PAD + ROW]);
+    for (const [words, x, y] of notes) this.svg.append(label(words, { class: "fold", x, y: y + 5 }));
+  }
+
+  drawNode(node, [x, y]) {
+    let group = this.nodes.get(node.id);
+    if (!group) {
+      group = make("g", { role: "treeitem", tabindex: node.id === -1 ? 0 : -1, "data-node": node.id });
+      group.append(make("rect", { class: "box" }), make("rect", { class: "gauge" }), label("", {}));
+      group.onclick = () => this.choose(node.id);
+      this.nodes.set(node.id, group);
+      this.svg.append(group);
+    }
+    const [box, gauge, words] = group.children;
+    const colour = this.colour(node.m);
+    const shown = `${node.g} ${node.t}${node.v ? ` ${node.v}` : ""}`;
+    const width = (shown.length + 1) * CELL;
+    set(group, { "aria-label": `${node.t}, ${node.w}${node.v ? `, ${node.v}` : ""}`, "data-mark": node.m });
+    group.classList.toggle("lost", node.m === "rejected");
+    group.classList.toggle("never", node.m === "untested" || node.m === "pruned");
+    set(box, { x: x - 6, y: y - 14, width: width + 6, height: 28 });
+    set(gauge, { x, y: y + 9, width: Math.max(0, (node.bar ?? 0) * width), height: 4, fill: colour });
+    set(words, { x, y: y + 4, fill: colour, "font-weight": node.win ? 700 : 400 });
+    if (words.textContent !== shown) words.textContent = shown;
+  }
+
+  choose(id) {
+    const { q, r } = this.frame.place;
+    this.trigger("node", { q, r, node: id });
+  }
+
+  key(event) {
+    const group = event.target.closest?.("g[data-node]");
+    if (!group) return;
+    const here = Number(group.dataset.node);
+    if (event.key === "Enter" || event.key === " ") {
+      this.choose(here);
+      event.preventDefault();
+      return;
+    }
+    const nodes = this.frame.tree.nodes;
+    const now = nodes.find((node) => node.id === here);
+    const level = nodes.filter((node) => node.c === now?.c).sort((a, b) => a.r - b.r);
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const next = step
+      ? level[level.findIndex((node) => node.id === here) + step]
+      : event.key === "ArrowLeft"
+        ? nodes.find((node) => node.id === now?.parent)
+        : event.key === "ArrowRight" ? nodes.find((node) => node.parent === here && node.id !== here) : null;
+    if (next) {
+      this.nodes.get(next.id)?.focus();
+      event.preventDefault();
+    }
+  }
+}
+
+function make(name, attributes = {}) {
+  return set(document.createElementNS(SVG, name), attributes);
+}
+
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+function label(words, attributes) {
+  const element = make("text", attributes);
+  element.textContent = words;
+  return element;
+}
+
+function pair() {
+  const box = document.createElement("div");
+  box.append(document.createElement("dt"), document.createElement("dd"));
+  return box;
+}
+
+function line([, y0], [x1, y1]) {
+  const bend = x1 - GAP / 2;
+  return `M${bend - 14} ${y0}H${bend}V${y1}H${x1 - 8}`;
+}
+
+function isDark(host) {
+  const probe = document.createElement("i");
+  probe.style.color = getComputedStyle(host).getPropertyValue("--st-background-color").trim() || "#fff";
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
+  probe.remove();
+  return r * 0.3 + g * 0.6 + b * 0.1 < 128;
+}
