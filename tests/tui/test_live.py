@@ -184,6 +184,18 @@ async def test_a_refused_knob_is_told_and_taken_back(script: Script) -> None:
         assert main_of(app).feed.desk.sent == {}
 
 
+async def test_a_refused_start_is_told_in_a_panel(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        script.play([catalogue()])
+        app.feed.start(Start(prompt="much too long"))
+        script.play([ev.Refused(id=script.commands[0].id, message="the prompt is longer than the context")])
+        await settle(pilot)
+        await pilot.pause()
+        assert isinstance(app.screen, PageScreen)
+        assert "longer than the context" in shown(app)
+
+
 async def test_the_core_is_held_stepped_and_let_go(script: Script) -> None:
     app = live_app(script)
     async with app.run_test(size=WIDE) as pilot:
@@ -206,9 +218,11 @@ async def test_another_prompt_stops_the_run_and_begins_afresh(script: Script) ->
         assert isinstance(app.screen, StartScreen)
         await pilot.press(*"!", "ctrl+s")
         await pilot.pause()
+        assert [type(c) for c in script.commands[1:]] == [Stop]  # a start would be refused now
+        script.play([ev.End(reason="stopped")])
+        await settle(pilot)
         assert [type(c) for c in script.commands[1:]] == [Stop, Start]
         assert script.commands[-1].prompt == "def f(x):!"  # type: ignore[attr-defined]
-        script.play([ev.End(reason="stopped")])
         script.play(make_events(new_tokens=8, temperature=0.8))
         await settle(pilot)
         frame = main_of(app).frame

@@ -45,6 +45,7 @@ class RunFeed:
         self.failed: str | None = None  # nothing more can come, and why
         self.last_start: Start | None = None
         self.template: Start | None = None  # what the dialog proposes before anything has run
+        self._next_start: Start | None = None  # waits for the end of the run in hand
         self._said: list[Said] = []
         self._events: list[Event] = []  # of the newest live run, for a recording that begins in the middle
         self._recorder: Recorder | None = None
@@ -120,6 +121,9 @@ class RunFeed:
     def _ended(self, end: End) -> None:
         self.held = False
         self.desk = KnobDesk()
+        start, self._next_start = self._next_start, None
+        if start is not None and self.source.live:
+            self.send(start)
         if end.reason in ("error", "core_lost"):
             title = "The core was lost" if end.reason == "core_lost" else "The run failed"
             self._said.append(Said(title, end.message or end.reason, severe=True))
@@ -182,11 +186,13 @@ class RunFeed:
         return self._ids
 
     def start(self, start: Start) -> None:
-        """Decode another prompt, the run in hand ends first. Raises SpecvizError."""
-        if self.running:
-            self.send(Stop())
+        """Decode another prompt; the run in hand is ended first, and told before. Raises SpecvizError."""
         self.last_start = start
-        self.send(start)
+        if self.running:
+            self._next_start = start  # the core refuses a start while a run goes on
+            self.send(Stop())
+        else:
+            self.send(start)
 
     def hold(self) -> bool:
         """Hold the core before its next round, or let it go on. Returns whether it holds."""

@@ -55,6 +55,7 @@ class NumberLine(FrameWidget):
     """The metrics of the run so far, and on the right what waits or was said last."""
 
     EXPLAIN = "numbers"
+
     def part(self, frame: Frame) -> object:
         """Numbers and notices."""
         return frame.metrics, frame.queue, frame.notices, frame.state
