@@ -23,6 +23,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141,
 COMMANDS: dict[str, str] = {
     "run": "Decode a prompt, round by round, and say what speculation brought.",
     "tui": "Watch a run live, or replay a trace, in the terminal.",
+    "web": "Watch a run live, or look at a trace, in the browser.",
     "stats": "Print the metrics of a trace.",
     "bench": "Measure speeds against the library's own loops.",
     "schema": "Print the JSON Schema of the event records.",

@@ -106,7 +106,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         try:
             settings.method_knobs(kind)
         except KnobError as error:
-            raise SpecvizError(f"--knob {kind}: {error}") from None
+            raise SpecvizError(f"--knob {kind}: {error}" if kind in settings.knobs else str(error)) from None
     return settings
 
 

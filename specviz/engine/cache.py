@@ -23,6 +23,7 @@ class KVCache:
         self.filled = [0] * n_layers
         self.length = 0
         self._buffer: torch.Tensor | None = None
+        self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []  # views of it, by layer
 
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
@@ -33,20 +34,21 @@ class KVCache:
 
     def update(self, key: Any, value: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Append rows `[1, heads, n, head_dim]` to a layer; returns all it holds. Called by the library's layers."""
-        start = self.filled[layer_idx]
-        end = start + key.shape[2]
-        buffer = self._room(key)
-        buffer[0, layer_idx, :, :, start:end] = key
-        buffer[1, layer_idx, :, :, start:end] = value
-        self.filled[layer_idx] = end
-        return buffer[0, layer_idx, :, :, :end], buffer[1, layer_idx, :, :, :end]
-
-    def _room(self, key: torch.Tensor) -> torch.Tensor:
-        # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
+        start, n = self.filled[layer_idx], key.shape[2]
         if self._buffer is None:
-            shape = (2, self.n_layers, 1, key.shape[1], self.capacity, key.shape[3])
-            self._buffer = torch.empty(shape, dtype=key.dtype, device=key.device)
-        return self._buffer
+            self._allocate(key)
+        keys, values = self._layers[layer_idx]
+        # Narrow views cost half of what subscripts do, and this runs in every layer of every pass.
+        keys.narrow(2, start, n).copy_(key)
+        values.narrow(2, start, n).copy_(value)
+        self.filled[layer_idx] = end = start + n
+        return keys.narrow(2, 0, end), values.narrow(2, 0, end)
+
+    def _allocate(self, key: torch.Tensor) -> None:
+        # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
+        shape = (2, self.n_layers, 1, key.shape[1], self.capacity, key.shape[3])
+        self._buffer = torch.empty(shape, dtype=key.dtype, device=key.device)
+        self._layers = [(self._buffer[0, layer], self._buffer[1, layer]) for layer in range(self.n_layers)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Filled length of a layer (the library's name for it)."""

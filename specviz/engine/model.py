@@ -14,6 +14,8 @@ import torch
 
 from specviz.engine.attention import use_packed_attention
 from specviz.engine.cache import KVCache
+from specviz.engine.norms import fuse_norms
+from specviz.engine.rope import RopeTable
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -26,7 +28,7 @@ class Block:
 
     positions: Tensor  # [1, n]
     masks: dict[str, Tensor | None]  # bool [1, 1, G * n, kv], True = visible; None = everything
-    rope: dict[str, Any]
+    rope: dict[str, Any]  # empty for learned positions
 
 
 class Model(Protocol):
@@ -77,13 +79,14 @@ class ModelAdapter:
             getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
         )
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
-        self._rope, self._rope_by_type = self._rotary()
+        self._rope = self._rotary()
         self._cache_word = (
             "layer_past" if "layer_past" in inspect.signature(self.layers[0].forward).parameters else None
         )
         weight = next(model.parameters())
         self.device, self.dtype = weight.device, weight.dtype
         use_packed_attention(model)
+        fuse_norms(model)
 
     def _layer_types(self) -> list[str]:
         types = getattr(self.config, "layer_types", None)
@@ -98,10 +101,14 @@ class ModelAdapter:
             )
         return list(types)
 
-    def _rotary(self) -> tuple[Any, bool]:
+    def _rotary(self) -> dict[str, RopeTable]:
+        """A table for every layer type; none for learned positions."""
         rope = _first(self.base, "rotary_emb")
-        by_type = rope is not None and "layer_type" in inspect.signature(rope.forward).parameters
-        return rope, by_type
+        if rope is None:
+            return {}
+        if "layer_type" in inspect.signature(rope.forward).parameters:
+            return {kind: RopeTable(rope, kind) for kind in set(self.types)}
+        return dict.fromkeys(self.types, RopeTable(rope))
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
@@ -120,13 +127,8 @@ class ModelAdapter:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
         where = torch.tensor([positions], device=self.device)
         masks = {kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)}
-        if self._rope is None:
-            rope: dict[str, Any] = dict.fromkeys(masks)
-        elif self._rope_by_type:
-            rope = {kind: self._rope(hidden, where, kind) for kind in masks}
-        else:
-            rope = dict.fromkeys(masks, self._rope(hidden, where))
-        return Block(where, masks, rope)
+        found = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
+        return Block(where, masks, {kind: found[id(table)] for kind, table in self._rope.items()})
 
     def _mask(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Tensor | None:
         seen = visible
@@ -144,7 +146,7 @@ class ModelAdapter:
         kw[self._cache_word or "past_key_values"] = cache
         for index in range(lo, hi):
             kind = self.types[index]
-            if block.rope[kind] is not None:
+            if block.rope:
                 kw["position_embeddings"] = block.rope[kind]
             out = self.layers[index](hidden, attention_mask=block.masks[kind], **kw)
             hidden = out[0] if isinstance(out, tuple) else out

@@ -5,6 +5,7 @@ serves a prefill, a draft model's steps, a verify pass and an early exit that st
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +126,9 @@ class Rows:
                 row = self.parents[row]
         return out
 
-    def _kv_positions(self, end: int) -> list[int]:
+    def _kv_positions(self, end: int) -> Sequence[int]:
+        if self._linear:
+            return range(self.first + end)
         return [*range(self.first), *(self.position(r) for r in range(end))]
 
     def take(self) -> Tensor:

@@ -11,6 +11,7 @@ from specviz.view import Options, Player, fold
 from specviz.view.frame import Tree
 from specviz_tui.paint import Painter, bar, track
 from specviz_tui.widgets import tree_rows
+from specviz_tui.widgets.judged_rows import judged
 from specviz_tui.widgets.tree_moves import neighbour
 from specviz_tui.widgets.tree_rows import Row
 from trace_factory import make_events
@@ -121,7 +122,7 @@ def test_what_is_said_of_a_draw_is_true(recipe: dict[str, object]) -> None:
     said = 0
     for k in range(8):
         tree = tree_of(k, **recipe)
-        for row in tree_rows.judged(tree, PAINTER, 200, 99)[1:]:
+        for row in judged(tree, PAINTER, 200, 99)[1:]:
             node = tree.node(row.spots[0][2])
             assert node is not None
             v, line = node.values, text(row)

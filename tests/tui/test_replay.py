@@ -1,10 +1,13 @@
 """Replaying a trace: every key moves what it says, and what stands on the screen is the frame of the player."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 from textual.geometry import Offset
 
+from specviz.events import Warn
+from specviz.trace import Recorder, read_events
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.text_strip import TextStrip
@@ -249,6 +252,53 @@ async def test_two_queries_are_one_time_line(two_queries: Path) -> None:
         await pilot.pause()
         assert frame_of(app).query == 1
         assert "query 1" in shown(app)
+
+
+async def test_a_recording_that_was_cut_off_says_so(chain_trace: Path, tmp_path: Path) -> None:
+    whole = gzip.decompress(chain_trace.read_bytes()).splitlines(keepends=True)
+    cut = tmp_path / "cut.sv.jsonl"
+    cut.write_bytes(b"".join(whole[: len(whole) // 2]) + b'{"ev":"no')
+    app = replay_app(cut)
+    async with app.run_test(size=WIDE) as pilot:
+        assert frame_of(app).round == 1
+        await pilot.press("end")
+        await pilot.pause()
+        assert "cut off" in shown(app)
+        assert "LIVE" not in shown(app)
+
+
+async def test_a_file_that_still_grows_is_followed(chain_trace: Path, tmp_path: Path) -> None:
+    events = read_events(chain_trace)
+    half = len(events) // 2
+    recorder = Recorder(tmp_path / "grows")
+    for event in events[:half]:
+        recorder.write(event)
+    recorder.write(Warn(code="x", message="written at once"))  # a round in hand is flushed with it
+    app = replay_app(tmp_path / "grows")
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        before = frame_of(app)
+        assert (before.state.name, before.round) == ("live", before.n_rounds)
+        for event in events[half:]:
+            recorder.write(event)
+        app.screen.tick()
+        await pilot.pause()
+        after = frame_of(app)
+        assert (after.state.name, after.round) == ("ended", after.n_rounds)
+        assert after.n_rounds > before.n_rounds
+
+
+async def test_the_palette_runs_what_the_keys_run(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press(*"last round")
+        await app.workers.wait_for_complete()
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert frame_of(app).round == frame_of(app).n_rounds
 
 
 async def test_knobs_of_a_recording_cannot_be_moved(chain_trace: Path) -> None:

@@ -18,6 +18,7 @@ from specviz_tui.knobs import KnobDesk
 
 NOTHING = "nothing is open: press o"
 IDLE = "press p to enter a prompt"
+CUT_OFF = "cut off"
 LOADING = "loading the models"
 
 
@@ -57,6 +58,9 @@ class RunFeed:
         """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
         events = [] if self.failed else self.source.poll()
         self._take(events)
+        run = self.player.run
+        if not self.has_core and self.source.ended and run.header is not None and run.end is None:
+            self._take([End(reason=CUT_OFF, message="the recording has no end: what came before is shown")])
         return len(events)
 
     def tick(self, now: float) -> bool:

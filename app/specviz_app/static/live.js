@@ -182,10 +182,13 @@ class LiveView {
       }
     }
     const lines = ["", ""];
+    const ends = new Map(); // where a node's words end; parents come before their children
     for (const node of tree.nodes) {
-      this.drawNode(node, place(node.c, node.r));
+      const [x, y] = place(node.c, node.r);
+      ends.set(node.id, [this.drawNode(node, [x, y]), y]);
       const parent = seen.get(node.parent);
-      if (parent && node.id !== -1) lines[node.win && parent.win ? 1 : 0] += line(place(parent.c, parent.r), place(node.c, node.r));
+      if (!parent || node.id === -1 || !ends.has(node.parent)) continue;
+      lines[node.win && parent.win ? 1 : 0] += line(ends.get(node.parent), [x, y]);
     }
     this.paths.forEach((path, k) => path.setAttribute("d", lines[k]));
     this.paths[1].style.stroke = this.colour("accepted");
@@ -215,6 +218,7 @@ class LiveView {
     set(gauge, { x, y: y + 9, width: Math.max(0, (node.bar ?? 0) * width), height: 4, fill: colour });
     set(words, { x, y: y + 4, fill: colour, "font-weight": node.win ? 700 : 400 });
     if (words.textContent !== shown) words.textContent = shown;
+    return x + width;
   }
 
   choose(id) {
@@ -268,9 +272,9 @@ function pair() {
   return box;
 }
 
-function line([, y0], [x1, y1]) {
+function line([x0, y0], [x1, y1]) {
   const bend = x1 - GAP / 2;
-  return `M${bend - 14} ${y0}H${bend}V${y1}H${x1 - 8}`;
+  return `M${Math.min(x0, bend)} ${y0}H${bend}V${y1}H${x1 - 8}`;
 }
 
 function isDark(host) {

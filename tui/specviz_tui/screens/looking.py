@@ -192,9 +192,9 @@ class LookingActions(Base):
     def action_bookmark(self) -> None:
         """Ask for a few words; empty ones are fine."""
         if self.feed.player.run.rounds:
-            self.app.push_screen(
-                AskScreen(Question("Bookmark this round", "a few words · enter keeps it")), self._marked
-            )
+            where = "in the recording" if self.feed.recording else "until you leave"
+            question = Question("Bookmark this round", f"a few words · enter keeps it {where}")
+            self.app.push_screen(AskScreen(question), self._marked)
 
     def _marked(self, words: str | None) -> None:
         if words is not None:

@@ -33,6 +33,7 @@ from specviz_tui.widgets.tree_canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
 TICK_S = 1 / 15
+EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
@@ -51,6 +52,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         super().__init__()
         self.feed, self._at = feed, at
         self._due = False
+        self._ticks = 0
 
     def compose(self) -> ComposeResult:
         """Top to bottom; every widget gets the one frame."""
@@ -90,7 +92,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
                 self.select(player.seek(at))
             except SpecvizError as error:
                 self.notify(str(error), severity="warning", markup=False)
-        elif not self.feed.live and player.run.rounds:
+        elif not self.feed.has_core and self.feed.source.ended and player.run.rounds:
             player.seek_index(0)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -116,7 +118,8 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
             else:
                 self.notify(said.message, title=said.title, severity="warning", markup=False)
         self.live_tick()
-        if changed or self.frame is None or self.feed.live:
+        self._ticks += 1
+        if changed or self.frame is None or (self.feed.live and self._ticks % EVERY == 0):
             self.paint()
 
     def paint(self) -> None:

@@ -15,6 +15,7 @@ from specviz_tui.keymap import TREE_KEYS, bindings
 from specviz_tui.messages import Moved, NodePicked
 from specviz_tui.paint import Painter, painter_of
 from specviz_tui.widgets import tree_rows
+from specviz_tui.widgets.judged_rows import judged
 from specviz_tui.widgets.tree_rows import Row
 
 
@@ -60,10 +61,10 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     def rebuild(self, tree: Tree) -> None:
         """Cut the tree into rows, keep the cursor in sight."""
         make = tree_rows.listed if self.listed else tree_rows.columns
-        width, height = self.size
+        width, height = self.scrollable_content_region.size
         self._rows = make(tree, self.painter, width)
         if not self.listed:
-            self._rows += tree_rows.judged(tree, self.painter, width, height - len(self._rows) - 1)
+            self._rows += judged(tree, self.painter, width, height - len(self._rows) - 1)
         self._strips.clear()
         widest = max((row.cells for row in self._rows if not row.pinned), default=0)
         self.virtual_size = Size(widest, len(self._rows))

@@ -9,7 +9,7 @@ from rich.style import Style
 from specviz.text import clip
 from specviz.view import palette
 from specviz.view.frame import Fold, Link, Tree, TreeNode
-from specviz.view.numbers import prob, ratio
+from specviz.view.numbers import prob
 from specviz_tui.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 
 Piece = tuple[str, Style]
@@ -112,10 +112,9 @@ def columns(tree: Tree, painter: Painter, width: int) -> list[Row]:
 def _place(row: Row, thing: Thing, plan: _Columns, painter: Painter) -> None:
     if isinstance(thing, Link):
         x = plan.end(thing.column) + GAP
-        reaches = thing.shape in ("line", "tee")
-        if reaches and row.cells < x - GAP:
-            row.add(" ")
-            row.to(x - GAP, palette.link("line")[0], FAINT)
+        if thing.shape in ("line", "tee"):
+            row.to(row.cells + GAP)
+            row.to(x, palette.link("line")[0], FAINT)
         row.to(x)
         row.add(palette.link(thing.shape), FAINT)
         return
@@ -189,47 +188,10 @@ def _listed(node: TreeNode, n_below: int, painter: Painter, number_at: int, widt
         row.add(f"q {prob(said(node)):>4} p {prob(node.values.p):>4} ", tint)
     if node.bar is not None:
         row.add(f"▕{bar(node.bar, 8)}▏ ", tint)
-    row.add(_test(node), tint)
+    row.add(drawn(node), tint)
     row.add(node.note, FAINT)
     if n_below and row.cells < width - 10:
         row.add(f"  + {n_below} below", FAINT)
-    return row
-
-
-TABLED = ("accepted", "rejected", "testing", "recovered", "bonus")
-
-
-def judged(tree: Tree, painter: Painter, width: int, room: int) -> list[Row]:
-    """Under a tree that leaves room: q beside p, their ratio and the draw of every judged node, in order. [] without
-    room."""
-    is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
-    nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
-    if not nodes or len(nodes) + 1 > room:
-        return []
-    token_cells = min(max(cell_len(node.shown) for node in nodes), 16 if width >= 92 else 11)
-    rows = [Row(pinned=True)]
-    for node in sorted(nodes, key=lambda n: (n.depth, n.row)):
-        rows.append(_judged(node, token_cells, painter, 8 if width >= 92 else 5))
-    return rows
-
-
-def _judged(node: TreeNode, token_cells: int, painter: Painter, bar_cells: int) -> Row:
-    row, values, tint = Row(pinned=True), node.values, painter.tint(node.mark)
-    row.add(f" {node.depth:>2} ", FAINT)
-    x0 = row.cells
-    row.add(f"{node.glyph} ", tint)
-    row.add(clip(node.shown, token_cells), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
-    row.spot(x0, node)
-    row.to(x0 + 2 + token_cells)
-    for name, value in (("q", said(node)), ("p", values.p)):
-        row.add(f"  {name} ", FAINT)
-        row.add(f"{prob(value):>4} ", tint)
-        row.add(f"▕{bar(value, bar_cells)}▏", tint)
-    if values.ratio is not None:
-        row.add("  p/q ", FAINT)
-        row.add(f"{ratio(values.ratio):<5}", tint)
-    row.add("  " + _test(node), tint)
-    row.add(node.note, FAINT)
     return row
 
 
@@ -238,7 +200,7 @@ def said(node: TreeNode) -> float | None:
     return node.values.q if node.values.q is not None else node.values.conf
 
 
-def _test(node: TreeNode) -> str:
+def drawn(node: TreeNode) -> str:
     """The draw that decided: against a threshold, or against the token's stretch of [0, 1)."""
     values, kept = node.values, node.mark == "accepted"
     if values.u is None:

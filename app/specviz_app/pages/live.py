@@ -1,0 +1,208 @@
+"""Live: decode a prompt in the worker and watch it; move knobs on the way; ask why of any node."""
+
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.events import MethodInfo
+from specviz.view import Frame
+from specviz.wire import Start
+from specviz_app import knobs, parts, state
+from specviz_app.core import Core, Tap
+from specviz_app.library import LIVE, examples
+from specviz_app.live import chosen, live_tree
+from specviz_app.server import Server, current
+from specviz_app.viewer import Viewer
+
+PACES = ("watch every round", "full speed", "held: step by hand")
+_DEFAULT = "the method's own"
+
+
+def page() -> None:
+    """The page."""
+    server = current()
+    core = server.core
+    if not server.streams:
+        st.info("Live runs need the server's own routes: start the dashboard with `specviz web`.")
+        return
+    if core.failed is not None:
+        _failed(core)
+    if not core.loaded:
+        _models(server)
+        return
+    live_tree(server, _node_chosen)
+    if core.catalogue is None:
+        _wait(core)
+        return
+    _start_form(server, core)
+    _knobs(core)
+    _why()
+
+
+def _failed(core: Core) -> None:
+    st.error("The core has ended. Everything that was decoded is kept; load the models again to go on.")
+    st.code(core.failed or "", language=None, wrap_lines=True)
+
+
+def _models(server: Server) -> None:
+    """Which pair to load; the embedded one when nothing is named."""
+    settings = server.settings
+    with st.form("models"):
+        st.markdown("**Load a pair of models.** They run in a process of their own and stay loaded.")
+        target = st.text_input("Target", settings.model("target"), placeholder="the embedded target",
+                               help="a folder that save_pretrained wrote, or a hub id")  # fmt: skip
+        draft = st.text_input("Draft model", settings.model("draft"), placeholder="the embedded draft model")
+        if st.form_submit_button("Load the models", type="primary"):
+            try:
+                server.core.load(target.strip(), draft.strip())
+            except SpecvizError as error:
+                st.error(parts.plain(str(error)))
+                return
+            st.rerun()
+
+
+@st.fragment(run_every=0.5)
+def _wait(core: Core) -> None:
+    """Until the worker's catalogue is there, or it has gone."""
+    st.caption("Loading the models…")
+    if core.catalogue is not None or core.failed is not None:
+        st.rerun()
+
+
+def _method(core: Core) -> MethodInfo:
+    assert core.catalogue is not None
+    methods = {m.name: m for m in core.catalogue.methods}
+    start = core.settings.start
+    wanted = start.method if start is not None and start.method in methods else next(iter(methods))
+    wanted = "draft" if start is None and "draft" in methods else wanted
+    names = list(methods)
+    name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
+                        help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()), width=170)  # fmt: skip
+    return methods[name]
+
+
+def _start_form(server: Server, core: Core) -> None:
+    """Prompt, method, verifier, pace, and the button."""
+    start = server.settings.start
+    _example()
+    if "prompt" not in st.session_state:
+        st.session_state["prompt"] = (start.prompt if start else "") or next(iter(examples().values()), "")
+    st.text_area("Prompt", key="prompt", height=110, on_change="ignore")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        method = _method(core)
+        verifiers = [_DEFAULT, *method.verifiers]
+        st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
+        st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
+        st.button("Start", type="primary", on_click=_start, args=(core, method), key="start")
+        if core.has_run:
+            st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
+                         query_params={state.SRC: LIVE})  # fmt: skip
+    if problem := st.session_state.pop("start_problem", None):
+        st.error(parts.plain(problem))
+    st.session_state["live_method"] = method
+
+
+def _explorer() -> Any:
+    return st.session_state["page_rounds"]
+
+
+def _example() -> None:
+    def taken() -> None:
+        name = st.session_state.get("example")
+        if name in examples():
+            st.session_state["prompt"] = examples()[name]
+
+    names = list(examples())
+    if names:
+        st.selectbox("Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=taken)
+
+
+def _start(core: Core, method: MethodInfo) -> None:
+    """Hand the prompt over, with every knob as it is set."""
+    held = st.session_state
+    prompt = held.get("prompt") or ""
+    verifier = held.get(f"{method.name}.verifier", _DEFAULT)
+    pace = held.get("pace", PACES[0])
+    template = core.settings.start
+    try:
+        if not prompt:
+            raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
+        start = Start(
+            prompt=prompt, method=method.name, verifier=None if verifier == _DEFAULT else verifier,
+            knobs=_given(method), chat=template.chat if template else False, paused=pace == PACES[2],
+        )  # fmt: skip
+        core.start(start, paced=pace == PACES[0])
+        held[state.SRC] = LIVE
+    except SpecvizError as error:
+        held["start_problem"] = str(error)
+
+
+def _given(method: MethodInfo) -> dict[str, Any]:
+    """The knobs that are set to something else than the method's default."""
+    plain = {spec.name: spec.default for spec in method.knobs}
+    return {name: value for name, value in knobs.chosen(method).items() if value != plain[name]}
+
+
+def _knobs(core: Core) -> None:
+    """Every knob of the method, and the button that asks a running run for those that were moved."""
+    method: MethodInfo = st.session_state["live_method"]
+    start = core.settings.start
+    given = start.knobs if start is not None and start.method == method.name else {}
+    with st.expander("Knobs", expanded=True):
+        knobs.knob_widgets(method, given)
+        st.button("Apply at the next round", key="apply", on_click=_apply, args=(core, method),
+                  help="sends what differs from what is in force; the table above says since when")  # fmt: skip
+        if said := st.session_state.pop("apply_said", None):
+            st.caption(parts.plain(said))
+
+
+def _apply(core: Core, method: MethodInfo) -> None:
+    try:
+        running, in_force = core.look(_in_force)
+        if not core.running:
+            st.session_state["apply_said"] = "No run is going on: the knobs are taken at the next start."
+            return
+        if running != method.name:
+            st.session_state["apply_said"] = f"The running method is {running}; its knobs are those of that method."
+            return
+        moved = knobs.differing(method, in_force)
+        core.set_knobs(moved)
+        st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
+    except SpecvizError as error:
+        st.session_state["apply_said"] = str(error)
+
+
+def _in_force(frame: Frame, _: Core) -> tuple[str, dict[str, Any]]:
+    return frame.run.method, {item.name: item.value for item in frame.knobs.items}
+
+
+def _node_chosen() -> None:
+    """A click in the tree: this tab looks at that node from now on."""
+    st.session_state["live_node"] = chosen()
+
+
+def _why() -> None:
+    """The node that was clicked, explained in full."""
+    wanted = st.session_state.get("live_node")
+    if not wanted:
+        st.caption("Click a node of the tree, or press Enter on it, to ask why.")
+        return
+    held: Viewer | None = st.session_state.get("live_viewer")
+    if held is None:
+        held = st.session_state["live_viewer"] = Viewer.of(LIVE, Tap(current().core))
+    held.refresh()
+    index = held.player.run.find(int(wanted["q"]), int(wanted["r"]))
+    if index is None:
+        st.caption("That round belongs to a run that is gone.")
+        return
+    held.seek(index)
+    try:
+        held.choose(int(wanted["node"]))
+    except SpecvizError as error:
+        st.caption(parts.plain(str(error)))
+        return
+    st.subheader(f"Round {held.frame.round}")
+    parts.why_panel(held.frame.why, state.dark(), "live")
+    st.page_link(_explorer(), label="See it in the round explorer", icon=":material/account_tree:",
+                 query_params={state.SRC: LIVE, state.AT: held.place})  # fmt: skip

@@ -1,0 +1,104 @@
+"""Overview: a run in numbers, with both denominators and their intervals."""
+
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.view.overview import Overview, overview
+from specviz.view.series import Series
+from specviz_app import parts, state
+from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
+from specviz_app.server import current
+from specviz_app.viewer import Viewer
+
+_SERIES = (  # name, axis, heading
+    ("position_acceptance", "draft position", "Acceptance by position"),
+    ("depth_acceptance", "depth in the tree", "Acceptance by depth"),
+    ("survival", "tokens kept, at least", "Survival"),
+    ("share_above", "tokens of a round, more than", "Long rounds"),
+)
+
+
+def page() -> None:
+    """The page."""
+    server = current()
+    growing = server.core.running and state.source_name(server) == "live run"
+    st.fragment(_body, run_every=1.0 if growing else None)()
+
+
+def _body() -> None:
+    try:
+        held = state.viewer(current())
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return
+    if not held.player.run.rounds:
+        st.info("Nothing to count yet. Choose a run on the left, or start one on the page Live.")
+        return
+    show(_overview(held), state.dark())
+
+
+def _overview(held: Viewer) -> Overview:
+    """Worked out once per state of the run."""
+    key = (held.name, held.player.run.version)
+    known: tuple[Any, Overview] | None = st.session_state.get("overview")
+    if known is None or known[0] != key:
+        known = (key, overview(held.player.run))
+        st.session_state["overview"] = known
+    return known[1]
+
+
+def show(found: Overview, dark: bool) -> None:
+    """Everything about one run."""
+    parts.run_header(found.info, found.n_rounds)
+    with st.container(horizontal=True, gap="medium"):
+        for metric in found.metrics:
+            st.metric(metric.label, metric.text, help=metric.help, width=170, border=True)
+    st.caption("± is half of a 95 % interval; — is not defined for this run, or not on record.")
+    marks = [f"{n} {mark}" for mark, n in found.marks]
+    parts.plot(fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
+    left, right = st.columns(2, gap="large")
+    for k, (name, axis, heading) in enumerate(_SERIES):
+        with (left, right)[k % 2]:
+            _series(found.series[name], axis, heading, dark)
+    with left:
+        _histogram(found, dark)
+    with right:
+        _stages(found, dark)
+    if found.findings:
+        st.subheader("Findings")
+        st.dataframe([{"finding": m, "detector": d, "rounds": str(list(r))} for d, m, r in found.findings])
+
+
+def _series(series: Series, axis: str, heading: str, dark: bool) -> None:
+    st.subheader(heading, help=series.label)
+    columns = (series.xs, series.values, series.lows, series.highs, series.ns)
+    rows = [
+        {axis: x, "share": v, "95 % from": lo, "to": hi, "n": n} for x, v, lo, hi, n in zip(*columns, strict=True)
+    ]  # fmt: skip
+    worst = min(rows, key=lambda row: row["share"], default=None)
+    takeaway = f"; lowest at {axis} {worst[axis]}: {worst['share']:.2f} of {worst['n']}" if worst else ""
+    parts.plot(fig_series(series, axis, dark=dark), series.name, f"{series.label}{takeaway}.", rows)
+
+
+def _histogram(found: Overview, dark: bool) -> None:
+    hist = found.histogram
+    st.subheader(
+        "Accepted tokens per round",
+        help="The dotted line is what one and the same acceptance probability α at every position would give. More at "
+        "both ends than the line: easy and hard stretches alternate.",
+    )
+    expected = dict(hist.expected)
+    rows = [{"accepted": k, "rounds": n, "geometric": expected.get(k)} for k, n in hist.counts]
+    most = max(hist.counts, key=lambda pair: pair[1], default=(0, 0))
+    alt = f"Rounds by accepted tokens; most often {most[0]}, {most[1]} times. Geometric fit with α {hist.alpha or '—'}."
+    parts.plot(fig_histogram(hist, dark), "histogram", alt, rows)
+
+
+def _stages(found: Overview, dark: bool) -> None:
+    st.subheader("Where the time goes", help="medians; prefill once per prompt, the others once per round")
+    rows = [{"stage": s.name, "ms": s.ms} for s in found.stages]
+    alt = "Median time by stage: " + ", ".join(f"{s.name} {s.text}" for s in found.stages) + "."
+    parts.plot(fig_stages(found.stages, dark), "stages", alt, rows)
+    st.caption(f"drafting is {found.drafting_share} of a round · recording cost {found.overhead}")

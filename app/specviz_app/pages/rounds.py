@@ -1,0 +1,154 @@
+"""Round explorer: one round, moment by moment, and why every token of it lived or died."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.view import Frame, Options
+from specviz.view.frame import TreeNode
+from specviz_app import parts, state
+from specviz_app.figures.overview import fig_timeline
+from specviz_app.figures.round import fig_pq, fig_tests
+from specviz_app.figures.tree import fig_tree, node_name, tree_alt, tree_rows
+from specviz_app.server import current
+from specviz_app.viewer import FILTERS, Viewer
+
+FILTER, WHOLE = "rounds", "whole"
+
+
+def page() -> None:
+    """The page."""
+    try:
+        held = state.viewer(current())
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return
+    if not held.player.run.rounds:
+        st.info("No round yet. Choose a run on the left, or start one on the page Live.")
+        return
+    if problem := state.bad_place():
+        st.warning(parts.plain(problem))
+    dark = state.dark()
+    moves(held)
+    timeline(held, dark)
+    explorer(held, dark)
+    state.put_place(held)
+
+
+def moves(held: Viewer) -> None:
+    """Buttons and keys that go from round to round, and the filter they obey."""
+    only = st.session_state.get(FILTER) or FILTERS[0]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _button("◀ round", "ArrowLeft", lambda: held.move(-1, only), held)
+        _button("round ▶", "ArrowRight", lambda: held.move(1, only), held)
+        _button("◀ rejection", "J", lambda: held.rejection(-1), held)
+        _button("rejection ▶", "K", lambda: held.rejection(1), held)
+        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=190)
+        st.toggle("whole tree", key=WHOLE, bind="query-params", help="also what was pruned before the target saw it")
+
+
+def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
+    def clicked() -> None:
+        moved = move()
+        state.put_place(held)
+        if not moved:
+            st.toast("no further round like that")
+
+    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=clicked)
+
+
+def timeline(held: Viewer, dark: bool) -> None:
+    """All rounds; a click goes there."""
+    only = st.session_state.get(FILTER) or FILTERS[0]
+    matching = held.matching(only)
+    frame = held.frame
+    points = frame.timeline.points
+    figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
+    alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
+    event = parts.plot(figure, "timeline", alt, on_select="rerun", selection_mode="points")
+    chosen = [p.get("x") for p in event.selection.points] if event else []
+    last = st.session_state.get("timeline_seen")
+    st.session_state["timeline_seen"] = chosen
+    if chosen and chosen != last and chosen[0] != frame.cursor.index:
+        held.seek(int(chosen[0]))
+        state.put_place(held)
+        st.rerun()
+
+
+def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
+    """The round under the cursor: the tree that plays, the choice of a node, and everything known about it."""
+    held.options = _options(held)
+    moments = held.moments()
+    frame = moments[-1]
+    parts.run_header(frame.run, len(held.player.run.rounds))
+    st.html(f'<p class="sv-dim">round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}</p>')
+    parts.strip(frame, dark)
+    parts.legend(dark)
+    figure = fig_tree(moments, frame.selected, dark)
+    event = parts.plot(
+        figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
+    )
+    _clicked(held, frame, [p.get("customdata") for p in event.selection.points] if event else [], key)
+    left, right = st.columns([5, 6], gap="large")
+    with left:
+        _choice(held, frame, key)
+        parts.why_panel(held.frame.why, dark, key)
+    with right:
+        _numbers(frame, dark, key)
+
+
+def _options(held: Viewer) -> Options:
+    return replace(held.options, folding="none" if st.session_state.get(WHOLE) else "pruned")
+
+
+def _clicked(held: Viewer, frame: Frame, data: list[object], key: str) -> None:
+    """A click on a node of the plot, once."""
+    seen = st.session_state.get(f"{key}-clicked")
+    st.session_state[f"{key}-clicked"] = data
+    if not data or data == seen:
+        return
+    raw = data[0]
+    found = raw[0] if isinstance(raw, list) else raw.get("0") if isinstance(raw, dict) else raw
+    if isinstance(found, int | float) and int(found) != frame.selected:
+        _choose(held, int(found))
+        st.rerun()
+
+
+def _choose(held: Viewer, node: int) -> None:
+    held.choose(node)
+    state.put_place(held)
+
+
+def _choice(held: Viewer, frame: Frame, key: str) -> None:
+    """Every node by name: the keyboard's way to what a click does."""
+    nodes = {n.id: n for n in sorted(frame.tree.nodes, key=lambda n: (n.row, n.column))}
+    if not nodes:
+        return
+    widget = f"{key}-node"
+    ids = list(nodes)
+    if st.session_state.get(widget) != frame.selected and frame.selected in nodes:
+        st.session_state[widget] = frame.selected
+
+    def named(node: int) -> str:
+        n: TreeNode = nodes[node] if node in nodes else nodes[ids[0]]
+        return f"{n.glyph} {n.shown}  ({node_name(n.id)}, {n.word})"
+
+    def changed() -> None:
+        _choose(held, cast(int, st.session_state[widget]))
+
+    st.selectbox("Why", ids, key=widget, format_func=named, on_change=changed)
+
+
+def _numbers(frame: Frame, dark: bool, key: str) -> None:
+    """The tests with their random numbers, and p beside q."""
+    nodes = sorted((n for n in frame.tree.nodes if n.id >= 0), key=lambda n: n.id)
+    st.markdown("**Tests** · the band is where `u` keeps the token, ◆ is where it fell")
+    tested = [n for n in nodes if n.values.u is not None]
+    lost = [n.shown for n in tested if n.mark == "rejected"]
+    alt = f"{len(tested)} tests; rejected: {', '.join(lost) or 'none'}."
+    parts.plot(fig_tests(nodes, dark), f"{key}-tests", alt)
+    st.markdown("**p and q** · what the target gives a drafted token, beside what the draft gave it")
+    parts.plot(fig_pq(nodes, dark), f"{key}-pq", f"Target and draft probabilities of {len(nodes)} drafted tokens.")

@@ -1,0 +1,116 @@
+"""Trace: the records themselves, their schema, and the file."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.events import FILE_RECORDS, NAMES, Event, encode
+from specviz.trace import read_events
+from specviz_app import parts, state
+from specviz_app.server import Server, current
+from specviz_app.viewer import Viewer
+
+KIND, ROUND = "ev", "r"
+_ALL = "all records"
+_LONG = 400  # characters of a record in the table
+
+
+def page() -> None:
+    """The page."""
+    server = current()
+    try:
+        held = state.viewer(server)
+        events = _events(held, server)
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return
+    if not events:
+        st.info("No records yet. Choose a run on the left, or start one on the page Live.")
+        return
+    parts.run_header(held.frame.run, len(held.player.run.rounds))
+    records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
+    with records:
+        if records.open:
+            _records(held, events)
+    with schema:
+        if schema.open:
+            _schema()
+    with about:
+        if about.open:
+            _about(held)
+
+
+def _events(held: Viewer, server: Server) -> list[Event]:
+    path = getattr(getattr(held.source, "trace", None), "path", None)
+    if path is None:
+        return server.core.since(-1, 0)[1]
+    key = (held.name, held.player.run.version)
+    known: tuple[Any, list[Event]] | None = st.session_state.get("records")
+    if known is None or known[0] != key:
+        known = (key, read_events(path))
+        st.session_state["records"] = known
+    return known[1]
+
+
+def _records(held: Viewer, events: Sequence[Event]) -> None:
+    """A row for every record; rows are fetched as they are scrolled to."""
+    kinds = [_ALL, *dict.fromkeys(_tag(e) for e in events)]
+    last = max(e.r for e in events)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = st.selectbox("Record", kinds, key=KIND, bind="query-params", width=190)
+        number = st.number_input("Round, 0 for all", 0, last, 0, key=ROUND, bind="query-params", width=190)
+        st.download_button(
+            "Download the trace", data=lambda: _file(held, events), file_name=f"{_file_name(held)}.sv.jsonl",
+            mime="application/x-ndjson", on_click="ignore",
+        )  # fmt: skip
+    rows = [e for e in events if (kind == _ALL or _tag(e) == kind) and (not number or e.r == number)]
+    st.caption(f"{len(rows):,} of {len(events):,} records")
+    import pandas as pd
+
+    st.dataframe(pd.DataFrame([_row(e) for e in rows]), hide_index=True, lazy=True, key="records-table",
+                 alt=f"{len(rows)} records of the trace")  # fmt: skip
+
+
+def _row(event: Event) -> dict[str, Any]:
+    text = encode(event).decode("utf-8", "replace")
+    return {"i": event.i, "record": _tag(event), "query": event.q, "round": event.r, "t ns": event.t,
+            "line": text if len(text) <= _LONG else text[:_LONG] + "…"}  # fmt: skip
+
+
+def _tag(event: Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+def _file(held: Viewer, events: Sequence[Event]) -> bytes:
+    """The file as it is on disk; what has come so far of a live run."""
+    trace = getattr(held.source, "trace", None)
+    if trace is not None and trace.path.suffix != ".gz":
+        return bytes(trace.path.read_bytes())
+    return b"".join(encode(event) + b"\n" for event in events)
+
+
+def _file_name(held: Viewer) -> str:
+    header = held.player.run.header
+    return header.run if header is not None else "run"
+
+
+def _schema() -> None:
+    names = [name for name, kind in sorted(NAMES.items()) if kind in FILE_RECORDS]
+    name = st.selectbox("Record", names, key="schema", bind="query-params", width=190)
+    st.caption((NAMES[name].__doc__ or "").partition("\n")[0])
+    st.json(msgspec.json.schema(NAMES[name]))
+
+
+def _about(held: Viewer) -> None:
+    header = held.player.run.header
+    if header is None:
+        return
+    plain = msgspec.to_builtins(header)
+    end = held.player.run.end
+    st.json({name: plain[name] for name in ("run", "wall", "schema", "v", "method", "verifier", "level", "models",
+                                            "knobs", "sampling", "env")}, expanded=2)  # fmt: skip
+    if end is not None:
+        st.json(msgspec.to_builtins(end))

@@ -1,0 +1,75 @@
+"""The tab's state and the address: the source and the filters are widgets bound to it, the cursor is kept here.
+
+`?src=code-tree&at=r37/n14&rounds=…`: whoever opens that address sees the same place. `at` means the same as
+`specviz tui --at`.
+"""
+
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz_app.library import choices, opened
+from specviz_app.server import Server
+from specviz_app.viewer import Viewer
+
+SRC, AT = "src", "at"
+
+
+def uploads() -> dict[str, Path]:
+    """Traces uploaded in this tab, by name."""
+    held: dict[str, Path] = st.session_state.setdefault("uploads", {})
+    return held
+
+
+def source_name(server: Server) -> str:
+    """The source that was chosen; the first one that is offered when nothing was."""
+    names = list(choices(server, uploads()))
+    wanted = st.session_state.get(SRC)
+    return wanted if wanted in names else names[0]
+
+
+def viewer(server: Server) -> Viewer:
+    """This tab's viewer of the chosen source, up to date and at the place of the address. Raises SpecvizError."""
+    name = source_name(server)
+    held: Viewer | None = st.session_state.get("viewer")
+    if held is None or held.name != name:
+        if held is not None:
+            held.source.close()
+            if st.session_state.get("place_of") == held.name:
+                st.query_params.pop(AT, None)  # a place in another run means nothing here
+        held = Viewer.of(name, opened(name, server, uploads()))
+        st.session_state["viewer"] = held
+    else:
+        held.refresh()
+    st.session_state["place_of"] = name
+    _follow_address(held)
+    return held
+
+
+def _follow_address(held: Viewer) -> None:
+    wanted = st.query_params.get(AT)
+    st.session_state["bad_place"] = None
+    if not wanted or not held.player.run.rounds or wanted == held.place:
+        return
+    try:
+        held.go(wanted)
+    except SpecvizError as error:
+        st.session_state["bad_place"] = str(error)
+
+
+def bad_place() -> str | None:
+    """What is wrong with the place in the address."""
+    found: str | None = st.session_state.get("bad_place")
+    return found
+
+
+def put_place(held: Viewer) -> None:
+    """Write the cursor into the address."""
+    if held.place and st.query_params.get(AT) != held.place:
+        st.query_params[AT] = held.place
+
+
+def dark() -> bool:
+    """Whether the page has a dark ground."""
+    return st.context.theme.type == "dark"

@@ -1,0 +1,69 @@
+"""Recorded runs for the pages, and a fresh server for every test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
+
+from streamlit.testing.v1 import AppTest
+
+from specviz_app import server as servers
+from specviz_app.launcher import SCRIPT
+from specviz_app.settings import Settings
+from trace_factory import make_events, write_trace
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="session")
+def chain_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chain")
+    return write_trace(folder / "chain", make_events(temperature=0.8, new_tokens=40, knob_at=5))
+
+
+@pytest.fixture(scope="session")
+def tree_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(
+        tmp_path_factory.mktemp("tree") / "tree", make_events(shape="tree", temperature=0.7, new_tokens=32)
+    )
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[[Settings], servers.Server]]:
+    made: list[servers.Server] = []
+
+    def make(settings: Settings) -> servers.Server:
+        made.append(servers.install(servers.Server(settings, streams=True, animate=False)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+    servers._server = None
+
+
+@pytest.fixture
+def open_page(server: Callable[[Settings], servers.Server]) -> Open:
+    """A page by name under the sidebar, or, without a name, the whole application at its first page."""
+
+    def opened(settings: Settings, page: str = "", **query: str) -> AppTest:
+        server(settings)
+        at = AppTest.from_file(str(SCRIPT)) if not page else AppTest.from_string(_PAGE.format(page=page))
+        at.default_timeout = 60
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.run()
+
+    return opened
+
+
+_PAGE = """
+from specviz_app.pages import {page}
+from specviz_app.server import current
+from specviz_app.sidebar import sidebar
+
+sidebar(current())
+{page}.page()
+"""

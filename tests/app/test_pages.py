@@ -1,0 +1,140 @@
+"""Each page with a recorded run: it shows what the view says, moves, keeps its place in the address, and survives bad
+input."""
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.conftest import Open
+from specviz.trace import read_events
+from specviz.view import Player, fold
+from specviz.view.overview import overview
+from specviz_app.settings import Settings
+
+
+def _spec(chart) -> dict:  # type: ignore[no-untyped-def,type-arg]
+    return json.loads(chart.proto.spec)
+
+
+def _at(app: AppTest) -> str:
+    found = app.query_params["at"]
+    return found if isinstance(found, str) else found[0]
+
+
+def test_overview_prints_the_metrics_of_the_view(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace))
+    assert not at.exception
+    found = overview(fold(read_events(chain_trace)))
+    assert [(m.label, m.value) for m in at.metric] == [(m.label, m.text) for m in found.metrics]
+    labels = {m.label for m in at.metric}
+    assert {"accepted / drafted", "accepted / tested"} <= labels
+    assert len(at.get("plotly_chart")) == 7
+
+
+def test_every_plot_says_in_words_what_it_shows(chain_trace: Path, open_page: Open) -> None:
+    for page in ("overview", "rounds"):
+        charts = open_page(Settings(replay=chain_trace), page).get("plotly_chart")
+        assert charts
+        assert all(chart.proto.alt for chart in charts)
+
+
+def test_the_round_explorer_opens_at_the_first_round_and_steps(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds")
+    assert not at.exception
+    assert _at(at) == "r1"
+    at.button(key="go-round ▶").click().run()
+    assert _at(at) == "r2"
+    at.button(key="go-◀ round").click().run()
+    assert _at(at) == "r1"
+
+
+def test_the_address_names_round_and_node(chain_trace: Path, open_page: Open) -> None:
+    player = Player(fold(read_events(chain_trace)), animate=False)
+    player.seek("r3")
+    node = next(n for n in player.frame().tree.nodes if n.id >= 0)
+    at = open_page(Settings(replay=chain_trace), "rounds", at=f"r3/n{node.id}")
+    assert not at.exception
+    assert at.selectbox(key="round-node").value == node.id
+    assert any(f"n{node.id}" in str(h.value) for h in at.get("html"))
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [("r999", "no round 999"), ("x", "no place 'x'"), ("r2/n99999", "no node 99999")]
+)
+def test_a_bad_place_is_told_and_the_page_lives(place: str, words: str, chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds", at=place)
+    assert not at.exception
+    assert words in at.warning[0].value.replace("\\", "")
+    assert at.get("plotly_chart")
+
+
+def test_going_to_the_next_rejection_shows_a_rejected_node(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds")
+    at.button(key="go-rejection ▶").click().run()
+    assert any("REJECTED" in str(h.value) for h in at.get("html"))
+    assert "/n" in _at(at)
+
+
+def test_the_filter_narrows_the_walk(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds", rounds="with a rejection")
+    run = fold(read_events(chain_trace))
+    wanted = [record.r for record in run.rounds if record.rejected and record.index > 0]
+    at.button(key="go-round ▶").click().run()
+    assert _at(at).startswith(f"r{wanted[0]}")
+
+
+def test_the_tree_plays_all_moments_of_the_round(tree_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=tree_trace), "rounds")
+    player = Player(fold(read_events(tree_trace)), animate=False)
+    n_moments = len(player.builder.steps(0).moments)
+    frames = [_spec(c).get("frames") for c in at.get("plotly_chart")]
+    assert [len(f) for f in frames if f] == [n_moments]
+
+
+def test_the_trace_page_filters_records_by_kind_and_round(chain_trace: Path, open_page: Open) -> None:
+    events = read_events(chain_trace)
+    at = open_page(Settings(replay=chain_trace), "trace", ev="verify", r="2")
+    assert not at.exception
+    wanted = [e for e in events if type(e).__name__ == "Verify" and e.r == 2]
+    assert list(at.dataframe[0].value["i"]) == [e.i for e in wanted]
+
+
+def test_an_uploaded_trace_becomes_the_run_to_look_at(chain_trace: Path, tree_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds")
+    at.file_uploader(key="upload").upload("mine.sv.jsonl.gz", tree_trace.read_bytes())
+    at.run()
+    assert not at.exception
+    assert at.selectbox(key="src").value == "mine.sv.jsonl.gz (upload)"
+    assert "tree" in str(at.get("html")[1].value)
+
+
+def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_page: Open) -> None:
+    import gzip
+
+    lines = gzip.decompress(chain_trace.read_bytes()).split(b"\n")
+    lines[4] = b'{"ev":"node","node":"seven"}'
+    at = open_page(Settings(replay=chain_trace), "overview")
+    at.file_uploader(key="upload").upload("bad.sv.jsonl", b"\n".join(lines))
+    at.run()
+    assert not at.exception
+    said = at.error[0].value.replace("\\", "")
+    assert "bad.sv.jsonl line 5" in said
+    assert "/tmp" not in said
+    assert at.metric  # the run that was open stays
+
+
+def test_without_any_run_the_pages_say_what_to_do(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.library.bundled", dict)
+    for page in ("overview", "rounds", "trace"):
+        at = open_page(Settings(), page)
+        assert not at.exception
+        assert "page Live" in at.info[0].value
+
+
+def test_a_trace_that_went_away_is_told_and_the_app_lives(tmp_path: Path, chain_trace: Path, open_page: Open) -> None:
+    gone = tmp_path / "gone.sv.jsonl.gz"
+    at = open_page(Settings(replay=gone), "overview")
+    assert not at.exception
+    assert "no trace" in at.error[0].value.replace("\\", "")

@@ -1,0 +1,116 @@
+"""`specviz bench` as it is typed: a card, one JSON line last, a page, and errors in one line."""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from specviz.bench import memory
+from specviz.bench.page import page
+from specviz.bench.results import Report
+from specviz.bench.settings import Settings, contestants
+from specviz.cli import main
+
+Captured = pytest.CaptureFixture[str]
+SMALL = ("--max-new-tokens", "8", "--repeats", "1", "--limit", "2", "--threads", "1")
+
+
+def call(capsys: Captured, *args: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(["bench", *map(str, args)])
+    return code, *capsys.readouterr()
+
+
+def models(pair: tuple[str, str]) -> tuple[str, ...]:
+    return "--target", pair[0], "--draft", pair[1]
+
+
+def test_the_last_line_is_the_report_and_the_card_shows_its_numbers(
+    pair: tuple[str, str], tmp_path: Path, capsys: Captured
+) -> None:
+    html = tmp_path / "report.html"
+    prompts = tmp_path / "mine.jsonl"
+    prompts.write_text('{"question": "abc"}\n{"question": "<b>"}\n')
+    methods = ("--methods", "ar,hf-generate,ar+full", "--no-memory", "--prompts", prompts, "--html", html)
+    code, out, err = call(capsys, *SMALL, *models(pair), *methods)
+    assert code == 0
+    assert "repeat 1 of 1, prompt 2 of 2" in err
+    *card, last = out.splitlines()
+    report = msgspec.json.decode(last, type=Report)
+    assert [arm.name for arm in report.arms] == ["ar", "hf-generate", "ar+full"]
+    shown = "\n".join(card)
+    for word in ("Speed", "Round", "Ratios", "Equality", "Bars", f"{report.ratios[0].value:.3f}"):
+        assert word in shown
+    assert str(tmp_path) not in out
+    assert "--prompts mine.jsonl" in report.command
+    text = html.read_text()
+    assert f"{report.ratios[0].value:.3f}" in text
+    assert "<h2>Ratios</h2>" in text
+    assert " src=" not in text.partition("<h2>")[2]  # nothing is fetched
+
+
+def test_json_alone(pair: tuple[str, str], capsys: Captured) -> None:
+    code, out, err = call(capsys, *SMALL, *models(pair), "--methods", "ar", "--no-memory", "--json", "-q")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["schema"] == "specviz.bench/1"
+
+
+def test_threads_are_probed_when_not_given(pair: tuple[str, str], capsys: Captured) -> None:
+    args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--no-memory", "--json")
+    _, out, _ = call(capsys, *args)
+    found = json.loads(out)
+    probed = {int(n): ms for n, ms in found["thread_probe_ms"].items()}
+    assert found["machine"]["threads"] == min(probed, key=lambda n: probed[n])
+
+
+def test_words_from_outside_cannot_break_out_of_the_page(
+    pair: tuple[str, str], tmp_path: Path, capsys: Captured
+) -> None:
+    prompts = tmp_path / "<script>x.jsonl"
+    prompts.write_text('{"prompt": "ab"}\n')
+    args = (*SMALL, *models(pair), "--methods", "ar", "--no-memory", "--json", "--prompts", prompts)
+    _, out, _ = call(capsys, *args)
+    text = page(msgspec.json.decode(out, type=Report))
+    assert "<script>x" not in text
+    assert "&lt;script&gt;x.jsonl" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--methods", "chian"), "did you mean 'chain'"), (("--threads", "many"), "or auto"),
+        (("--prompts", "none.jsonl"), "cannot read the prompts"), (("--html", "no/where.html"), "there is no folder"),
+        (("--knob", "tree.node_budgt=3"), "did you mean 'node_budget'"), (("--dtype", "float31"), "'float32'"),
+        (("--target", "x"), "needs its --draft"), (("--device", "cude"), "'cuda'"),
+        (("--gamma", "0"), "not in the range"),
+        (("--temperature", "nan"), "nan"), (("--minutes", "0"), "not in the range"),
+        (("--target", "./none", "--draft", "./none"), "no such folder"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
+    code, out, err = call(capsys, *args, "-q")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert told in err
+
+
+def test_memory_is_that_of_a_process_of_its_own(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    (arm,) = contestants("ngram")
+    settings = Settings((arm,), max_new_tokens=8, target=pair[0], threads=1)
+    ballast = bytearray(1 << 29)
+    ballast[:: 1 << 12] = b"x" * len(ballast[:: 1 << 12])  # half a GiB of this process, which is not theirs
+    found = memory.peak_of(arm, settings, [1, 2, 3])
+    assert found is not None
+    assert 0 < found.imports <= found.peak
+    assert found.peak < memory.high_water() - 256
+    del ballast
+
+
+def test_a_child_that_fails_measures_nothing(tmp_path: Path) -> None:
+    (arm,) = contestants("ar")
+    assert memory.peak_of(arm, Settings((arm,), target=str(tmp_path)), [1]) is None

@@ -1,0 +1,96 @@
+"""Arms, knobs and prompt files: what is read, and what is refused in one line that helps."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specviz.bench.prompts import load_prompts, spread
+from specviz.bench.settings import DEFAULT, Contestant, Settings, contestants, parse_knobs
+from specviz.errors import SpecvizError
+
+
+def test_the_default_measures_every_comparison_there_is_a_bar_for() -> None:
+    names = {arm.name for arm in contestants(DEFAULT)}
+    assert {"ar", "hf-generate", "chain", "hf-assisted", "chain+summary", "chain+full"} <= names
+
+
+def test_arms_are_kind_and_level() -> None:
+    assert contestants("chain+full, hf-lookup") == (
+        Contestant("chain+full", "chain", "full"), Contestant("hf-lookup", "hf-lookup"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ("chian", "did you mean 'chain'"), ("ar,ar", "'ar' twice"), (" , ", "names nothing"),
+        ("chain+ful", "did you mean 'full'"), ("hf-generate+full", "only our own"),
+    ],
+)  # fmt: skip
+def test_arms_that_are_none(names: str, told: str) -> None:
+    with pytest.raises(SpecvizError, match=told.replace("+", r"\+")):
+        contestants(names)
+
+
+def test_chain_and_tree_differ_by_shape_and_share_gamma_and_length() -> None:
+    settings = Settings(contestants("chain,tree"), gamma=7, max_new_tokens=33, temperature=0.5)
+    for kind in ("chain", "tree"):
+        method, knobs = settings.method_knobs(kind)
+        assert (method.name, knobs["shape"], knobs["max_new_tokens"], knobs["temperature"]) == ("draft", kind, 33, 0.5)
+    assert settings.method_knobs("chain")[1]["gamma"] == settings.method_knobs("ngram")[1]["gamma"] == 7
+
+
+def test_knobs_reach_their_own_method_only() -> None:
+    knobs = parse_knobs(("tree.node_budget=9", "ngram.ngram_max=2"))
+    settings = Settings(contestants("tree,chain,ngram"), knobs=knobs)
+    assert settings.method_knobs("tree")[1]["node_budget"] == 9
+    assert settings.method_knobs("chain")[1]["node_budget"] != 9
+    assert settings.lookup_length == 2
+
+
+@pytest.mark.parametrize("text", ["tree", "tree.=3", "node_budget=3", "tre.node_budget=3", "chain.gamma=3"])
+def test_knobs_that_are_none(text: str) -> None:
+    with pytest.raises(SpecvizError, match="--knob"):
+        parse_knobs((text,))
+
+
+def test_bundled_prompts_are_all_there_by_default() -> None:
+    found = load_prompts(None)
+    assert found.source == "bundled"
+    assert found.n_found == len(found.texts) > 5
+
+
+def test_a_file_may_mix_the_three_fields(tmp_path: Path) -> None:
+    lines = [{"prompt": "a", "question": "no"}, {"turns": ["b", "no"], "id": 3}, {"question": "c\nd", "answer": "no"}]
+    file = tmp_path / "p.jsonl"
+    file.write_text("\n\n".join(map(json.dumps, lines)))
+    found = load_prompts(file)
+    assert found.texts == ("a", "b", "c\nd")
+    assert found.source == "p.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "hold no line"), (b"{}", "line 1 has none of prompt, turns, question"),
+        (b'{"prompt": "a"}\n[1]', "line 2"),
+        (b'{"prompt": 3}', "holds no text"), (b'{"turns": []}', "holds no text"), (b'{"prompt"', "is not JSON"),
+        (b'{"prompt": "\xff"}', "not UTF-8"), (b'{"prompt": ""}', "holds no text"),
+    ],
+)  # fmt: skip
+def test_files_that_hold_no_prompts(content: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_bytes(content)
+    with pytest.raises(SpecvizError, match=told):
+        load_prompts(tmp_path / "p.jsonl")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SpecvizError, match="cannot read"):
+        load_prompts(tmp_path / "none")
+
+
+def test_a_limit_takes_prompts_from_the_whole_file() -> None:
+    texts = [str(k) for k in range(100)]
+    assert spread(texts, 4) == ["0", "25", "50", "75"]
+    assert spread(texts, 200) == spread(texts, None) == texts

@@ -1,0 +1,81 @@
+"""What replaces library code for speed gives the library's numbers, and steps aside where it would not."""
+
+import copy
+
+import pytest
+import torch
+from engine.zoo import CONFIGS, build
+
+from specviz.engine.model import ModelAdapter
+from specviz.engine.norms import fuse_norms
+from specviz.engine.rope import RopeTable
+
+IDS = torch.tensor([[5, 9, 200, 31, 7, 7, 80]])
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@torch.inference_mode()
+def test_fused_norms_move_no_bit_of_any_architecture(name: str, dtype: torch.dtype) -> None:
+    model = build(name, dtype=dtype)
+    before = model(IDS).logits
+    fuse_norms(model)
+    assert torch.equal(model(IDS).logits, before)
+
+
+def test_norms_are_fused_where_bits_agree_and_left_alone_where_they_do_not() -> None:
+    assert fuse_norms(build("llama")) == 3 * 2 + 1
+    assert fuse_norms(build("gpt2")) == 0
+    assert fuse_norms(build("gemma2")) == 0
+    odd = build("llama")
+    for layer in odd.model.layers:
+        layer.input_layernorm.variance_epsilon = 1.0
+        layer.input_layernorm.forward = lambda hidden: hidden  # another rule under the same class name
+    assert fuse_norms(odd) == 3 + 1
+
+
+@torch.inference_mode()
+def test_a_copy_of_a_fused_model_has_weights_of_its_own() -> None:
+    model = build("llama")
+    fuse_norms(model)
+    before = model(IDS).logits
+    other = copy.deepcopy(model)
+    for module in other.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.weight.mul_(3)
+    assert torch.equal(model(IDS).logits, before)
+    assert not torch.equal(other(IDS).logits, before)
+
+
+@pytest.mark.parametrize("name", sorted(set(CONFIGS) - {"gpt2"}))
+@pytest.mark.parametrize("positions", [[0], [70], [3, 4, 5], [600, 601], [9, 10, 10, 11, 11]])
+@torch.inference_mode()
+def test_rotary_tables_hold_what_the_library_works_out(name: str, positions: list[int]) -> None:
+    """Slices, gathers, and positions behind the first stretch of the table."""
+    adapter = ModelAdapter(build(name))
+    hidden, where = torch.zeros(1, len(positions), 32), torch.tensor([positions])
+    assert set(adapter._rope) == set(adapter.types)
+    for kind, table in adapter._rope.items():
+        assert table.static
+        for mine, theirs in zip(table.at(hidden, positions, where), table._ask(hidden, where), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-6)
+        if table.layer_type is not None:
+            assert table.layer_type == kind
+
+
+@torch.inference_mode()
+def test_angles_that_depend_on_the_longest_position_are_asked_every_time() -> None:
+    class Dynamic:
+        rope_type = "dynamic"
+        asked = 0
+
+        def __call__(self, hidden: torch.Tensor, where: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            self.asked += 1
+            return where[..., None] * 1.0, where.max() * torch.ones(*where.shape, 1)
+
+    rope = Dynamic()
+    table = RopeTable(rope)
+    for last in (5, 90):
+        found = table.at(torch.zeros(1, 2, 4), [4, last], torch.tensor([[4, last]]))
+        assert found[1].max() == last
+    assert rope.asked == 2
