@@ -11,12 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from specviz.laws import Certain, Row, cumulative, namespace
+from specviz.errors import SpecvizError
+from specviz.laws import Certain, Row, at, cumulative, namespace
 
 Stream = Literal["target", "draft", "accept", "residual", "other"]
 STREAMS: dict[str, int] = {"target": 0, "draft": 1, "accept": 2, "residual": 3, "other": 4}
 DrawWay = Literal["cdf", "race"]
 
+NOT_FINITE = "the model's numbers are not finite, so there is no law to draw from: try --dtype float32"
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85
 _MASK = 0xFFFFFFFF
@@ -110,7 +112,10 @@ def invert(row: Any, u: float) -> Drawn:
     else:
         token = int(xp.searchsorted(cum, (u * total).reshape(1), right=True))
     if token >= len(cum):  # u * total rounded up to the total: the last entry that has weight
-        token = int((row > 0).nonzero()[-1 if xp is not np else 0][-1])
+        held = (row > 0).nonzero()[0] if xp is np else (row > 0).nonzero()[:, 0]
+        if not len(held):
+            raise SpecvizError(NOT_FINITE)
+        token = int(held[-1])
     lo = float(cum[token - 1] / total) if token else 0.0
     return Drawn(token, u, lo, float(cum[token] / total))
 
@@ -140,4 +145,7 @@ def race(row: Any, noise: "np.ndarray[Any, Any]") -> int:
             return int(np.argmin(np.where(weights > 0, times / weights, np.inf)))
     weights = row.double()
     waits = weights.new_tensor(times) / weights
-    return int(waits.masked_fill(weights <= 0, float("inf")).argmin())
+    token = int(waits.masked_fill(weights <= 0, float("inf")).argmin())
+    if not at(row, token) > 0:
+        raise SpecvizError(NOT_FINITE)
+    return token

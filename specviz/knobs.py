@@ -5,6 +5,7 @@ a round runs with; a change makes a new snapshot with the next version, and take
 R), query (Q) or run (X).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -52,7 +53,7 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
         """The value in its own type. Raises KnobError with the value seen and the range."""
         try:
             parsed = _PARSERS[self.kind](value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self._error(value) from None
         if self.kind == "choice" and parsed not in self.choices:
             raise KnobError(f"knob {self.name}: no value '{value}'{suggestion(str(value), self.choices)}")
@@ -77,7 +78,7 @@ def _int(value: Any) -> int:
 
 def _float(value: Any) -> float:
     number = float(value)
-    if number != number or isinstance(value, bool):  # NaN passes no range
+    if not math.isfinite(number) or isinstance(value, bool):  # NaN passes no range; JSON has no infinity
         raise ValueError(value)
     return number
 
@@ -92,10 +93,9 @@ def _bool(value: Any) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if all(isinstance(v, str) and v for v in value):
-        return list(value)
+    texts = [value] if isinstance(value, str) else list(value)
+    if all(isinstance(v, str) and v for v in texts):
+        return texts
     raise ValueError(value)
 
 

@@ -39,7 +39,7 @@ def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | Non
     """Everything by name, in the order in which it is offered. None stands for the live run."""
     replay = server.settings.replay
     given: dict[str, Path | None] = {trace_name(replay): replay} if replay is not None else {}
-    given |= dict(reversed(uploads.items()))
+    given |= {name: uploads[name] for name in reversed(list(uploads))}
     first: dict[str, Path | None] = {LIVE: None} if server.core.loaded or server.settings.live else {}
     last: dict[str, Path | None] = {} if first else {LIVE: None}
     bundle = {name: path for name, path in bundled().items() if name not in given}

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from specviz_app.pages import live, overview, rounds, trace
 from specviz_app.parts import style
+from specviz_app.screens import live, overview, rounds, trace
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
 

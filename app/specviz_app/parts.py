@@ -11,6 +11,7 @@ from specviz.view import Frame
 from specviz.view.frame import RunInfo, TextToken
 from specviz.view.palette import STYLES, colour
 from specviz.view.panels import Why
+from specviz.view.terms import Mark
 from specviz_app.figures.round import fig_residual
 
 _CSS = (Path(__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
@@ -47,11 +48,8 @@ def run_header(info: RunInfo, n_rounds: int) -> None:
 
 def legend(dark: bool) -> None:
     """The glyphs and what they say."""
-    shown = ("accepted", "rejected", "untested", "recovered", "bonus")
-    marks = (
-        f'<span style="color:{colour(m, dark)}">{STYLES[m].glyph} {escape(STYLES[m].word)}</span>'
-        for m in shown  # type: ignore[arg-type]
-    )
+    shown: tuple[Mark, ...] = ("accepted", "rejected", "untested", "recovered", "bonus")
+    marks = (f'<span style="color:{colour(m, dark)}">{STYLES[m].glyph} {escape(STYLES[m].word)}</span>' for m in shown)
     st.html(f'<div class="sv-legend">{" ".join(marks)}</div>')
 
 
@@ -104,7 +102,8 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
 def _gauge(value: float | None, hex_colour: str) -> str:
     if value is None:
         return ""
-    return f'<meter min="0" max="1" value="{value:.4f}" style="accent-color:{hex_colour}">{value:.2f}</meter>'
+    style = f"--share:{value:.4f};--mark:{hex_colour}"
+    return f'<span class="sv-gauge" style="{style}"><i></i></span>'
 
 
 def style() -> None:

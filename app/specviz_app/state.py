@@ -38,6 +38,7 @@ def viewer(server: Server) -> Viewer:
             held.source.close()
             if st.session_state.get("place_of") == held.name:
                 st.query_params.pop(AT, None)  # a place in another run means nothing here
+            st.session_state["at_seen"] = None
         held = Viewer.of(name, opened(name, server, uploads()))
         st.session_state["viewer"] = held
     else:
@@ -48,10 +49,11 @@ def viewer(server: Server) -> Viewer:
 
 
 def _follow_address(held: Viewer) -> None:
+    """Go where the address says when somebody changed it; it is written by `put_place` alone, at the end of a run."""
     wanted = st.query_params.get(AT)
-    st.session_state["bad_place"] = None
-    if not wanted or not held.player.run.rounds or wanted == held.place:
+    if not wanted or not held.player.run.rounds or wanted == st.session_state.get("at_seen"):
         return
+    st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
     try:
         held.go(wanted)
     except SpecvizError as error:
@@ -65,9 +67,10 @@ def bad_place() -> str | None:
 
 
 def put_place(held: Viewer) -> None:
-    """Write the cursor into the address."""
+    """Write the cursor into the address. From the script alone, at its end."""
     if held.place and st.query_params.get(AT) != held.place:
         st.query_params[AT] = held.place
+    st.session_state["at_seen"], st.session_state["bad_place"] = held.place, None
 
 
 def dark() -> bool:

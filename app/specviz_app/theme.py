@@ -17,7 +17,11 @@ GROUNDS: dict[Ground, dict[str, str]] = {
 
 def theme() -> dict[str, Any]:
     """Streamlit's theme options; both grounds are given, so that the person may switch."""
-    options: dict[str, Any] = {"theme.baseRadius": "6px", "theme.showWidgetBorder": True}
+    options: dict[str, Any] = {
+        "theme.baseRadius": "6px", "theme.showWidgetBorder": True, "theme.metricValueFontSize": "1.35rem",
+        "theme.headingFontSizes": ["1.7rem", "1.4rem", "1.15rem", "1.05rem", "1rem", "1rem"],
+        "theme.paddingTop": "4rem",
+    }  # fmt: skip
     for ground, plain in GROUNDS.items():
         colours = [colour(mark, ground == "dark") for mark in _ORDER]
         values = {**plain, "primaryColor": colours[0], "linkColor": colours[0], "chartCategoricalColors": colours}

@@ -16,6 +16,15 @@ th, td { padding: .2rem .8rem .2rem 0; text-align: right; white-space: nowrap }
 th { border-bottom: 1px solid } .words { text-align: left }
 p, footer { opacity: .75 }
 """
+# Okabe and Ito's colours, told apart without red and green; a grey that reads on light and dark ground.
+_COLOURS = {
+    "draft": "#E69F00", "target": "#56B4E9", "verdict": "#009E73", "commit": "#CC79A7", "other": "#999999",
+    "probe": "#D55E00",
+}  # fmt: skip
+_LAYOUT = {
+    "height": 320, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font": {"color": "#808080"},
+    "margin": {"l": 40, "r": 10, "t": 40, "b": 30},
+}  # fmt: skip
 _WORDS = frozenset({"method", "over", "as", "promise", "first divergence", ""})
 
 
@@ -64,12 +73,20 @@ def _charts(report: Report) -> str:
         "type": "data", "symmetric": False, "array": [s.high - s.median for s in speeds],
         "arrayminus": [s.median - s.low for s in speeds],
     }  # fmt: skip
-    speed = go.Figure(go.Bar(x=names, y=[s.median for s in speeds], error_y=error))
-    speed.update_layout(title="Tokens per second, median and quartiles", height=360)
-    rounds = go.Figure(
-        [go.Bar(name=stage, x=names, y=[arm.stage_ms.get(stage, 0.0) for arm in report.arms]) for stage in STAGES]
+    speed = go.Figure(
+        go.Bar(x=names, y=[s.median for s in speeds], error_y=error, marker={"color": _COLOURS["target"]})
     )
-    rounds.update_layout(title="Milliseconds of a round", barmode="stack", height=360)
-    first: str = speed.to_html(full_html=False, include_plotlyjs=True)
-    second: str = rounds.to_html(full_html=False, include_plotlyjs=False)
+    speed.update_layout(title="Tokens per second, median and quartiles", **_LAYOUT)
+    stacks = [
+        go.Bar(
+            name=stage, x=names, y=[arm.stage_ms.get(stage, 0.0) for arm in report.arms],
+            marker={"color": _COLOURS[stage]},
+        )
+        for stage in STAGES
+    ]  # fmt: skip
+    rounds = go.Figure(stacks)
+    rounds.update_layout(title="Milliseconds of a round", barmode="stack", **_LAYOUT)
+    quiet = {"displayModeBar": False}
+    first: str = speed.to_html(full_html=False, include_plotlyjs=True, config=quiet)
+    second: str = rounds.to_html(full_html=False, include_plotlyjs=False, config=quiet)
     return first + second

@@ -66,6 +66,11 @@ class PeerArm:
                 "prompt_lookup_num_tokens": settings.gamma, "max_matching_ngram_size": settings.lookup_length,
             }  # fmt: skip
 
+    @property
+    def attention(self) -> str:
+        """The library's name of the attention it chose."""
+        return str(self.target.config._attn_implementation)
+
     def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
         """The run; the library draws from the global generator, seeded here."""
         torch.manual_seed(seed)

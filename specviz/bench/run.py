@@ -51,18 +51,20 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
         ),
         arms=_results(arms, measured, memories), ratios=ratios, equality=same,
         bars=bars_of(ratios, _bars_apply(settings, pair)),
-        seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids),
+        seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids, arms),
     )  # fmt: skip
 
 
 def _encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+    adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
+    context = min(adapter.context for adapter in adapters)
     found = [list(pair.target.tokenizer(text)["input_ids"]) for text in prompts.texts]
-    fitting = [ids for ids in found if ids and len(ids) + settings.max_new_tokens <= pair.context]
+    fitting = [ids for ids in found if ids and len(ids) + settings.max_new_tokens <= context]
     if not fitting:
         shortest = min(map(len, found))
         raise SpecvizError(
             f"no prompt of '{prompts.source}' fits: the shortest has {shortest} tokens, with {settings.max_new_tokens} "
-            f"new ones the context of {pair.context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
+            f"new ones the context of {context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
         )
     return fitting
 
@@ -161,8 +163,11 @@ def _bars_apply(settings: Settings, pair: Pair) -> bool:
     return own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
 
 
-def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens]) -> list[str]:
+def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[Arm]) -> list[str]:
     notes = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored by all arms"]
+    peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
+    if peer is not None:
+        notes.append(f"the library's loops run on copies of their own, attention {peer.attention}")
     n_seen = len({s.prompt for s in measured.samples})
     if measured.cut:
         done = len(measured.samples) / max(1, len(ids) * len(settings.arms))

@@ -12,7 +12,7 @@ from specviz.draft import ROOT, Draft
 from specviz.engine.cache import KVCache
 from specviz.engine.context import Context, Models, Observation, Tree
 from specviz.engine.model import Model
-from specviz.engine.rows import Rows, Tensor
+from specviz.engine.rows import BLOCK, Rows, Tensor, fill
 from specviz.errors import KnobError
 from specviz.knobs import Knobs
 from specviz.laws import Certain
@@ -27,18 +27,25 @@ class DraftModel:
         self.cache: KVCache = model.new_cache(capacity)
         self.rows: Rows | None = None
 
+    def reach(self, ctx: Context) -> int:
+        """Longest path worth drafting: what the text has room for, and the draft model positions.
+
+        The last drafted token is not fed to it. Past its context it drafts nothing, and the text goes on without.
+        """
+        return max(0, min(ctx.reach, self.model.context - ctx.n + 1))
+
     def begin(self, ctx: Context) -> Tensor:
         """Feed what the cache lacks of the text, the root last; the root's logits `[1, V]`."""
-        missing = self.cache.follow(ctx.tokens[:-1])
+        missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
         self.rows = Rows(self.model, self.cache)
         self.root = self.rows.add_line([*missing, ctx.tokens[-1]])
-        return self.take(ctx)[-1:]
+        return self.take(ctx, last=1)
 
-    def take(self, ctx: Context) -> Tensor:
-        """Logits of the rows added since the last call, one forward."""
+    def take(self, ctx: Context, last: int | None = None) -> Tensor:
+        """Logits of the rows added since the last call, or of the `last` few of them; one forward."""
         assert self.rows is not None
         ctx.counters.n_draft_calls += 1
-        return self.rows.take()
+        return self.rows.take(last)
 
 
 class Chain:
@@ -53,7 +60,7 @@ class Chain:
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `gamma` tokens, cut to the room and at a stop token (kept, not fed)."""
-        length = min(ctx.knobs["gamma"], ctx.reach)
+        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
         tree, node = Tree(ctx), ROOT
         logits = self.drafts.begin(ctx) if length else None
         while len(tree) < length and not tree.ends(node):
@@ -114,7 +121,7 @@ class TopTree:
     def propose(self, ctx: Context) -> Draft:
         """Grow level by level, then keep the `node_budget` best by (path probability, depth, id)."""
         knobs, tree = ctx.knobs, Tree(ctx)
-        depth, budget = min(knobs["d_max"], ctx.reach), knobs["node_budget"]
+        depth, budget = min(knobs["d_max"], self.drafts.reach(ctx)), knobs["node_budget"]
         if not depth or not budget:
             return tree.draft("budget" if not budget else "length")
         score: dict[int, float] = {ROOT: 0.0}

@@ -112,7 +112,11 @@ def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
     if not getattr(tokenizer, "chat_template", None):
         raise SpecvizError("this tokenizer has no chat template; leave out --chat")
     messages = [{"role": "user", "content": prompt}]
-    encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    try:
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    except Exception as error:  # a template is a program of its author's: it may refuse, or be broken
+        why = " ".join(str(error).split())
+        raise SpecvizError(f"the tokenizer's chat template fails ({why}); leave out --chat") from error
     return list(encoded["input_ids"])
 
 
@@ -149,8 +153,8 @@ class LocalRun:
     def _models(self, n_prompt: int, knobs: Knobs) -> Models:
         # Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run.
         wanted = n_prompt + int(knobs["max_new_tokens"]) + 2 * 256 + 64
-        draft = self.pair.draft.adapter if self.pair.draft else None
-        return Models(self.pair.target.adapter, draft, min(wanted, self.pair.context + 2 * 256 + 64))
+        target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
+        return Models(target, draft, min(wanted, target.context + 2 * 256 + 64))
 
     @property
     def text(self) -> str:
@@ -203,10 +207,9 @@ class LocalRun:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
         self.begin()
         with self._ending():
-            for done in self.session.rounds():
+            rounds = self.session.rounds()
+            while not self._stop_asked and (done := next(rounds, None)) is not None:
                 yield done
-                if self._stop_asked:
-                    break
             self._end("stopped" if self._stop_asked and self.session.finish is None else "done")
 
     @contextmanager

@@ -68,6 +68,7 @@ class ModelAdapter:
             raise ModelError(
                 f"{name}: no decoder layers found in {type(model).__name__}; known: Llama-like, GPT-2, GPT-NeoX"
             )
+        self.layers = tuple(self.layers)  # a module list looks every index up by name
         self.n_layers = len(self.layers)
         self.head = model.get_output_embeddings()
         self.embedding = model.get_input_embeddings()

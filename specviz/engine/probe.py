@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from specviz.engine.round import Round
-from specviz.engine.verdict import Verdict, top_lists
+from specviz.engine.verdict import Verdict, entropies, top_lists
 from specviz.events import (
     Closing,
     Commit,
@@ -127,7 +127,7 @@ class Probe:
         if not raws:
             return {}
         probs = torch.stack(list(raws.values())).softmax(-1)
-        entropy = [six(e) for e in torch.special.entr(probs).sum(-1).tolist()]
+        entropy = [six(e) for e in entropies(probs)]
         return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
     def _spans(self, done: Round) -> None:

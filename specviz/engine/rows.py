@@ -29,6 +29,20 @@ class Call:
     dur_ns: int
 
 
+BLOCK = 1024  # rows of a long text fed at once: a mask of all its rows would grow with its square
+
+
+def fill(model: Model, cache: KVCache, tokens: Sequence[int], leave: int = 0) -> list[int]:
+    """Make the cache follow `tokens`, block by block, until at most `leave` must still be fed; returns those."""
+    missing = cache.follow(tokens)
+    while len(missing) > leave:
+        rows = Rows(model, cache)
+        rows.add_line(missing[:BLOCK])
+        rows.climb(model.n_layers)
+        missing = cache.follow(tokens)
+    return missing
+
+
 class Rows:
     """Rows of one model over one cache. Row numbers count from 0 in the order of `add`."""
 
@@ -131,12 +145,12 @@ class Rows:
             return range(self.first + end)
         return [*range(self.first), *(self.position(r) for r in range(end))]
 
-    def take(self) -> Tensor:
-        """Run all rows to the top; logits `[n, V]` of those not taken before."""
+    def take(self, last: int | None = None) -> Tensor:
+        """Run all rows to the top; logits `[n, V]` of those not taken before, or of the `last` few of them."""
         top = self.model.n_layers
         hidden = self.climb(top)
         self.waiting[top] = None
-        return self.model.logits(hidden)
+        return self.model.logits(hidden if last is None else hidden[:, -last:])
 
     def finish(self, draft: Draft, root: int) -> Tensor:
         """Feed what the draft has and the rows lack, run all to the top; logits `[n_fed + 1, V]` of root and nodes.

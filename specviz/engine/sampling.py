@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.errors import SpecvizError
+from specviz.keys import NOT_FINITE
 from specviz.knobs import Knobs
 from specviz.laws import CertainRows, Rows
 
 Tensor = torch.Tensor
+COLD = 1e-6  # below it, temperatures are applied to differences
+MOST = 1e30  # largest penalised score
 NUCLEUS = 1024  # sort this many first; the whole vocabulary only when they do not hold the mass
 
 
@@ -53,8 +57,14 @@ class Warper:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
             scores = self._penalised(logits, prefixes)
         if self.greedy:
-            return CertainRows(tuple(scores.argmax(-1).tolist()), scores.shape[-1])
-        return self._filtered(scores / self.temperature).softmax(-1)
+            return CertainRows(_best(scores), scores.shape[-1])
+        return self._filtered(self._tempered(scores)).softmax(-1)
+
+    def _tempered(self, scores: Tensor) -> Tensor:
+        if self.temperature >= COLD:
+            return scores / self.temperature
+        # The plain quotient overflows: from the top score on down it cannot, and the law is the same.
+        return (scores - scores.amax(-1, keepdim=True)) / max(self.temperature, torch.finfo(scores.dtype).tiny)
 
     def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
         out = logits.clone()
@@ -62,7 +72,8 @@ class Warper:
             seen = torch.tensor(sorted(set(prefix)), device=logits.device)
             values = logits[row, seen]
             out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
-        return out
+        # Far more than any logit and far from overflow, also behind a temperature of COLD.
+        return out.clamp(-MOST, MOST)
 
     def _filtered(self, scores: Tensor) -> Tensor:
         if 0 < self.top_k < scores.shape[-1]:
@@ -74,6 +85,15 @@ class Warper:
             probs = scores.softmax(-1)
             scores = scores.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), float("-inf"))
         return scores
+
+
+def _best(scores: Tensor) -> tuple[int, ...]:
+    """The first largest entry of every row, in one copy off the device. Raises SpecvizError for rows with NaN."""
+    best = scores.max(-1)
+    tokens = best.indices.masked_fill(~best.values.isfinite(), -1).tolist()
+    if -1 in tokens:
+        raise SpecvizError(NOT_FINITE)
+    return tuple(tokens)
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:

@@ -16,7 +16,7 @@ from specviz.draft import ROOT, Draft
 from specviz.engine.context import Context, Counters, Drafter, Models, Observation
 from specviz.engine.lanes import Lanes, Serial
 from specviz.engine.round import Clock, Kind, Round
-from specviz.engine.rows import Rows, Tensor
+from specviz.engine.rows import Rows, Tensor, fill
 from specviz.engine.sampling import Warper
 from specviz.engine.texts import Texts
 from specviz.errors import KnobError, SpecvizError
@@ -151,10 +151,7 @@ class Session:
         self._prefilled = True
         began = time.perf_counter_ns()
         if len(self.prompt) > 1:
-            rows = Rows(self.target, self.cache)
-            rows.add_line(self.cache.follow(self.prompt[:-1]))
-            rows.climb(self.target.n_layers)
-            self.cache.follow(self.prompt[:-1])
+            fill(self.target, self.cache, self.prompt[:-1])
         if self.sink:
             self.sink.prefilled(self, time.perf_counter_ns() - began)
 

@@ -44,15 +44,28 @@ class Texts:
 
 
 class TextStream:
-    """Committed ids in, text out. A character split over tokens comes out with its last token."""
+    """Committed ids in, text out. A character split over tokens comes out with its last token.
+
+    A byte-fallback decoder spells a whole run of bytes anew when one of them turns out to be no UTF-8, and the
+    library's stream gives up there ("invalid prefix"). What was said stays said: the stream begins again behind it.
+    """
 
     def __init__(self, tokenizer: Any, prompt: Sequence[int]) -> None:
         self._fast = tokenizer.backend_tokenizer
         self._stream = DecodeStream(ids=list(prompt), skip_special_tokens=False)
+        self._silent: list[int] = []  # tokens since the last text
 
     def push(self, token: int) -> str:
         """The text that became readable with this token."""
-        return self._stream.step(self._fast, token) or ""
+        self._silent.append(token)
+        try:
+            text = self._stream.step(self._fast, token) or ""
+        except Exception:  # the library raises nothing narrower
+            text = self._fast.decode(self._silent, skip_special_tokens=False)
+            self._stream = DecodeStream(ids=[token], skip_special_tokens=False)
+        if text:
+            self._silent = []
+        return text
 
 
 def _is_byte_level(tokenizer: Any) -> bool:

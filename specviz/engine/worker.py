@@ -113,6 +113,9 @@ class Worker:
         except SpecvizError as error:
             self.emit(Refused(id=start.id, message=str(error)))
             return
+        except Exception as error:  # a request nobody thought of must not take the loaded models along
+            self.emit(Refused(id=start.id, message=f"cannot start: {type(error).__name__}: {error}"))
+            return
         self.holding, self.steps = start.paused, 0
         self.emit(State(state="paused" if start.paused else "running"))
         try:
@@ -137,14 +140,14 @@ class Worker:
     def _wait(self, run: LocalRun) -> None:
         """Take all waiting commands; while holding, wait for the next one."""
         while True:
+            if self.gone():
+                raise BrokenPipeError
             held = self.holding and not self.steps and not self.closing and not run.stopping
             try:
                 command = self.commands.get(block=held)
             except queue.Empty:
                 return
             self._obey(command)
-            if self.gone():
-                raise BrokenPipeError
 
     def _obey(self, command: Command | None) -> None:
         if command is None or isinstance(command, Shutdown):

@@ -19,7 +19,7 @@ from transformers import LlamaForCausalLM
 from specviz.train.muon import BatchedMuon
 from specviz.train.objectives import Objective, held_out_loss
 from specviz.train.schedule import Budget, Stage, learning_rate_share, stage_at
-from specviz.train.tokens import Tokens, draw
+from specviz.train.tokens import Feed
 
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
 SAVE_EVERY_S = 120.0
@@ -39,7 +39,7 @@ class Job:
 
     model: LlamaForCausalLM
     objective: Objective
-    streams: dict[str, Tokens]
+    feed: Feed
     held_out: Tensor
     budget: Budget
     stages: tuple[Stage, ...]
@@ -98,7 +98,7 @@ class Run:
         _set_attention(self.job.model, stage.length)
         total = 0.0
         for part in range(stage.n_parts):
-            windows = draw(self.job.streams, (stage.rows, stage.length), (self.job.seed, self.ledger.steps, part))
+            windows = self.job.feed.draw((stage.rows, stage.length), (self.job.seed, self.ledger.steps, part))
             loss = self._loss(windows) / stage.n_parts
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()

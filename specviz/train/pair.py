@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
@@ -28,18 +30,22 @@ TOKENIZER_CHARS = 30e6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One training run of the three: its share of the time, its stages, its peak rate and the offset of its seed."""
+    """One of the four training runs: its share of the time, stages, peak rate, seed offset and aligned windows."""
 
     name: str
     share: float
     stages: tuple[Stage, ...]
     rate: float
     offset: int
+    aligned: float = 0.0
 
 
-TARGET = Part("target", 0.77, FULL, 1.0, 1)
-DRAFT = Part("draft", 0.07, (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2)), 1.0, 2)
-DISTIL = Part("distil", 0.16, (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2)), 0.5, 3)
+_TEXT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
+_DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
+TARGET = Part("target", 0.746, FULL, rate=1.0, offset=1)
+SETTLE = Part("settle", 0.064, (Stage(0.6, 256, 8, 1), Stage(1.0, 512, 4, 1)), rate=0.3, offset=4, aligned=0.5)
+DRAFT = Part("draft", 0.068, _TEXT_STAGES, rate=1.0, offset=2)
+DISTIL = Part("distil", 0.122, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Workshop:
     request: Request
     console: Console
     store: tokens.Store
+    starts: NDArray[np.int64]
 
     def run(self, part: Part, model: LlamaForCausalLM, objective: Objective) -> Ledger:
         """Train `model`, or take the weights of a run that is done, until the part's share of time is spent."""
@@ -84,7 +91,7 @@ class Workshop:
         job = Job(
             model=model,
             objective=objective,
-            streams=self.store.train,
+            feed=tokens.Feed(self.store.train, self.starts, part.aligned),
             held_out=tokens.fixed(self.store.held_out["code"], 64, 256),
             budget=Budget(seconds=60 * request.minutes * part.share),
             stages=part.stages,
@@ -106,11 +113,12 @@ def train_pair(request: Request, console: Console) -> dict[str, Any]:
     _claim(request)
     disable_progress_bar()  # the library draws one for every file it writes
     tokenizer, store = prepare(request, console)
-    workshop = Workshop(request, console, store)
+    workshop = Workshop(request, console, store, tokens.definition_starts(store.train["code"], tokenizer))
     target = shapes.build(shapes.target_config(), request.seed)
     draft = shapes.build(shapes.draft_config(), request.seed)
     ledgers = {
         "target": workshop.run(TARGET, target, next_token(target)),
+        "settle": workshop.run(SETTLE, target, next_token(target)),
         "draft": workshop.run(DRAFT, draft, next_token(draft)),
         "distil": workshop.run(DISTIL, draft, distilled(draft, target)),
     }

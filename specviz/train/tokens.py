@@ -72,21 +72,47 @@ def _stream(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Tokens:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint16)
 
 
-def _rng(seed: int, step: int, part: int) -> np.random.Generator:
-    return np.random.default_rng([seed, step, part])
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Where training windows come from: streams by domain, and a share of code windows that begin like a prompt.
+
+    A window cut anywhere begins inside some class more often than not, so a model trained on nothing else answers
+    `def name():` as if it stood there. `starts` are the positions of top-level definitions in the code stream, and
+    `aligned` is the share of code windows that begin at one.
+    """
+
+    streams: dict[str, Tokens]
+    starts: NDArray[np.int64]
+    aligned: float = 0.0
+
+    def draw(self, shape: tuple[int, int], key: tuple[int, int, int]) -> Tensor:
+        """Training windows [rows, length + 1], each row from a domain drawn by `MIX`; `key` is seed, step, part."""
+        rows, length = shape
+        rng = np.random.default_rng(key)
+        names = [name for name in MIX if len(self.streams.get(name, ())) > length + 1]
+        shares = np.array([MIX[name] for name in names])
+        windows = []
+        for name in rng.choice(names, size=rows, p=shares / shares.sum()):
+            start = self._start(name, length, rng)
+            windows.append(self.streams[name][start : start + length + 1])
+        return torch.from_numpy(np.stack(windows).astype(np.int64))
+
+    def _start(self, name: str, length: int, rng: np.random.Generator) -> int:
+        room = len(self.streams[name]) - length
+        if name == "code" and self.aligned > rng.random():
+            n_starts = int(np.searchsorted(self.starts, room))
+            if n_starts:
+                return int(self.starts[rng.integers(n_starts)])
+        return int(rng.integers(room))
 
 
-def draw(streams: dict[str, Tokens], shape: tuple[int, int], key: tuple[int, int, int]) -> Tensor:
-    """Training windows [rows, length + 1], each row from a domain drawn by `MIX`."""
-    rows, length = shape
-    rng = _rng(*key)
-    names = [name for name in MIX if len(streams.get(name, ())) > length + 1]
-    shares = np.array([MIX[name] for name in names])
-    windows = []
-    for name in rng.choice(names, size=rows, p=shares / shares.sum()):
-        start = rng.integers(len(streams[name]) - length)
-        windows.append(streams[name][start : start + length + 1])
-    return torch.from_numpy(np.stack(windows).astype(np.int64))
+def definition_starts(stream: Tokens, tokenizer: PreTrainedTokenizerFast) -> NDArray[np.int64]:
+    """Positions in `stream` where a line without indentation begins with `def`, `class` or `import`."""
+    words = [ids[0] for ids in map(tokenizer.encode, ("def", "class", "import")) if len(ids) == 1]
+    vocab = tokenizer.get_vocab()
+    ends = [number for token, number in vocab.items() if token.endswith("\u010a")]  # the byte alphabet's newline
+    ends.append(tokenizer.eos_token_id)
+    return np.flatnonzero(np.isin(stream[1:], words) & np.isin(stream[:-1], ends)) + 1
 
 
 def fixed(stream: Tokens, n_windows: int, length: int) -> Tensor:

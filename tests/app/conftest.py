@@ -60,7 +60,7 @@ def open_page(server: Callable[[Settings], servers.Server]) -> Open:
 
 
 _PAGE = """
-from specviz_app.pages import {page}
+from specviz_app.screens import {page}
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
 

@@ -3,6 +3,7 @@
 Usage: fake_core.py [PAUSE]. `fail` instead of a number: it ends before it is ready, as a bad model folder would.
 """
 
+import os
 import sys
 import threading
 import time
@@ -50,10 +51,9 @@ class Core:
         for event in make_events(shape=shape, temperature=0.8, new_tokens=n):
             if isinstance(event, ev.RoundStart):
                 self.between(event.r)
-            if self.stopping and not isinstance(event, ev.End):
-                if isinstance(event, ev.RoundStart):
-                    say(ev.End(reason="stopped", q=event.q, r=event.r))
-                    break
+            if self.stopping and isinstance(event, ev.RoundStart):
+                say(ev.End(reason="stopped", q=event.q, r=event.r))
+                break
             say(hostile(event))
         say(ev.State(state="idle"))
 
@@ -83,8 +83,6 @@ class Core:
             self.stopping = True
         elif isinstance(command, Shutdown):
             sys.stdout.flush()
-            import os
-
             os._exit(0)
 
 

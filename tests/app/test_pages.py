@@ -107,7 +107,7 @@ def test_an_uploaded_trace_becomes_the_run_to_look_at(chain_trace: Path, tree_tr
     at.run()
     assert not at.exception
     assert at.selectbox(key="src").value == "mine.sv.jsonl.gz (upload)"
-    assert "tree" in str(at.get("html")[1].value)
+    assert "draft · tree" in str(at.get("html")[0].value)
 
 
 def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_page: Open) -> None:

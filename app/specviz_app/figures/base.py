@@ -28,9 +28,9 @@ def safe(shown: str) -> str:
     return _html(shown).replace("&quot;", '"').replace("&#x27;", "'")
 
 
-def short(shown: str) -> str:
+def short(shown: str, cells: int = _LABEL) -> str:
     """The same, no longer than a label may be."""
-    return safe(clip(shown, _LABEL))
+    return safe(clip(shown, cells))
 
 
 def sentence(text: str) -> str:

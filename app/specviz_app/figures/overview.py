@@ -106,6 +106,7 @@ def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Fig
         for mark, n in marks
     ]  # fmt: skip
     out = figure(bars, 110, barmode="stack")
+    out.update_layout(legend={"traceorder": "normal"})
     out.update_yaxes(visible=False, fixedrange=True)
     out.update_xaxes(visible=False, fixedrange=True)
     return out
@@ -122,7 +123,7 @@ def fig_timeline(
         x=[p.index for p in points], y=[p.n_emitted or 0 for p in points],
         marker={
             "color": [colour("rejected" if p.rejected else "accepted", dark) for p in points], "opacity": shades,
-            "line": {"width": [3 if p.index == at else 0 for p in points], "color": colour("testing", dark)},
+            "line": {"width": [3 if p.index == at else 0 for p in points], "color": colour("root", dark)},
         },
         customdata=[p.index for p in points],
         text=[p.markers for p in points], textposition="outside", cliponaxis=False,

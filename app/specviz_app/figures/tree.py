@@ -17,6 +17,8 @@ SYMBOLS: dict[Mark, str] = {
     "exit": "triangle-right", "prompt": "circle",
 }  # fmt: skip
 _STEP_MS = 700
+_BEND = 0.55  # of a column
+_QUIET = "#8C8C8C"
 _ROW, _CONTROLS = 58, 120  # pixels
 
 
@@ -67,8 +69,9 @@ def _edges(tree: Tree, winning: bool, dark: bool) -> go.Scatter:
     for node in tree.nodes:
         if node.parent in places and node.id != -1 and (node.winning and _wins(tree, node.parent)) is winning:
             (x0, y0), (x1, y1) = places[node.parent], places[node.id]
-            xs += [x0, x0, x1, None]
-            ys += [y0, y1, y1, None]
+            bend = x0 + _BEND  # beside the parent's label, not through it
+            xs += [x0, bend, bend, x1, None]
+            ys += [y0, y0, y1, y1, None]
     line = {"color": colour("accepted" if winning else "untested", dark), "width": 3 if winning else 1.2}
     return go.Scatter(x=xs, y=ys, mode="lines", line=line, hoverinfo="skip", name="kept" if winning else "drafted")
 
@@ -104,8 +107,10 @@ def _slider(moments: Sequence[Frame]) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "active": len(moments) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46, "b": 0, "l": 4, "r": 4},
-        "y": 0, "yanchor": "top", "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13}},
-        "minorticklen": 0, "ticklen": 3, "font": {"size": 1, "color": "rgba(0,0,0,0)"},
+        "y": 0, "yanchor": "top",
+        "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": _QUIET}},
+        "minorticklen": 0, "ticklen": 4, "tickcolor": _QUIET, "font": {"size": 1, "color": "rgba(0,0,0,0)"},
+        "bgcolor": _QUIET, "bordercolor": _QUIET, "activebgcolor": colour("accepted", True),
     }  # fmt: skip
 
 

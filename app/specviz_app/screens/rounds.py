@@ -40,21 +40,23 @@ def page() -> None:
 
 def moves(held: Viewer) -> None:
     """Buttons and keys that go from round to round, and the filter they obey."""
-    only = st.session_state.get(FILTER) or FILTERS[0]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _button("◀ round", "ArrowLeft", lambda: held.move(-1, only), held)
-        _button("round ▶", "ArrowRight", lambda: held.move(1, only), held)
+        _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
+        _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
         _button("◀ rejection", "J", lambda: held.rejection(-1), held)
         _button("rejection ▶", "K", lambda: held.rejection(1), held)
         st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=190)
         st.toggle("whole tree", key=WHOLE, bind="query-params", help="also what was pruned before the target saw it")
 
 
+def _only() -> str:
+    """The filter; known once its widget was placed."""
+    return str(st.session_state.get(FILTER) or FILTERS[0])
+
+
 def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
     def clicked() -> None:
-        moved = move()
-        state.put_place(held)
-        if not moved:
+        if not move():
             st.toast("no further round like that")
 
     st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=clicked)
@@ -62,7 +64,7 @@ def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -
 
 def timeline(held: Viewer, dark: bool) -> None:
     """All rounds; a click goes there."""
-    only = st.session_state.get(FILTER) or FILTERS[0]
+    only = _only()
     matching = held.matching(only)
     frame = held.frame
     points = frame.timeline.points
@@ -74,7 +76,6 @@ def timeline(held: Viewer, dark: bool) -> None:
     st.session_state["timeline_seen"] = chosen
     if chosen and chosen != last and chosen[0] != frame.cursor.index:
         held.seek(int(chosen[0]))
-        state.put_place(held)
         st.rerun()
 
 
@@ -113,13 +114,8 @@ def _clicked(held: Viewer, frame: Frame, data: list[object], key: str) -> None:
     raw = data[0]
     found = raw[0] if isinstance(raw, list) else raw.get("0") if isinstance(raw, dict) else raw
     if isinstance(found, int | float) and int(found) != frame.selected:
-        _choose(held, int(found))
+        held.choose(int(found))
         st.rerun()
-
-
-def _choose(held: Viewer, node: int) -> None:
-    held.choose(node)
-    state.put_place(held)
 
 
 def _choice(held: Viewer, frame: Frame, key: str) -> None:
@@ -137,7 +133,7 @@ def _choice(held: Viewer, frame: Frame, key: str) -> None:
         return f"{n.glyph} {n.shown}  ({node_name(n.id)}, {n.word})"
 
     def changed() -> None:
-        _choose(held, cast(int, st.session_state[widget]))
+        held.choose(cast(int, st.session_state[widget]))
 
     st.selectbox("Why", ids, key=widget, format_func=named, on_change=changed)
 
@@ -149,6 +145,6 @@ def _numbers(frame: Frame, dark: bool, key: str) -> None:
     tested = [n for n in nodes if n.values.u is not None]
     lost = [n.shown for n in tested if n.mark == "rejected"]
     alt = f"{len(tested)} tests; rejected: {', '.join(lost) or 'none'}."
-    parts.plot(fig_tests(nodes, dark), f"{key}-tests", alt)
+    parts.plot(fig_tests(nodes, dark, frame.run.sampling.startswith("T 0")), f"{key}-tests", alt)
     st.markdown("**p and q** · what the target gives a drafted token, beside what the draft gave it")
     parts.plot(fig_pq(nodes, dark), f"{key}-pq", f"Target and draft probabilities of {len(nodes)} drafted tokens.")

@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.view.numbers import prob
 from specviz.view.overview import Overview, overview
 from specviz.view.series import Series
 from specviz_app import parts, state
@@ -52,9 +53,9 @@ def _overview(held: Viewer) -> Overview:
 def show(found: Overview, dark: bool) -> None:
     """Everything about one run."""
     parts.run_header(found.info, found.n_rounds)
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for metric in found.metrics:
-            st.metric(metric.label, metric.text, help=metric.help, width=170, border=True)
+            st.metric(metric.label, metric.text, help=metric.help, width=160, border=True)
     st.caption("± is half of a 95 % interval; — is not defined for this run, or not on record.")
     marks = [f"{n} {mark}" for mark, n in found.marks]
     parts.plot(fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
@@ -77,8 +78,8 @@ def _series(series: Series, axis: str, heading: str, dark: bool) -> None:
     rows = [
         {axis: x, "share": v, "95 % from": lo, "to": hi, "n": n} for x, v, lo, hi, n in zip(*columns, strict=True)
     ]  # fmt: skip
-    worst = min(rows, key=lambda row: row["share"], default=None)
-    takeaway = f"; lowest at {axis} {worst[axis]}: {worst['share']:.2f} of {worst['n']}" if worst else ""
+    lowest = min(zip(series.values, series.xs, series.ns, strict=True), default=None)
+    takeaway = f"; lowest at {axis} {lowest[1]}: {prob(lowest[0])} of {lowest[2]}" if lowest else ""
     parts.plot(fig_series(series, axis, dark=dark), series.name, f"{series.label}{takeaway}.", rows)
 
 

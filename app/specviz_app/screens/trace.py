@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import streamlit as st
 
 from specviz.errors import SpecvizError
@@ -68,10 +69,12 @@ def _records(held: Viewer, events: Sequence[Event]) -> None:
         )  # fmt: skip
     rows = [e for e in events if (kind == _ALL or _tag(e) == kind) and (not number or e.r == number)]
     st.caption(f"{len(rows):,} of {len(events):,} records")
-    import pandas as pd
-
-    st.dataframe(pd.DataFrame([_row(e) for e in rows]), hide_index=True, lazy=True, key="records-table",
+    st.dataframe(_table(rows), hide_index=True, lazy=True, key="records-table",
                  alt=f"{len(rows)} records of the trace")  # fmt: skip
+
+
+def _table(events: Sequence[Event]) -> pa.Table:
+    return pa.Table.from_pylist([_row(event) for event in events])
 
 
 def _row(event: Event) -> dict[str, Any]:

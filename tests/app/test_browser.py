@@ -1,0 +1,225 @@
+"""What only a browser can tell: the stream paints without script runs, clicks arrive, nothing is mounted twice."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
+
+from app.chromium import chromium, executable
+from app.served import Served, served
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+)
+
+_COUNT_RUNS = """() => {
+  window.runs = 0;
+  const app = document.querySelector('[data-test-script-state]');
+  new MutationObserver(() => { if (app.dataset.testScriptState === 'running') window.runs += 1; })
+    .observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
+}"""
+_WAIT_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
+    """A page of its own, which must not have said anything on its console by the end."""
+    pages: list[tuple[Any, list[str]]] = []
+
+    def opened(address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text) if _ours(message) else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        pages.append((page, said))
+        page.set_default_timeout(_WAIT_MS)
+        page.goto(address)
+        return page
+
+    yield opened
+    for page, _ in pages:
+        page.close()
+    assert [words for _, said in pages for words in said] == []
+
+
+@pytest.fixture
+def live() -> Iterator[Served]:
+    with served() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def recorded(chain_trace: Path) -> Iterator[Served]:
+    with served(chain_trace) as found:
+        yield found
+
+
+def _ours(message: Any) -> bool:
+    """Errors, but for Streamlit's own question on a page below the root, where its server lives: it answers by 404."""
+    return message.type == "error" and "/_stcore/" not in message.location.get("url", "")
+
+
+def _start(page: Any, pace: str | None = None) -> None:
+    page.get_by_text("Start", exact=True).wait_for()
+    if pace:
+        page.get_by_label("Pace").click()
+        page.get_by_role("option", name=pace).click()
+        _settled(page)
+    page.get_by_text("Start", exact=True).click()
+
+
+def _settled(page: Any) -> None:
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+
+
+def _address(page: Any) -> str:
+    return str(page.evaluate("location.href"))  # `page.url` is what was last heard of
+
+
+def _round(page: Any) -> int:
+    found = re.search(r"r(\d+)/", page.locator(".place").inner_text())
+    return int(found[1]) if found else 0
+
+
+def _until(true: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + _WAIT_MS / 1000
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_the_stream_paints_round_after_round_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "full speed")
+    _until(lambda: _round(page) >= 1, "nothing is painted")
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    before = _round(page)
+    _until(lambda: _round(page) >= before + 10, "the stream stands still")
+    assert page.evaluate("window.runs") == 0
+
+
+def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "full speed")
+    _until(lambda: _round(page) >= 1, "nothing is painted")
+    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
+    slider = page.get_by_role("slider", name="γ gamma")
+    slider.focus()
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    page.get_by_role("button", name="Apply at the next round").click()
+    row = page.locator(".changes tbody tr").first
+    row.wait_for()
+    name, old, new, requested, applied = (row.locator("td").nth(k).inner_text() for k in range(5))
+    assert (name, old, new) == ("gamma", "4", "6")
+    assert int(applied[1:]) > int(requested[1:]) >= 0
+    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+    assert "draft.gamma=6" in _address(page)
+
+
+def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "full speed")
+    page.locator("section.sv svg text", has_text="<img").first.wait_for()
+    assert page.locator("section.sv img").count() == 0
+
+
+def test_hold_step_and_stop_work_from_the_component(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator("button.step").click()
+    _until(lambda: _round(page) == 1, "no step")
+    page.locator("button.step").click()
+    _until(lambda: _round(page) == 2, "no second step")
+    page.locator("button.hold").click()
+    _until(lambda: _round(page) > 3, "it does not go on")
+    page.locator("button.stop").click()
+    page.locator(".state", has_text="ENDED").wait_for()
+
+
+def test_a_click_on_a_node_asks_why_and_the_keyboard_does_too(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator("button.step").click()
+    node = page.locator("section.sv g[data-mark=accepted], section.sv g[data-mark=rejected]").first
+    node.click()
+    page.locator(".sv-why").wait_for()
+    page.get_by_role("heading", name="Round 1").wait_for()
+    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".sv-why").inner_text())
+    root = page.locator("section.sv g[data-node='-1']")
+    root.focus()
+    root.press("Enter")
+    page.locator(".sv-why", has_text="ROOT").wait_for()
+
+
+def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(live.url)
+    page.locator(".state", has_text="IDLE").wait_for(timeout=_WAIT_MS)
+    live.interrupt()
+    page.locator(".problem", has_text="connection to the server is lost").wait_for(timeout=_WAIT_MS)
+    page.close()
+
+
+def test_the_phases_play_without_a_script_run(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/rounds?at=r2")
+    page.get_by_text("▶ play the phases").wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    label = page.locator(".st-key-round-tree .slider-label").first
+    before = label.text_content()
+    page.get_by_text("▶ play the phases").click()
+    _until(lambda: label.text_content() != before, "nothing moves")
+    assert page.evaluate("window.runs") == 0
+
+
+def test_a_click_in_the_recorded_tree_goes_into_the_address(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/rounds?at=r2")
+    page.get_by_text("▶ play the phases").wait_for()
+    _settled(page)
+    points = page.locator(".st-key-round-tree .scatterlayer .trace").last.locator(".points path")
+    points.nth(1).click(force=True)
+    _until(lambda: "at=r2%2Fn" in _address(page), "the address stays")
+    page.go_back()
+    _until(lambda: _address(page).endswith("at=r2"), "there is no way back")
+
+
+def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/rounds?at=r2")
+    page.get_by_text("▶ play the phases").wait_for()
+    page.keyboard.press("ArrowRight")
+    _until(lambda: "at=r3" in _address(page), "the right arrow does nothing")
+    _settled(page)
+    page.keyboard.press("ArrowLeft")
+    _until(lambda: "at=r2" in _address(page), "the left arrow does nothing")
+
+
+@pytest.mark.parametrize("name", ["overview", "rounds", "trace"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_phone_shows_every_page_without_scrolling_sideways(
+    name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/{'' if name == 'overview' else name}", 390, 844, dark)
+    page.locator(".sv-run").wait_for()
+    _settled(page)
+    wide = page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)")
+    assert wide <= 390
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    ground = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 384) is dark

@@ -1,0 +1,193 @@
+"""Figures as JSON: what is drawn is what the frame says, and nothing of a token is ever markup."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.trace import read_events
+from specviz.view import CLOSING, Frame, Player, fold
+from specviz.view.frame import Residual, ResidualEntry
+from specviz.view.overview import overview
+from specviz.view.palette import colour, glyph
+from specviz.view.series import Series
+from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
+from specviz_app.figures.round import fig_pq, fig_residual, fig_tests
+from specviz_app.figures.tree import SYMBOLS, fig_tree, tree_alt, tree_rows
+from specviz_app.viewer import FILTERS, Viewer
+from trace_factory import make_events
+
+
+class _Ended:
+    """A source that has said everything."""
+
+    live, ended = False, True
+
+    def __init__(self, events: list[Any]) -> None:
+        self._events = events
+
+    def poll(self) -> list[Any]:
+        events, self._events = self._events, []
+        return events
+
+    def send(self, command: object) -> None:
+        raise AssertionError(command)
+
+    def close(self) -> None:
+        pass
+
+
+def _viewer(**recipe: Any) -> Viewer:
+    return Viewer.of("x", _Ended(make_events(**recipe)))
+
+
+def _json(figure: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain
+
+
+@pytest.fixture(scope="module")
+def moments() -> list[Frame]:
+    viewer = _viewer(shape="tree", temperature=0.7)
+    viewer.rejection(1)
+    return viewer.moments()
+
+
+def test_the_tree_has_a_frame_and_a_slider_stop_for_every_moment(moments: list[Frame]) -> None:
+    spec = _json(fig_tree(moments))
+    assert [f["name"] for f in spec["frames"]] == [str(k) for k in range(len(moments))]
+    steps = spec["layout"]["sliders"][0]["steps"]
+    assert [s["args"][0] for s in steps] == [[f["name"]] for f in spec["frames"]]
+    assert spec["layout"]["sliders"][0]["active"] == len(moments) - 1
+
+
+def test_nodes_stand_where_the_layout_put_them_with_glyph_and_colour(moments: list[Frame]) -> None:
+    nodes = moments[-1].tree.nodes
+    for dark in (False, True):
+        drawn = _json(fig_tree(moments, dark=dark))["data"][2]
+        assert drawn["customdata"] == [n.id for n in nodes]
+        assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(n.column, n.row) for n in nodes]
+        assert drawn["marker"]["color"] == [colour(n.mark, dark) for n in nodes]
+        assert all(text.startswith(n.glyph) for text, n in zip(drawn["text"], nodes, strict=True))
+    assert len({SYMBOLS[m] for m in ("accepted", "rejected", "recovered", "bonus", "untested")}) == 5
+
+
+def test_a_moment_shows_no_more_than_is_known_then(moments: list[Frame]) -> None:
+    frames = _json(fig_tree(moments))["frames"]
+    assert len(frames[0]["data"][2]["x"]) == 1  # the root alone
+    assert CLOSING not in frames[1]["data"][2]["customdata"]
+    hovers = [h for f, m in zip(frames, moments, strict=True) if m.phase < 3 for h in f["data"][2]["hovertext"]]
+    assert not any("u ." in h for h in hovers)
+
+
+def test_every_drawn_edge_ends_at_a_node(moments: list[Frame]) -> None:
+    spec = _json(fig_tree(moments))
+    places = {(n.column, n.row) for n in moments[-1].tree.nodes}
+    kept, lost = spec["data"][1], spec["data"][0]
+    ends = {(x, y) for t in (kept, lost) for x, y in zip(t["x"], t["y"], strict=True) if x is not None}
+    assert places <= ends | {(0, 0)}
+    assert sum(x is None for t in (kept, lost) for x in t["x"]) == len(moments[-1].tree.nodes) - 1
+
+
+def test_tokens_are_never_markup() -> None:
+    events = make_events(temperature=0.8, new_tokens=20)
+    bad = "<a href='javascript:1'>x</a><b>"
+    for event in events:
+        if type(event).__name__ in ("Node", "Closing") and getattr(event, "text", None):
+            event.text = bad
+    viewer = Viewer.of("x", _Ended(events))
+    for figure in (fig_tree(viewer.moments()), fig_tests(viewer.frame.tree.nodes), fig_pq(viewer.frame.tree.nodes)):
+        text = figure.to_json()
+        assert "<a" not in text
+        assert "\\u003ca" not in text
+        assert "&lt;a" in text
+
+
+def test_the_band_of_a_test_is_where_u_keeps_the_token() -> None:
+    viewer = _viewer(temperature=0.8, new_tokens=20)
+    viewer.rejection(1)
+    tested = [n for n in viewer.frame.tree.nodes if n.values.u is not None and n.values.thr is not None]
+    spec = _json(fig_tests(viewer.frame.tree.nodes))
+    bands, marks = spec["data"][:-1], spec["data"][-1]
+    assert marks["y"] == [n.values.u for n in tested]
+    for band, node in zip(bands, tested, strict=True):
+        assert (node.values.u < band["y"][1]) is (node.mark == "accepted")
+
+
+def test_p_and_q_are_those_of_the_nodes() -> None:
+    nodes = [n for n in _viewer(temperature=0.8, new_tokens=20).frame.tree.nodes if n.id >= 0]
+    q, p = _json(fig_pq(nodes))["data"]
+    assert (q["y"], p["y"]) == ([n.values.q for n in nodes], [n.values.p for n in nodes])
+
+
+def test_the_table_twin_has_every_node_in_reading_order(moments: list[Frame]) -> None:
+    tree = moments[-1].tree
+    rows = tree_rows(tree)
+    assert len(rows) == len(tree.nodes)
+    assert rows[0]["node"] == "root"
+    assert all(row["status"].split()[0] for row in rows)
+    assert moments[-1].counts.text in tree_alt(moments[-1])
+
+
+def test_intervals_are_drawn_from_edge_to_edge() -> None:
+    series = Series("s", "kept / tested", (1, 2), (0.8, 0.5), (0.7, None), (0.9, None), (40, 1))
+    bar, whiskers = _json(fig_series(series, "position"))["data"]
+    assert (bar["x"], bar["y"]) == ([1, 2], [0.8, 0.5])
+    assert whiskers["y"] == [0.7, 0.9, None, 0.5, 0.5, None]
+    assert "not defined" in fig_series(Series("s", "", (), (), (), (), (), "not defined"), "x").to_json()
+
+
+def test_the_histogram_carries_the_geometric_curve() -> None:
+    found = overview(fold(make_events(temperature=0.8, new_tokens=60)))
+    bars, fit = _json(fig_histogram(found.histogram))["data"]
+    assert sum(bars["y"]) == found.n_rounds
+    assert sum(fit["y"]) == pytest.approx(found.n_rounds, rel=1e-9)
+    assert found.histogram.alpha in fit["name"]
+    plain = overview(fold(make_events(shape="none")))
+    assert "nothing was drafted" in fig_histogram(plain.histogram).to_json()
+
+
+def test_stages_and_marks_say_their_words() -> None:
+    found = overview(fold(make_events(temperature=0.8, new_tokens=60)))
+    assert _json(fig_stages(found.stages))["data"][0]["y"] == [s.name for s in found.stages]
+    names = [t["name"] for t in _json(fig_marks(found.marks))["data"]]
+    assert [name[0] for name in names] == [glyph(mark) for mark, _ in found.marks]
+
+
+def test_the_time_line_marks_rejections_and_fades_what_the_filter_leaves_out() -> None:
+    viewer = _viewer(temperature=0.8, new_tokens=40)
+    points = viewer.frame.timeline.points
+    matching = viewer.matching(FILTERS[1])
+    drawn = _json(fig_timeline(points, 0, matching))["data"][0]
+    assert drawn["y"] == [p.n_emitted for p in points]
+    assert [o == 1.0 for o in drawn["marker"]["opacity"]] == [p.rejected for p in points]
+    assert drawn["marker"]["line"]["width"][0] > 0
+
+
+def test_the_residual_shows_what_was_drawn() -> None:
+    entries = (ResidualEntry("▁rug", 0.8, ".80", True, False), ResidualEntry("▁sofa", 0.2, ".20", False, True))
+    drawn = _json(fig_residual(Residual("Residual", 0.4, entries)))
+    assert drawn["data"][0]["x"] == [0.8, 0.2]
+    assert drawn["layout"]["yaxis"]["ticktext"][0].startswith(glyph("recovered"))
+
+
+def test_figures_know_no_streamlit(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, specviz_app.figures.overview, specviz_app.figures.round, specviz_app.figures.tree;"
+        "sys.exit('streamlit' in sys.modules)"
+    )
+    roots = [str(Path(__file__).parents[2] / name) for name in ("", "app")]
+    words = [sys.executable, "-c", f"import sys; sys.path[:0]={roots}\n{code}"]
+    done = subprocess.run(words, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+
+
+def test_a_recorded_file_and_its_events_give_one_picture(chain_trace: Path) -> None:
+    events = read_events(chain_trace)
+    a, b = Player(fold(events), animate=False), Viewer.of("x", _Ended(events))
+    a.seek_index(0)
+    assert fig_tree([a.frame()]).to_json() == fig_tree([b.frame]).to_json()

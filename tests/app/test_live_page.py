@@ -1,0 +1,173 @@
+"""The page Live over a scripted core: loading, failing, starting, holding, and knobs that are requested and applied."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.conftest import Open
+from specviz.errors import SpecvizError
+from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
+from specviz_app.core import Core, Tap
+from specviz_app.server import Server, current
+from specviz_app.settings import Settings
+
+FAKE = str(Path(__file__).with_name("fake_core.py"))
+
+
+def _settings(pause: str = "0.02", **more: object) -> Settings:
+    return Settings(command=(sys.executable, FAKE, pause), **more)  # type: ignore[arg-type]
+
+
+def _until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def core(server: Callable[[Settings], Server]) -> Core:
+    made = server(_settings()).core
+    made.load()
+    _until(lambda: made.catalogue, "no catalogue")
+    return made
+
+
+def test_a_core_that_cannot_start_is_told_and_the_app_lives(open_page: Open) -> None:
+    at = open_page(_settings("fail", live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.failed, "no failure")
+    at.run()
+    assert not at.exception
+    assert at.error
+    assert "no target model in 'models/x'" in at.code[0].value
+    assert [b.label for b in at.button] == ["Load the models"]
+
+
+def test_without_the_engine_the_page_prints_the_install_line(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.core.find_spec", lambda name: None)
+    at = open_page(Settings(live=True))
+    at.button[0].click().run()
+    assert not at.exception
+    assert "pip install 'specviz-llm[engine]'" in at.error[0].value.replace("\\", "")
+
+
+def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert not at.exception
+    at.text_area(key="prompt").set_value("def f(")
+    at.slider(key="draft.gamma").set_value(7)
+    at.selectbox(key="pace").set_value("held: step by hand")
+    asked: list[Start] = []
+    monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
+    at.button(key="start").click().run()
+    assert not at.exception
+    assert not at.error
+    assert [(s.prompt, s.method, s.verifier, s.knobs, s.paused) for s in asked] == [
+        ("def f(", "draft", None, {"gamma": 7}, True)
+    ]
+
+
+def test_an_empty_prompt_is_refused_in_words(open_page: Open) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    at.text_area(key="prompt").set_value("")
+    at.button(key="start").click().run()
+    assert "prompt is empty" in at.error[0].value
+    assert not core.has_run
+
+
+def test_knobs_without_an_effect_are_off_and_say_why(open_page: Open) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    budget = at.get_by_key("draft.node_budget")
+    assert budget.disabled
+    assert "needs shape tree" in budget.help
+
+
+def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Core) -> None:
+    core.start(Start(prompt="x", paused=True))
+    _until(lambda: core.has_run, "no run")
+    core.set_knobs({"gamma": 6})
+    sent = core.look(lambda frame, _: frame.knobs.pending)
+    assert "sent" in sent
+    core.command(StepRounds(n=2))
+    _until(lambda: core.changes, "no acknowledgement")
+    assert [(c.name, c.new) for c in core.changes] == [("gamma", 6)]
+    assert core.changes[0].applied_r >= core.changes[0].requested_r
+    assert core.look(lambda frame, _: frame.knobs.pending) == ""
+
+
+def test_hold_step_and_go_on(core: Core) -> None:
+    core.start(Start(prompt="x", paused=True))
+    _until(lambda: core.has_run, "no run")
+    rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
+    core.command(StepRounds())
+    _until(lambda: rounds() == 1, "no round")
+    core.command(Resume())
+    _until(lambda: rounds() > 2, "it does not go on")
+    core.command(Pause())
+    core.command(Stop())
+    _until(lambda: not core.running, "it does not stop")
+
+
+def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Settings], Server]) -> None:
+    core = server(_settings("0")).core
+    core.load()
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 6}), paced=True)
+    _until(lambda: core.has_run and not core.running, "it does not end")
+
+
+def test_another_prompt_ends_the_run_in_hand_first(core: Core) -> None:
+    core.start(Start(prompt="x", paused=True))
+    _until(lambda: core.has_run, "no run")
+    first = core.generation
+    core.start(Start(prompt="y", knobs={"max_new_tokens": 4}))
+    _until(lambda: core.generation == first + 1 and not core.running, "the second run does not come")
+    assert core.refusals == []
+
+
+def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) -> None:
+    tap = Tap(core)
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
+    seen = []
+    _until(lambda: seen.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")
+    seen += tap.poll()
+    assert [e.i for e in seen] == list(range(len(seen)))
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 4}))
+    again: list[object] = []
+    _until(lambda: again.extend(tap.poll()) or again, "no second run")
+    assert type(again[0]).__name__ == "Header"
+
+
+def test_what_cannot_be_asked_is_refused(core: Core, server: Callable[[Settings], Server]) -> None:
+    with pytest.raises(SpecvizError, match="started from the page"):
+        core.command(Start(prompt="x"))
+    with pytest.raises(SpecvizError, match="load the models first"):
+        server(Settings()).core.command(SetKnob(name="gamma", value=1))
+
+
+def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> None:
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
+    _until(lambda: core.has_run and not core.running, "it does not end")
+    number, body = current().frame()
+    frame = msgspec.json.decode(body)
+    assert frame["seq"] == number
+    assert frame["state"]["name"] == "ended"
+    assert frame["tree"]["nodes"][0]["id"] == -1
+    assert frame["strip"]["tokens"][0]["m"] == "prompt"

@@ -1,0 +1,113 @@
+"""The routes of the live stream over real sockets: tokens, frames, commands, resuming, and how it ends."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
+
+from app.served import Served, served
+from specviz.errors import SpecvizError
+from specviz_app.launcher import free_port, url
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Served]:
+    with served() as found:
+        yield found
+
+
+def _ask(live: Served, method: str, path: str, body: str = "", **headers: str) -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    connection.request(method, path, body or None, headers)
+    answer = connection.getresponse()
+    found = json.loads(answer.read())
+    connection.close()
+    return answer.status, found
+
+
+def _frames(live: Served, n: int, last: str | None = None) -> list[tuple[int, dict[str, Any]]]:
+    """The next `n` frames of the stream."""
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    connection.request("GET", f"/api/events?token={live.token}", headers={"Last-Event-ID": last} if last else {})
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    found: list[tuple[int, dict[str, Any]]] = []
+    number = -1
+    while len(found) < n:
+        line = answer.readline().decode()
+        if line.startswith("id: "):
+            number = int(line[4:])
+        if line.startswith("data: "):
+            found.append((number, json.loads(line[6:])))
+    connection.close()
+    return found
+
+
+def test_a_stream_begins_with_a_whole_frame_and_numbers_grow(live: Served) -> None:
+    (first, frame), *_ = _frames(live, 1)
+    assert frame["seq"] == first
+    assert {"state", "tree", "strip", "metrics", "why", "changes"} <= set(frame)
+
+
+def test_a_client_that_comes_back_gets_the_newest_frame_or_waits(live: Served) -> None:
+    (number, _), *_ = _frames(live, 1)
+    (again, _), *_ = _frames(live, 1, last=str(number - 1))
+    assert again >= number
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_without_the_token_there_is_no_stream_and_no_command(token: str, live: Served) -> None:
+    assert _ask(live, "GET", f"/api/events?token={token}")[0] == 403
+    status, said = _ask(live, "POST", "/api/command", '{"cmd":"stop"}', **{"X-Specviz-Token": token})
+    assert status == 403
+    assert "token" in said["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ('{"cmd":"pause"}', 200, ""),
+        ("nonsense", 400, "bad command"),
+        ('{"cmd":"fly"}', 400, "bad command"),
+        ('{"cmd":"start","prompt":"x"}', 409, "started from the page"),
+        ('{"cmd":"stop","x":"' + "y" * 70_000 + '"}', 413, "one short line"),
+    ],
+)
+def test_commands_are_taken_or_refused_in_words(body: str, status: int, words: str, live: Served) -> None:
+    got, said = _ask(live, "POST", "/api/command", body, **{"X-Specviz-Token": live.token})
+    assert got == status
+    assert words in said.get("message", "")
+
+
+def test_ctrl_c_ends_a_server_with_an_open_stream() -> None:
+    with served() as own:
+        connection = http.client.HTTPConnection(urlsplit(own.url).netloc, timeout=20)
+        connection.request("GET", f"/api/events?token={own.token}")
+        assert connection.getresponse().status == 200
+        assert own.interrupt() in (0, 130, -2)
+        connection.close()
+
+
+def test_a_port_in_use_is_passed_over() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port("127.0.0.1", port) > port
+        taken.close()
+        assert free_port("127.0.0.1", port) == port
+
+
+def test_a_host_that_is_not_here_is_told() -> None:
+    with pytest.raises(SpecvizError, match="try 127"):
+        free_port("no-such-host.invalid", 8501)
+    with pytest.raises(SpecvizError, match="try 127"):
+        free_port("192.0.2.1", 8501)
+    assert (url("0.0.0.0", 1), url("::1", 2)) == ("http://localhost:1", "http://[::1]:2")
