@@ -16,7 +16,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check screenshots format clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -42,6 +42,9 @@ check: $(VENV)/.dev  ## format, lint, types, import contracts, tests
 format: $(VENV)/.dev  ## let ruff put the code in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+screenshots: $(VENV)/.dev  ## take the pictures of the README again (needs chromium)
+	$(BIN)/python -m tools.screenshots $(SCREENSHOTS)
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

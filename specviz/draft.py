@@ -28,13 +28,13 @@ class Node:
     depth: int
     token: int
     logq: float | None  # log of the law it was drawn from; None: point mass
-    log_conf: float | None  # raw draft softmax, natural log
+    log_conf: float | None  # raw draft softmax, natural log; None: worked out from `raw` when it is recorded
     mode: Mode
     kept: bool = True
     cand: int | None = None
     branch: int | None = None
     src: dict[str, Any] = field(default_factory=dict)
-    raw: Any = None  # the draft model's logits `[V]`, for records of level `full`
+    raw: Any = None  # the draft model's logits `[V]`, unless nothing is recorded
 
 
 @dataclass(frozen=True)

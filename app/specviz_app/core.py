@@ -22,6 +22,7 @@ from specviz_app.settings import Settings
 
 TICK_S = 1 / 30
 LOADING = "loading the models"
+WATCHED = 2.0  # speed of a run that waits for the eye
 
 
 class Core:
@@ -164,7 +165,7 @@ class Core:
     def _start_next(self) -> None:
         start, self._next = self._next, None
         if start is not None:
-            self._player.following = True
+            self._player.following, self._player.speed = True, WATCHED if self._paced else 1.0
             self.send(start)
 
     def command(self, command: Command) -> None:

@@ -35,4 +35,5 @@ def main() -> None:
     chosen.run()
 
 
-main()
+if __name__ == "__main__":
+    main()

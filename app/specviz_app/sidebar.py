@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.library import LIVE, choices
+from specviz_app.library import choices
 from specviz_app.parts import plain
 from specviz_app.server import Server
 from specviz_app.settings import UPLOAD_MB
@@ -29,8 +29,6 @@ def sidebar(server: Server) -> None:
             )  # fmt: skip
         if problem:
             st.error(f"Not opened: {plain(problem)}")
-        if source_name(server) == LIVE and not server.core.has_run:
-            st.caption("Nothing was decoded yet: start a run on the page Live.")
 
 
 def _take_upload() -> str | None:

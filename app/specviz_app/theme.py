@@ -20,7 +20,7 @@ def theme() -> dict[str, Any]:
     options: dict[str, Any] = {
         "theme.baseRadius": "6px", "theme.showWidgetBorder": True, "theme.metricValueFontSize": "1.35rem",
         "theme.headingFontSizes": ["1.7rem", "1.4rem", "1.15rem", "1.05rem", "1rem", "1rem"],
-        "theme.paddingTop": "4rem",
+        "theme.paddingTop": "1.5rem",
     }  # fmt: skip
     for ground, plain in GROUNDS.items():
         colours = [colour(mark, ground == "dark") for mark in _ORDER]

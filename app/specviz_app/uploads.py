@@ -1,7 +1,10 @@
 """Files from a browser: limited in size, checked record by record before anything of them is shown."""
 
+import atexit
+import shutil
 import tempfile
 import zlib
+from functools import cache
 from pathlib import Path
 
 from specviz.errors import TraceError
@@ -16,7 +19,7 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
     """Keep an uploaded trace in a temporary folder. Raises TraceError with the line and the reason, by its own name."""
     safe = Path(name.replace("\\", "/")).name or "upload"
     _check_size(safe, data)
-    place = Path(tempfile.mkdtemp(prefix="specviz-upload-", dir=folder)) / safe
+    place = Path(tempfile.mkdtemp(dir=folder or _folder())) / safe
     place.write_bytes(data)
     try:
         read_events(place, check=True)
@@ -25,6 +28,14 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
         place.parent.rmdir()
         raise TraceError(str(error).replace(str(place), safe)) from None
     return place
+
+
+@cache
+def _folder() -> Path:
+    """Uploads of this server; they go when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="specviz-uploads-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _check_size(name: str, data: bytes) -> None:

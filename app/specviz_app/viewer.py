@@ -55,8 +55,8 @@ class Viewer:
         record = run.rounds[self.player.cursor.index]
         query = f"q{record.q}/" if len(run.queries) > 1 else ""
         node = self.options.selected
-        named = {None: "", ROOT: "/root", CLOSING: "/closing"}
-        return f"{query}r{record.r}{named.get(node, f'/n{node}')}"
+        named = {where: name for name, where in _NAMES.items()}
+        return f"{query}r{record.r}" + ("" if node is None else f"/{named.get(node, f'n{node}')}")
 
     def go(self, place: str) -> None:
         """To a place of the address. Raises SpecvizError for what is none, or is not in this run."""

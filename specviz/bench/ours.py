@@ -1,7 +1,8 @@
 """Our arms: a `Session` over the loaded pair, watched at a level or by nobody.
 
-Without a level nothing is decoded to text and no event is made, as in the library's loops. With one, everything a
-live run does with a round is timed: text pieces, records, and their encoding to lines.
+Without a level nothing is decoded to text and no event is made, as in the library's loops. Level none decodes the text
+and counts, as any run does. From there on all that a live run does with a round is timed: records, and their encoding
+to lines.
 """
 
 import time

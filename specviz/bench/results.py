@@ -99,9 +99,9 @@ def arm_result(name: str, samples: Mapping[tuple[int, int], Sample], splits: Seq
 
 
 def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[PairedRatio]:
-    """Every comparison worth reading, recorded arms against the same arm unwatched among them."""
+    """Every comparison worth reading, recorded arms against the same arm unrecorded among them."""
     names = [arm.name for arm in arms]
-    watched = [(arm.name, arm.kind) for arm in arms if arm.level]
+    watched = [(arm.name, _unrecorded(arm, names)) for arm in arms if arm.level]
     times = {
         name: {key: s.seconds / len(s.tokens) for key, s in of_arm(samples, k).items()} for k, name in enumerate(names)
     }
@@ -109,6 +109,12 @@ def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[Pai
         paired(arm, base, times[arm], times[base]) for arm, base in (*PAIRS, *watched) if arm in times and base in times
     ]
     return [ratio for ratio in found if ratio is not None]
+
+
+def _unrecorded(arm: Contestant, names: Sequence[str]) -> str:
+    """Level none, which decodes the text and counts as any run does; the bare arm, which does neither, without it."""
+    none = f"{arm.kind}+none"
+    return none if none in names and arm.name != none else arm.kind
 
 
 def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
@@ -119,9 +125,10 @@ def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
             if (ratio.arm, ratio.base) == (arm, base):
                 out.append(_bar(text, wanted, ratio.value, ratio.interval, ratio.value >= wanted, applies))
         for level, wanted in _COSTS.items():
-            if ratio.arm == f"{ratio.base}+{level}":
+            kind = ratio.base.removesuffix("+none")
+            if ratio.arm == f"{kind}+{level}":
                 interval = ratio.interval and (1 / ratio.interval[1] - 1, 1 / ratio.interval[0] - 1)
-                text = f"recording {ratio.base} at level {level} costs at most {wanted:.0%}"
+                text = f"recording {kind} at level {level} costs at most {wanted:.0%}"
                 bar = _bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies)
                 bar.is_cost = True
                 out.append(bar)

@@ -16,7 +16,7 @@ from specviz.methods import Method, get_method
 
 OURS: dict[str, str] = {"ar": "ar", "chain": "draft", "tree": "draft", "ngram": "ngram"}  # kind -> method
 PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup")
-DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+summary,chain+full"
+DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
 DRAFTED = frozenset({"chain", "tree", "hf-assisted"})  # kinds that need a draft model
 
 

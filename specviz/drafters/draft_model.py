@@ -80,9 +80,9 @@ class Chain:
         ctx.counters.n_syncs += 1
         if isinstance(law, Certain) or self.mode == "argmax":
             token = law.token if isinstance(law, Certain) else int(law.argmax())
-            return tree.add(token, parent, None, confidence(logits[0], token), "argmax", logits[0])
+            return tree.add(token, parent, None, None, "argmax", logits[0])
         token = ctx.draw("target" if self.mode == "shared" else "draft", depth, law).token
-        return tree.add(token, parent, law, confidence(logits[0], token), self.mode, logits[0])
+        return tree.add(token, parent, law, None, self.mode, logits[0])
 
     def observe(self, seen: Observation) -> None:
         """Nothing to learn: the cache follows the text at the next proposal."""
@@ -163,11 +163,6 @@ def laws(ctx: Context, tree: Tree, nodes: list[int], logits: Tensor) -> Any:
     """Draft laws after each node, by the target's own processors."""
     prefixes = [[*ctx.tokens, *tree.path(node)] for node in nodes] if ctx.warper.needs_prefix else None
     return ctx.warper.laws(logits, prefixes)
-
-
-def confidence(logits: Tensor, token: int) -> float:
-    """Log of the raw draft softmax at a token."""
-    return float(logits[token] - logits.logsumexp(-1))
 
 
 def make(models: Models, knobs: Knobs) -> Chain | TopTree:

@@ -118,18 +118,22 @@ class Tree:
         raw: Tensor | None = None,
         **facts: Any,
     ) -> int:
-        """A drafted token after node `parent`. `law`: the row it was drawn from; None or certain: a point mass."""
+        """A drafted token after node `parent`. `law`: the row it was drawn from; None or certain: a point mass.
+
+        `raw`: the draft model's logits `[V]`, from which the probe works out `log_conf` when the drafter did not.
+        """
         counters = self._ctx.counters
         drawn = None if law is None or isinstance(law, Certain) else law
+        recorded = self._ctx.level != "none"  # a look at a law or at logits stops a device, so only for records
         node = Node(
             id=counters.next_id,
             parent=ROOT if parent == ROOT else self._nodes[parent].id,
             depth=self.depth(parent) + 1,
             token=token,
-            logq=None if drawn is None else math.log(max(float(drawn[token]), 1e-300)),
+            logq=math.log(max(float(drawn[token]), 1e-300)) if drawn is not None and recorded else None,
             log_conf=log_conf,
             mode=mode,
-            raw=raw if self._ctx.level == "full" else None,
+            raw=raw if recorded else None,
             **facts,
         )
         counters.next_id += 1

@@ -85,9 +85,14 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None) -
     except Exception as error:
         raise ModelError(f"--{role} {where}: cannot be loaded: {_first_line(error)}") from error
     model.to(place).requires_grad_(False)
-    adapter = ModelAdapter(model, name=_name(where), vocab=len(tokenizer))
+    adapter = ModelAdapter(model, name=_name(where), vocab=_size(tokenizer))
     self_test(adapter)
     return Loaded(adapter, tokenizer, _info(adapter, where))
+
+
+def _size(tokenizer: Any) -> int:
+    """One more than the largest id; ids may have gaps, so their number is not enough."""
+    return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))
 
 
 def _look_at_folder(where: str, role: str) -> None:

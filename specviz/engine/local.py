@@ -73,6 +73,11 @@ def load_pair(
             raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
         second = load(draft, "draft", device, dtype)
         compare_tokenizers(first.tokenizer, second.tokenizer)
+        if first.adapter.vocab != second.adapter.vocab:  # padded beyond the tokenizer is fine: both are cut to it
+            raise ModelError(
+                f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
+                "use a draft model of the same family"
+            )
     return Pair(first, second)
 
 
@@ -108,7 +113,7 @@ def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
     if not prompt:
         raise SpecvizError("the prompt is empty: give at least one character")
     if not chat:
-        return list(tokenizer(prompt)["input_ids"])
+        return list(tokenizer(prompt, verbose=False)["input_ids"])  # its length is checked, and told, by the session
     if not getattr(tokenizer, "chat_template", None):
         raise SpecvizError("this tokenizer has no chat template; leave out --chat")
     messages = [{"role": "user", "content": prompt}]

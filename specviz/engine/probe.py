@@ -107,7 +107,8 @@ class Probe:
             self.emit(Warn(code="residual_fallback", message=message), done.number)
 
     def _nodes(self, done: Round) -> Iterator[Node]:
-        tops = self._draft_tops(done)
+        tops = self._draft_tops(done) if self.level == "full" else {}
+        confidences = _confidences(done)
         fed = {done.draft.ids[k]: done.draft.has_row(k) for k in range(len(done.draft))}
         for node in done.draft.nodes:
             text, raw_bytes = self.texts.piece(node.token)
@@ -116,7 +117,7 @@ class Probe:
             yield Node(
                 node=node.id, parent=node.parent, depth=node.depth, pos=done.n - 1 + node.depth, token=node.token,
                 text=text, bytes=raw_bytes, logq=None if node.logq is None else six(node.logq),
-                log_conf=None if node.log_conf is None else six(node.log_conf), mode=node.mode, cand=node.cand,
+                log_conf=confidences.get(node.id), mode=node.mode, cand=node.cand,
                 branch=node.branch, fed=fed.get(node.id, False), kept=node.kept, src=node.src, top=top,
                 entropy_q=entropy,
             )  # fmt: skip
@@ -160,6 +161,18 @@ def _named(records: "list[Node | Verify | Closing]") -> Iterator[int]:
     for record in records:
         top = record.row if isinstance(record, Closing) else record.top
         yield from (entry[0] for entry in top or ())
+
+
+def _confidences(done: Round) -> dict[int, float]:
+    """Log of the raw draft softmax of every node that has one; what the drafter left out, in one go."""
+    nodes = done.draft.nodes
+    known = {node.id: six(node.log_conf) for node in nodes if node.log_conf is not None}
+    left = [node for node in nodes if node.raw is not None and node.log_conf is None]
+    if left:
+        laws = torch.stack([node.raw for node in left]).log_softmax(-1)
+        picked = laws.gather(-1, torch.tensor([[node.token] for node in left], device=laws.device))
+        known |= {node.id: six(log) for node, (log,) in zip(left, picked.tolist(), strict=True)}
+    return known
 
 
 def walk_end(done: Round) -> WalkEnd:

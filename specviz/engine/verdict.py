@@ -142,7 +142,7 @@ class Verdict:
         rows, tokens = [parent + 1 for parent in draft.parents], list(draft.tokens)
         if self.certain:
             target = [at(done.target_probs[r], t) for r, t in zip(rows, tokens, strict=True)]
-            margins: list[float | None] = [six(m) for m in margins_of(done.logits)]
+            margins = self._margins(done.logits)
         else:
             target, margins = done.target_probs[rows, tokens].tolist(), [None] * len(done.logits)
         out = [
@@ -156,6 +156,13 @@ class Verdict:
         if level == "full":
             self._add_context(out, rows, tokens, drawn, topk)
         return out
+
+    def _margins(self, logits: torch.Tensor) -> list[float | None]:
+        """Highest minus second highest logit of every row up to the last one drawn from; the rest are not shown."""
+        drawn_from = [self.draft.parents[node] + 1 for node, fate in enumerate(self.fates) if fate.draw is not None]
+        upto = max(drawn_from, default=-1) + 1
+        two = logits[:upto].topk(2, -1).values
+        return [six(m) for m in (two[:, 0] - two[:, 1]).tolist()] + [None] * (len(logits) - upto)
 
     def _add_context(self, out: list[Numbers], rows: list[int], tokens: list[int], drawn: list[int], topk: int) -> None:
         draft, probs = self.draft, self.shown_rows
@@ -257,14 +264,6 @@ def top_lists(probs: torch.Tensor, topk: int) -> list[list[tuple[int, float]]]:
 def rows_of(table: torch.Tensor, rows: list[int]) -> torch.Tensor:
     """`[n, V]`: some rows of a table; a list as subscript costs twice as much."""
     return table.index_select(0, torch.tensor(rows, device=table.device))
-
-
-def margins_of(logits: torch.Tensor) -> list[float]:
-    """Highest minus second highest entry of every row `[n, V]`."""
-    best = logits.max(-1, keepdim=True)
-    others = logits.scatter(-1, best.indices, float("-inf")).amax(-1)
-    gaps: list[float] = (best.values[:, 0] - others).tolist()
-    return gaps
 
 
 def entropies(probs: torch.Tensor) -> list[float]:

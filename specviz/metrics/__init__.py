@@ -4,7 +4,17 @@
 """
 
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
+from specviz.metrics.geometric import GeometricFit, geometric_fit
 from specviz.metrics.report import Metrics
 from specviz.metrics.tally import Tally, measure
 
-__all__ = ["Estimate", "Metrics", "Tally", "delta_interval", "measure", "wilson_interval"]
+__all__ = [
+    "Estimate",
+    "GeometricFit",
+    "Metrics",
+    "Tally",
+    "delta_interval",
+    "geometric_fit",
+    "measure",
+    "wilson_interval",
+]

@@ -9,11 +9,13 @@ event, and keeps the unwritten bytes, which are tried again with every round unt
 at every moment a prefix of the whole recording, its last line perhaps torn.
 """
 
+import errno
 import gzip
 import hashlib
 import os
 import shutil
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from specviz.trace.totals import Totals
 
 _INSIDE_A_ROUND = (RoundStart, Node, Verify, Chain, Closing, Commit, Span)  # any other record is written at once
 _PATIENCE = 256 << 20
+_HEADER = b'{"ev":"header"'
 
 
 class Recorder:
@@ -116,6 +119,10 @@ class Recorder:
             return
         try:
             if self._new is not None:
+                if _taken(self.path):  # it began after this one was made, and was faster
+                    self._tell(OSError(errno.EBUSY, "another run is recording there"))
+                    self._let_go()
+                    return
                 self._new.replace(self.path)  # readers of an older file of that name keep what they read
                 self._new = None
             while self._unwritten:
@@ -163,13 +170,35 @@ def pack(plain: Path) -> Path:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Recording over an older trace is fine, over anything else is not: TraceError."""
-    if path.is_dir():
-        raise TraceError(f"cannot record to {path}: it is a folder; name a file in it")
+    """Recording over an older trace is fine, over anything else, under either name, is not: TraceError."""
+    for name in (path, packed_path(path)):
+        if name.is_dir():
+            raise TraceError(f"cannot record to {name}: it is a folder; name a file in it")
+        if name.exists() and not name.is_file():  # a pipe would be waited for, a device replaced
+            raise TraceError(f"cannot record to {name}: it is no regular file; choose another name")
+        if _beginning(name) not in (b"", _HEADER):
+            raise TraceError(f"cannot record to {name}: it exists and is not a trace; choose another name")
+    if _taken(path):
+        raise TraceError(f"cannot record to {path}: another run is recording there; choose another name")
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes, inflated; none of a file that is not there or cannot be read: opening it for writing tells."""
     try:
         with path.open("rb") as file:
-            start = file.read(14)
+            if path.suffix != ".gz":
+                return file.read(len(_HEADER))
+            return gzip.GzipFile(fileobj=file).read(len(_HEADER)) or b"nothing"
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b"no gzip data"
     except OSError:
-        return  # there is none, or it cannot be read: opening it for writing will tell
-    if start and start != b'{"ev":"header"':
-        raise TraceError(f"cannot record to {path}: it exists and is not a trace; choose another name")
+        return b""
+
+
+def _taken(path: Path) -> bool:
+    """Whether another recorder writes to the file of that name now."""
+    try:
+        with path.open("rb") as file:
+            return lock.held(file)
+    except OSError:
+        return False

@@ -19,8 +19,8 @@ from specviz.train.tokens import Tokens, fixed
 
 GAMMA = 4
 SAMPLE_PROMPT = "def fibonacci(n):"
-_N_WINDOWS, _LENGTH = 100, 512
-_N_PROMPTS, _PROMPT, _N_NEW = 24, 64, 96
+_N_WINDOWS, _LENGTH = 64, 512
+_N_PROMPTS, _PROMPT, _N_NEW = 16, 64, 96
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,10 @@ class Part:
 
 _TEXT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
 _DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
-TARGET = Part("target", 0.746, FULL, rate=1.0, offset=1)
-SETTLE = Part("settle", 0.064, (Stage(0.6, 256, 8, 1), Stage(1.0, 512, 4, 1)), rate=0.3, offset=4, aligned=0.5)
-DRAFT = Part("draft", 0.068, _TEXT_STAGES, rate=1.0, offset=2)
-DISTIL = Part("distil", 0.122, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
+TARGET = Part("target", 0.778, FULL, rate=1.0, offset=1)
+SETTLE = Part("settle", 0.043, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
+DRAFT = Part("draft", 0.071, _TEXT_STAGES, rate=1.0, offset=2)
+DISTIL = Part("distil", 0.108, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
 
 
 @dataclass(frozen=True, slots=True)

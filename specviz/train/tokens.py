@@ -22,6 +22,7 @@ STDLIB = "code, standard library only"
 """A held-out stream beside `code`: packages repeat one another, the standard library does not."""
 
 Tokens = NDArray[np.uint16]
+_DOCSTRING_WITHIN = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +108,20 @@ class Feed:
 
 
 def definition_starts(stream: Tokens, tokenizer: PreTrainedTokenizerFast) -> NDArray[np.int64]:
-    """Positions in `stream` where a line without indentation begins with `def`, `class` or `import`."""
-    words = [ids[0] for ids in map(tokenizer.encode, ("def", "class", "import")) if len(ids) == 1]
+    """Positions in `stream` where a line without indentation begins with `def`, `class` or `import`.
+
+    Those that open with a docstring are left out: a small model seldom finds the end of one, and a prompt such as
+    `def fibonacci(n):` should be continued with code.
+    """
     vocab = tokenizer.get_vocab()
-    ends = [number for token, number in vocab.items() if token.endswith("\u010a")]  # the byte alphabet's newline
-    ends.append(tokenizer.eos_token_id)
-    return np.flatnonzero(np.isin(stream[1:], words) & np.isin(stream[:-1], ends)) + 1
+    words = [ids[0] for ids in map(tokenizer.encode, ("def", "class", "import")) if len(ids) == 1]
+    newline = "\u010a"  # as the byte alphabet of the tokenizer writes it
+    ends = [number for token, number in vocab.items() if token.endswith(newline)] + [tokenizer.eos_token_id]
+    quotes = np.cumsum(np.isin(stream, [number for token, number in vocab.items() if '"""' in token]))
+    found = np.flatnonzero(np.isin(stream[1:], words) & np.isin(stream[:-1], ends)) + 1
+    after = np.minimum(found + _DOCSTRING_WITHIN, len(stream) - 1)
+    starts: NDArray[np.int64] = found[quotes[after] == quotes[found]]
+    return starts
 
 
 def fixed(stream: Tokens, n_windows: int, length: int) -> Tensor:

@@ -13,8 +13,7 @@ from specviz.view.series import Series, histogram, metric, overhead, point, reco
 from specviz.view.terms import Mark
 
 if TYPE_CHECKING:
-    from specviz.metrics import Estimate, Metrics
-    from specviz.metrics.geometric import GeometricFit
+    from specviz.metrics import Estimate, GeometricFit, Metrics
     from specviz.view.frame import RunInfo
 
 _METRICS = (  # name, label, help
@@ -22,7 +21,7 @@ _METRICS = (  # name, label, help
     ("draft_acceptance_rate", "accepted / drafted", "drafted tokens that were kept, of all that were drafted"),
     ("test_acceptance_rate", "accepted / tested", "drafted tokens that were kept, of those whose turn came"),
     ("mean_accepted", "kept per round", "drafted tokens kept per round"),
-    ("block_efficiency", "tokens per target pass", "tokens committed per forward pass of the target"),
+    ("block_efficiency", "per target pass", "tokens committed per forward pass of the target"),
     ("tokens_per_second", "tokens / s", "new tokens / time of all rounds"),
     ("time_to_first_token_s", "first token, s", "from the start of the prompt's pass to the first commit"),
     ("round_ms", "ms per round", "median"),
@@ -69,8 +68,7 @@ class Overview:
 
 def overview(run: Run) -> Overview:
     """The overview of everything that has ended so far; empty parts say why they are."""
-    from specviz.metrics import Tally
-    from specviz.metrics.geometric import geometric_fit
+    from specviz.metrics import Tally, geometric_fit
 
     tally = Tally()
     if run.header is not None:

@@ -1,20 +1,24 @@
 """Recorded runs for the pages, and a fresh server for every test."""
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
-
-from streamlit.testing.v1 import AppTest
-
-from specviz_app import server as servers
-from specviz_app.launcher import SCRIPT
-from specviz_app.settings import Settings
 from trace_factory import make_events, write_trace
 
-Open = Callable[..., AppTest]
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
+
+    from specviz_app.server import Server
+    from specviz_app.settings import Settings
+
+if find_spec("streamlit") is None or find_spec("plotly") is None:  # the extra 'web' is not installed
+    collect_ignore_glob = ["test_*.py"]
+
+Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +35,13 @@ def tree_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[Callable[[Settings], servers.Server]]:
+def server() -> "Iterator[Callable[[Settings], Server]]":
+    """Makes the server of this process; it is gone after the test."""
+    from specviz_app import server as servers
+
     made: list[servers.Server] = []
 
-    def make(settings: Settings) -> servers.Server:
+    def make(settings: "Settings") -> servers.Server:
         made.append(servers.install(servers.Server(settings, streams=True, animate=False)))
         return made[-1]
 
@@ -45,10 +52,13 @@ def server() -> Iterator[Callable[[Settings], servers.Server]]:
 
 
 @pytest.fixture
-def open_page(server: Callable[[Settings], servers.Server]) -> Open:
+def open_page(server: "Callable[[Settings], Server]") -> Open:
     """A page by name under the sidebar, or, without a name, the whole application at its first page."""
+    from streamlit.testing.v1 import AppTest
 
-    def opened(settings: Settings, page: str = "", **query: str) -> AppTest:
+    from specviz_app.launcher import SCRIPT
+
+    def opened(settings: "Settings", page: str = "", **query: str) -> "AppTest":
         server(settings)
         at = AppTest.from_file(str(SCRIPT)) if not page else AppTest.from_string(_PAGE.format(page=page))
         at.default_timeout = 60

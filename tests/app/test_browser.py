@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
-
-from app.chromium import chromium, executable
 from app.served import Served, served
+from tools.chromium import chromium, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

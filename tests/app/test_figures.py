@@ -1,6 +1,7 @@
 """Figures as JSON: what is drawn is what the frame says, and nothing of a token is ever markup."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_the_tree_has_a_frame_and_a_slider_stop_for_every_moment(moments: list[F
 def test_nodes_stand_where_the_layout_put_them_with_glyph_and_colour(moments: list[Frame]) -> None:
     nodes = moments[-1].tree.nodes
     for dark in (False, True):
-        drawn = _json(fig_tree(moments, dark=dark))["data"][2]
+        drawn = _json(fig_tree(moments, dark=dark))["data"][-1]
         assert drawn["customdata"] == [n.id for n in nodes]
         assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(n.column, n.row) for n in nodes]
         assert drawn["marker"]["color"] == [colour(n.mark, dark) for n in nodes]
@@ -73,11 +74,29 @@ def test_nodes_stand_where_the_layout_put_them_with_glyph_and_colour(moments: li
     assert len({SYMBOLS[m] for m in ("accepted", "rejected", "recovered", "bonus", "untested")}) == 5
 
 
+def test_a_long_chain_runs_downwards() -> None:
+    nodes = _viewer(gamma=14, temperature=0.8, new_tokens=40).moments()[-1].tree.nodes
+    assert max(n.column for n in nodes) > 10
+    spec = _json(fig_tree(_viewer(gamma=14, temperature=0.8, new_tokens=40).moments()))
+    drawn = spec["data"][-1]
+    assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(n.row, n.column) for n in nodes]
+    assert drawn["textposition"] == "middle right"
+
+
+def test_what_is_folded_is_counted_where_it_stood() -> None:
+    viewer = _viewer(shape="tree", temperature=0.7)
+    viewer.options = replace(viewer.options, folding="losers")
+    tree = viewer.frame.tree
+    assert tree.folds
+    folded = _json(fig_tree(viewer.moments()))["data"][2]
+    assert folded["text"] == [f.text for f in tree.folds]
+
+
 def test_a_moment_shows_no_more_than_is_known_then(moments: list[Frame]) -> None:
     frames = _json(fig_tree(moments))["frames"]
-    assert len(frames[0]["data"][2]["x"]) == 1  # the root alone
-    assert CLOSING not in frames[1]["data"][2]["customdata"]
-    hovers = [h for f, m in zip(frames, moments, strict=True) if m.phase < 3 for h in f["data"][2]["hovertext"]]
+    assert len(frames[0]["data"][-1]["x"]) == 1  # the root alone
+    assert CLOSING not in frames[1]["data"][-1]["customdata"]
+    hovers = [h for f, m in zip(frames, moments, strict=True) if m.phase < 3 for h in f["data"][-1]["hovertext"]]
     assert not any("u ." in h for h in hovers)
 
 

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytest.importorskip("streamlit", reason="the extra 'web' is not installed")
-
 from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz_app.launcher import free_port, url

@@ -100,7 +100,17 @@ def test_bars_hold_speeds_from_below_and_costs_from_above() -> None:
     assert bad[1].found == pytest.approx(1 / 0.9 - 1)
     assert bad[1].interval is not None
     assert bad[1].interval[0] < bad[1].found < bad[1].interval[1]
-    assert bars_of([_ratio("tree", "ar", 0.5)], True) == []
+    assert bars_of([_ratio("tree", "ar", 0.5), _ratio("chain+none", "chain", 0.5)], True) == []
+
+
+def test_recording_is_compared_with_level_none_where_that_was_measured() -> None:
+    samples = [_sample(k, 0, 0, seconds) for k, seconds in enumerate((2.0, 2.5, 3.0))]
+    found = ratios_of(contestants("chain,chain+none,chain+full"), samples)
+    none, full = found
+    assert (none.arm, none.base, full.arm, full.base) == ("chain+none", "chain", "chain+full", "chain+none")
+    (bar,) = bars_of(found, True)
+    assert bar.found == pytest.approx(3.0 / 2.5 - 1)
+    assert bar.is_cost
 
 
 def _sample(arm: int, prompt: int, repeat: int, seconds: float) -> Sample:

@@ -213,3 +213,38 @@ def test_packing_is_reproducible(tmp_path: Path) -> None:
         plain.write_bytes(b'{"ev":"header"}\n' * 100)
         zipped.append(pack(plain).read_bytes())
     assert zipped[0] == zipped[1]
+
+
+@pytest.mark.parametrize("content", [b"precious", gzip.compress(b"precious"), b""])
+def test_a_zipped_file_that_is_no_trace_is_not_replaced(tmp_path: Path, content: bytes) -> None:
+    """The run's last act is to take the zipped name: what stands there counts from the start."""
+    zipped = tmp_path / "data.jsonl.gz"
+    zipped.write_bytes(content)
+    with pytest.raises(TraceError, match="not a trace"):
+        Recorder(tmp_path / "data.jsonl")
+    assert zipped.read_bytes() == content
+    assert os.listdir(tmp_path) == [zipped.name]
+
+
+def test_a_pipe_of_that_name_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.jsonl")
+    with pytest.raises(TraceError, match="no regular file"):
+        Recorder(tmp_path / "run.jsonl")
+
+
+def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
+    """The second is refused; when both were made before either wrote, the slower one says so and the first is whole."""
+    warnings: list[Warn] = []
+    first, second = Recorder(tmp_path / "run"), Recorder(tmp_path / "run", on_problem=warnings.append)
+    half = len(EVENTS) // 2
+    for event in EVENTS[:half]:
+        first.write(event)
+    with pytest.raises(TraceError, match="another run is recording"):
+        Recorder(tmp_path / "run")
+    for event in EVENTS:
+        second.write(event)
+    for event in EVENTS[half:]:
+        first.write(event)
+    assert ["another run" in warning.message for warning in warnings] == [True]
+    assert len(read_events(first.path, check=True)) == len(EVENTS)
+    assert os.listdir(tmp_path) == [first.path.name]

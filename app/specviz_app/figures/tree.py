@@ -1,6 +1,7 @@
 """The draft tree of one round as an animation: a Plotly frame per moment, a slider and a play button, no reruns."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,50 +20,78 @@ SYMBOLS: dict[Mark, str] = {
 _STEP_MS = 700
 _BEND = 0.55  # of a column
 _QUIET = "#8C8C8C"
-_ROW, _CONTROLS = 58, 120  # pixels
+_ROW, _TIGHT_ROW, _TALL_ROW, _CONTROLS = 58, 44, 34, 120  # pixels
+_WIDEST, _NARROW = 10, 3  # columns and rows beyond which, and up to which, a tree is a long chain
 
 
 def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool = False) -> go.Figure:
-    """All moments of one round, the last one shown first. Places are those of the finished tree: nothing jumps."""
+    """All moments of one round, the last one shown first. Places are those of the finished tree: nothing jumps.
+
+    Depth runs to the right; a long chain runs downwards, where its tokens have room.
+    """
     if not moments:
         return empty("no round has begun")
     last = moments[-1].tree
     if last.missing is not None:
         return empty(last.missing)
-    out = figure(_traces(last, selected, dark), _CONTROLS + _ROW * max(2, last.n_rows), showlegend=False)
-    out.frames = [
-        go.Frame(name=str(k), data=_traces(moment.tree, selected, dark), layout={"title": {"text": ""}})
-        for k, moment in enumerate(moments)
-    ]
+    look = _Look(selected, dark, last.n_columns > _WIDEST and last.n_rows <= _NARROW)
+    across, down = (last.n_rows, last.n_columns) if look.tall else (last.n_columns, last.n_rows)
+    row = _TALL_ROW if look.tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
+    out = figure(_traces(last, look), _CONTROLS + row * max(2, down), showlegend=False)
+    out.frames = [go.Frame(name=str(k), data=_traces(m.tree, look)) for k, m in enumerate(moments)]
     out.update_layout(
         sliders=[_slider(moments)], updatemenus=[_buttons()], margin={"l": 8, "r": 8, "t": 8, "b": 100},
         clickmode="event+select",
     )  # fmt: skip
     quiet: dict[str, Any] = {"visible": False, "fixedrange": True}
-    out.update_xaxes(range=[-0.6, max(1, last.n_columns) - 0.4], **quiet)
-    out.update_yaxes(range=[last.n_rows - 0.3, -0.6], **quiet)
+    out.update_xaxes(range=[-0.6, max(1, across) - 0.4 + look.tall], **quiet)
+    out.update_yaxes(range=[down - 0.3, -0.6], **quiet)
     return out
 
 
-def _traces(tree: Tree, selected: int | None, dark: bool) -> list[Any]:
-    nodes = list(tree.nodes)
-    size = [22 if n.id == selected else 16 if n.fresh else 14 for n in nodes]
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """`tall`: depth runs downwards."""
+
+    selected: int | None
+    dark: bool
+    tall: bool
+
+    def place(self, column: int, row: int) -> tuple[int, int]:
+        return (row, column) if self.tall else (column, row)
+
+
+def _traces(tree: Tree, look: _Look) -> list[Any]:
+    nodes, dark = list(tree.nodes), look.dark
+    places = [look.place(n.column, n.row) for n in nodes]
+    chosen = [n.id == look.selected for n in nodes]
+    own = [colour(n.mark, dark) for n in nodes]
     dots = go.Scatter(
-        x=[n.column for n in nodes], y=[n.row for n in nodes], mode="markers+text", name="nodes",
+        x=[x for x, _ in places], y=[y for _, y in places], mode="markers+text", name="nodes",
         marker={
-            "symbol": [SYMBOLS[n.mark] for n in nodes], "color": [colour(n.mark, dark) for n in nodes], "size": size,
-            "opacity": 1, "line": {"width": [3 if n.id == selected else 1 for n in nodes],
-                     "color": [colour("testing" if n.id == selected else n.mark, dark) for n in nodes]},
+            "symbol": [SYMBOLS[n.mark] for n in nodes], "color": own, "opacity": 1,
+            "size": [22 if c else 16 if n.fresh else 14 for n, c in zip(nodes, chosen, strict=True)],
+            "line": {"width": [3 if c else 1 for c in chosen],
+                     "color": [colour("testing", dark) if c else o for o, c in zip(own, chosen, strict=True)]},
         },
-        text=[label(n) for n in nodes], textposition="bottom center", cliponaxis=False,
-        textfont={"color": [colour(n.mark, dark) for n in nodes], "size": 13},
+        text=[f"  {label(n)}" if look.tall else label(n) for n in nodes], cliponaxis=False,
+        textposition="middle right" if look.tall else "bottom center", textfont={"color": own, "size": 13},
         customdata=[n.id for n in nodes], hovertext=[hover(n) for n in nodes], hoverinfo="text",
         selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip
-    return [_edges(tree, False, dark), _edges(tree, True, dark), dots]
+    return [_edges(tree, False, look), _edges(tree, True, look), _folds(tree, look), dots]
 
 
-def _edges(tree: Tree, winning: bool, dark: bool) -> go.Scatter:
+def _folds(tree: Tree, look: _Look) -> go.Scatter:
+    """What was folded away, counted where it stood."""
+    places = [look.place(f.column, f.row) for f in tree.folds]
+    return go.Scatter(
+        x=[x for x, _ in places], y=[y for _, y in places], mode="text", text=[sentence(f.text) for f in tree.folds],
+        textfont={"color": _QUIET, "size": 12}, hoverinfo="skip", name="folded",
+    )  # fmt: skip
+
+
+def _edges(tree: Tree, winning: bool, look: _Look) -> go.Scatter:
     places = {n.id: (n.column, n.row) for n in tree.nodes}
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -72,7 +101,8 @@ def _edges(tree: Tree, winning: bool, dark: bool) -> go.Scatter:
             bend = x0 + _BEND  # beside the parent's label, not through it
             xs += [x0, bend, bend, x1, None]
             ys += [y0, y0, y1, y1, None]
-    line = {"color": colour("accepted" if winning else "untested", dark), "width": 3 if winning else 1.2}
+    line = {"color": colour("accepted" if winning else "untested", look.dark), "width": 3 if winning else 1.2}
+    xs, ys = (ys, xs) if look.tall else (xs, ys)
     return go.Scatter(x=xs, y=ys, mode="lines", line=line, hoverinfo="skip", name="kept" if winning else "drafted")
 
 

@@ -41,7 +41,8 @@ def page() -> None:
 
 
 def _failed(core: Core) -> None:
-    st.error("The core has ended. Everything that was decoded is kept; load the models again to go on.")
+    kept = "The core has ended. Everything that was decoded is kept; load the models again to go on."
+    st.error(kept if core.has_run else "The models could not be loaded.")
     st.code(core.failed or "", language=None, wrap_lines=True)
 
 
@@ -50,12 +51,12 @@ def _models(server: Server) -> None:
     settings = server.settings
     with st.form("models"):
         st.markdown("**Load a pair of models.** They run in a process of their own and stay loaded.")
-        target = st.text_input("Target", settings.model("target"), placeholder="the embedded target",
-                               help="a folder that save_pretrained wrote, or a hub id")  # fmt: skip
-        draft = st.text_input("Draft model", settings.model("draft"), placeholder="the embedded draft model")
+        named: dict[str, Any] = {"persist_state": "session", "help": "a folder that save_pretrained wrote, or a hub id"}
+        target = st.text_input("Target", settings.model("target"), key="target", placeholder="embedded", **named)
+        draft = st.text_input("Draft model", settings.model("draft"), key="draft", placeholder="embedded", **named)
         if st.form_submit_button("Load the models", type="primary"):
             try:
-                server.core.load(target.strip(), draft.strip())
+                server.core.load((target or "").strip(), (draft or "").strip())
             except SpecvizError as error:
                 st.error(parts.plain(str(error)))
                 return

@@ -10,6 +10,7 @@ from specviz.view.overview import Overview, overview
 from specviz.view.series import Series
 from specviz_app import parts, state
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
+from specviz_app.library import LIVE
 from specviz_app.server import current
 from specviz_app.viewer import Viewer
 
@@ -24,7 +25,7 @@ _SERIES = (  # name, axis, heading
 def page() -> None:
     """The page."""
     server = current()
-    growing = server.core.running and state.source_name(server) == "live run"
+    growing = server.core.loaded and state.source_name(server) == LIVE
     st.fragment(_body, run_every=1.0 if growing else None)()
 
 

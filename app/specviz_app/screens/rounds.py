@@ -9,6 +9,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.view import Frame, Options
 from specviz.view.frame import TreeNode
+from specviz.view.options import Folding
 from specviz_app import parts, state
 from specviz_app.figures.overview import fig_timeline
 from specviz_app.figures.round import fig_pq, fig_tests
@@ -16,7 +17,10 @@ from specviz_app.figures.tree import fig_tree, node_name, tree_alt, tree_rows
 from specviz_app.server import current
 from specviz_app.viewer import FILTERS, Viewer
 
-FILTER, WHOLE = "rounds", "whole"
+FILTER, TREE = "rounds", "tree"
+_AUTO = "as fits"
+_FOLDING: dict[str, Folding] = {"tested part": "losers", "sent to the target": "pruned", "everything": "none"}
+_MANY = 40  # nodes of a round above which only the tested part is shown unless asked for more
 
 
 def page() -> None:
@@ -46,7 +50,8 @@ def moves(held: Viewer) -> None:
         _button("◀ rejection", "J", lambda: held.rejection(-1), held)
         _button("rejection ▶", "K", lambda: held.rejection(1), held)
         st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=190)
-        st.toggle("whole tree", key=WHOLE, bind="query-params", help="also what was pruned before the target saw it")
+        st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=170,
+                     help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
 
 
 def _only() -> str:
@@ -89,6 +94,8 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     parts.strip(frame, dark)
     parts.legend(dark)
     figure = fig_tree(moments, frame.selected, dark)
+    if frame.tree.folds:
+        st.caption("Losers are folded; the list Tree above shows more.")
     event = parts.plot(
         figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
     )
@@ -102,7 +109,10 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
 
 
 def _options(held: Viewer) -> Options:
-    return replace(held.options, folding="none" if st.session_state.get(WHOLE) else "pruned")
+    """How much of the tree is drawn: what was asked for, or what can be looked at."""
+    wanted = str(st.session_state.get(TREE) or _AUTO)
+    many = (held.frame.counts.n_drafted or 0) > _MANY
+    return replace(held.options, folding=_FOLDING.get(wanted, "losers" if many else "pruned"))
 
 
 def _clicked(held: Viewer, frame: Frame, data: list[object], key: str) -> None:

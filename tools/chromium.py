@@ -1,4 +1,4 @@
-"""The system's chromium for tests and screenshots. It brings nothing of its own and asks nobody anything."""
+"""The system's chromium for tests and screenshots: it brings nothing of its own and asks nobody anything."""
 
 import os
 import shutil

@@ -1,0 +1,139 @@
+"""Take the pictures of the README again: the terminal's screens as SVG, the dashboard's pages as PNG.
+
+    python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE] [--target FOLDER --draft FOLDER]
+
+Needs chromium for the dashboard. Without `--trace` the bundled traces are shown; the live page decodes with the
+embedded pair, or with the one that is named.
+"""
+
+import asyncio
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+from PIL import Image
+
+from specviz.errors import SpecvizError
+from specviz_tui.app import SpecvizApp
+from specviz_tui.library import Library
+from tools.chromium import chromium, executable
+
+WIDE = (120, 36)
+DESK, PHONE = (1280, 900), (390, 844)
+COLOURS = 192  # enough for screens, a third of the size
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
+@click.option("--trace", type=click.Path(exists=True, path_type=Path), help="a sampled chain [default: bundled]")
+@click.option("--tree", type=click.Path(exists=True, path_type=Path), help="a draft tree [default: bundled]")
+@click.option("--target", help="for the live page [default: embedded]")
+@click.option("--draft", help="for the live page [default: embedded]")
+def main(out: Path, trace: Path | None, tree: Path | None, target: str | None, draft: str | None) -> None:
+    """Take all pictures."""
+    out.mkdir(parents=True, exist_ok=True)
+    trace, tree = trace or _bundled("code-draft"), tree or _bundled("prose-tree")
+    for name, path, keys in (("tui-chain", trace, "}"), ("tui-tree", tree, "}")):
+        (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
+    if executable() is None:
+        raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
+    models = [word for name, value in (("target", target), ("draft", draft)) if value for word in (f"--{name}", value)]
+    with chromium() as browser:
+        with served(["--replay", str(trace)]) as url:
+            _page(browser, out / "web-overview.png", f"{url}/", DESK)
+            _page(browser, out / "web-rounds.png", f"{url}/rounds?at=r3", (1280, 1180), find="next rejection")
+            _page(browser, out / "web-phone.png", f"{url}/rounds?at=r3", PHONE, dark=True, scroll=".st-key-round-tree")
+        with served(["--replay", str(tree)]) as url:
+            _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
+        with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
+            _live(browser, out / "web-live.png", url)
+    for path in sorted(out.iterdir()):
+        click.echo(f"{path}: {path.stat().st_size >> 10} kB")
+
+
+def _bundled(name: str) -> Path:
+    path = Path(str(files("specviz_assets"))) / "traces" / f"{name}.sv.jsonl.gz"
+    if not path.exists():
+        raise click.ClickException(f"there is no bundled trace {name}; name one with --trace and --tree")
+    return path
+
+
+async def _terminal(trace: Path, keys: str) -> str:
+    """The main screen on a trace, after some keys."""
+    library = Library(animate=False)
+    app = SpecvizApp(library, library.trace(trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        for key in keys:
+            await pilot.press({"}": "right_curly_bracket"}.get(key, key))
+            await pilot.pause()
+        picture = app.export_screenshot(title="specviz tui")
+        return re.sub(
+            r"@font-face \{.*?\}", "", picture, flags=re.DOTALL
+        )  # any fixed-width font will do, none is fetched
+
+
+@contextmanager
+def served(words: Sequence[str]) -> Iterator[str]:
+    """A dashboard on any port; its address."""
+    command = [sys.executable, "-m", "specviz", "web", "--no-open", "--port", "0", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().strip()
+            if not address:
+                raise SpecvizError(f"the dashboard did not start: {' '.join(command)}")
+            yield address
+        finally:
+            process.terminate()
+
+
+def _open(browser: Any, url: str, size: tuple[int, int], dark: bool) -> Any:
+    width, height = size
+    page = browser.new_page(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", device_scale_factor=1
+    )
+    page.goto(url)
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    return page
+
+
+def _page(
+    browser: Any, path: Path, url: str, size: tuple[int, int], *, dark: bool = False, find: str = "", scroll: str = ""
+) -> None:
+    page = _open(browser, url, size, dark)
+    page.locator(".js-plotly-plot").first.wait_for()
+    if find:
+        page.get_by_role("button", name="rejection ▶").click()
+    page.wait_for_timeout(2500)
+    if scroll:
+        page.locator(scroll).first.scroll_into_view_if_needed()
+        page.wait_for_timeout(300)
+    _save(page, path)
+
+
+def _live(browser: Any, path: Path, url: str) -> None:
+    page = _open(browser, url, DESK, False)
+    page.get_by_role("button", name="Start", exact=True).click(timeout=60_000)
+    page.locator("section.sv g[data-mark=accepted], section.sv g[data-mark=rejected]").first.wait_for(timeout=60_000)
+    page.wait_for_timeout(6000)
+    page.locator("button.hold").click()
+    page.wait_for_timeout(800)
+    _save(page, path)
+
+
+def _save(page: Any, path: Path) -> None:
+    image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    page.close()
+
+
+if __name__ == "__main__":
+    main()
