@@ -121,11 +121,14 @@ def _page(
 
 def _live(browser: Any, path: Path, url: str) -> None:
     page = _open(browser, url, DESK, False)
-    page.get_by_role("button", name="Start", exact=True).click(timeout=60_000)
-    page.locator("section.sv g[data-mark=accepted], section.sv g[data-mark=rejected]").first.wait_for(timeout=60_000)
-    page.wait_for_timeout(6000)
-    page.locator("button.hold").click()
-    page.wait_for_timeout(800)
+    start = page.get_by_role("button", name="Start", exact=True)
+    start.wait_for(timeout=60_000)
+    page.get_by_role("combobox", name="Example").click()
+    page.get_by_role("option", name="code-stack").click()
+    page.wait_for_timeout(1500)
+    start.click()
+    page.locator("section.sv .place", has_text="r4/").wait_for(timeout=60_000)
+    page.locator("section.sv .phase", has_text="COMMIT").wait_for(timeout=60_000)
     _save(page, path)
 
 

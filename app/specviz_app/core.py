@@ -41,6 +41,7 @@ class Core:
         self._events: list[Event] = []  # of the newest run
         self._sent: dict[int, tuple[str, Any]] = {}  # command id -> knob and value not yet acknowledged
         self._held = self._paced = False
+        self._asked = -1  # rounds that were done when the next one was asked for
         self._next: Start | None = None  # waits for the run in hand to end
         self._ids = 0
 
@@ -83,18 +84,25 @@ class Core:
             worker.close()
 
     def _drain(self, worker: Worker) -> None:
-        while worker is self._worker:
-            ended = worker.ended  # asked first: what came before the end is still polled
-            with self._lock:
-                events = worker.poll()
-                self._take(events)
-                self._pace()
-                if self._player.tick(time.monotonic()) or events:
-                    self.version += 1
-                if ended:
-                    self._fail(worker)
-                    return
+        while worker is self._worker and self.failed is None:
+            try:
+                with self._lock:
+                    self._turn(worker)
+            except Exception as error:  # whatever it was, the page must say so rather than stand still
+                self.failed = f"{type(error).__name__}: {error}"
+                self.version += 1
+                worker.close()
             time.sleep(TICK_S)
+
+    def _turn(self, worker: Worker) -> None:
+        ended = worker.ended  # asked first: what came before the end is still polled
+        events = worker.poll()
+        self._take(events)
+        self._pace()
+        if self._player.tick(time.monotonic()) or events:
+            self.version += 1
+        if ended:
+            self._fail(worker)
 
     def _take(self, events: list[Event]) -> None:
         for event in events:
@@ -127,9 +135,11 @@ class Core:
             self.start(start)
 
     def _pace(self) -> None:
-        """Held for the eye: ask for the next round when the last one has been shown to its end."""
-        if self._paced and self.running and self._player.at_end and self._held:
-            self._held = False
+        """Held for the eye: ask for the next round, once, when the last one has been shown to its end."""
+        rounds = self._player.run.rounds
+        done = len(rounds) if not rounds or rounds[-1].complete else len(rounds) - 1
+        if self._paced and self.running and self._player.at_end and done > self._asked:
+            self._asked = done
             self.send(StepRounds())
 
     def _fail(self, worker: Worker) -> None:
@@ -155,7 +165,7 @@ class Core:
     def start(self, start: Start, paced: bool = False) -> None:
         """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched."""
         with self._lock:
-            self._paced = paced
+            self._paced, self._asked = paced, -1
             self._next = msgspec.structs.replace(start, paused=start.paused or paced)
             if self.running:
                 self.send(Stop())  # the worker takes the next one when it says that it is idle

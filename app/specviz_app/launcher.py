@@ -18,6 +18,7 @@ from specviz_app.settings import UPLOAD_MB
 from specviz_app.theme import theme
 
 SCRIPT = Path(__file__).with_name("main.py")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TRIES = 32  # ports after the wanted one
 
 
@@ -53,6 +54,8 @@ def config(host: str, port: int) -> dict[str, Any]:
         "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
         "server.maxUploadSize": UPLOAD_MB, "browser.gatherUsageStats": False, "logger.hideWelcomeMessage": True,
         "client.toolbarMode": "minimal", **theme(),
+        # A page of another site may have its name resolved to this machine; it must not get a page of ours.
+        "server.allowedHosts": list(LOOPBACK) if host in LOOPBACK else [],
     }  # fmt: skip
 
 

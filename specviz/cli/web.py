@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _ARGV = ("target", "draft", "device", "dtype", "threads")
 _LIVE = (*_ARGV, "method", "verifier", "prompt", "prompt_file", "example", "record")
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @click.command("web")
@@ -65,7 +64,7 @@ def command(**given: Any) -> int:
     for module in ("streamlit", "plotly"):
         if importlib.util.find_spec(module) is None:
             raise MissingExtra("web", f"the dashboard uses {module}, which is not installed; it")
-    from specviz_app.launcher import free_port, serve
+    from specviz_app.launcher import LOOPBACK, free_port, serve
     from specviz_app.server import Server
 
     settings = _settings(given)
@@ -73,7 +72,7 @@ def command(**given: Any) -> int:
     free = free_port(host, port)
     if port and free != port:
         click.echo(f"specviz: port {port} is in use, using {free}", err=True)
-    if host not in _LOOPBACK:
+    if host not in LOOPBACK:
         click.echo(f"specviz: listening on {host}: whoever reaches it can start runs and read traces here", err=True)
     wants = given["open_browser"]
     serve(Server(settings), host, free, _has_desktop() if wants is None else wants, _ready)

@@ -25,7 +25,7 @@ from specviz.engine.round import Round
 from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
 from specviz.errors import ModelError, SpecvizError
-from specviz.events import SCHEMA, VERSION, End, Event, Header
+from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, RoundEnd
 from specviz.events import Models as ModelsInfo
 from specviz.knobs import Knobs
 from specviz.methods import Method, get_method
@@ -143,7 +143,9 @@ class LocalRun:
         prompt = encode_prompt(pair.target.tokenizer, start.prompt, start.chat)
         models = self._models(len(prompt), knobs)
         self.texts = Texts(pair.target.tokenizer)
-        self.probe = Probe(sink, self.texts, start.level, TOPK, start.prompt)
+        self._sink = sink
+        self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
+        self.probe = Probe(self._tell, self.texts, start.level, TOPK, start.prompt)
         drafter = make_drafter(self.method, models, knobs)
         refuse_misfit(self.verifier, drafter, knobs)
         self.session = Session(
@@ -232,11 +234,19 @@ class LocalRun:
             self._end("error", f"{type(error).__name__}: {error}")
             raise
 
+    def _tell(self, event: Event) -> None:
+        """Hand an event on. Totals count what was told: an interrupt may fall between a commit and its records."""
+        self._sink(event)
+        if isinstance(event, RoundEnd):
+            self.totals["n_rounds"] += 1
+            self.totals["n_new_tokens"] += event.n_emitted
+        elif isinstance(event, Commit):
+            self.totals["finish"] = event.finish
+
     def _end(self, reason: str, message: str | None = None) -> None:
         if self.reason is None:
             self.reason = reason
-            totals = {"n_rounds": self.session.number, "n_new_tokens": len(self.tokens), "finish": self.session.finish}
-            self.probe.emit(End(reason=reason, message=message, totals=totals), self.session.number)
+            self.probe.emit(End(reason=reason, message=message, totals=dict(self.totals)), self.session.number)
 
 
 def environment() -> dict[str, Any]:

@@ -108,7 +108,7 @@ class Probe:
 
     def _nodes(self, done: Round) -> Iterator[Node]:
         tops = self._draft_tops(done) if self.level == "full" else {}
-        confidences = _confidences(done)
+        thought = confidences(done)
         fed = {done.draft.ids[k]: done.draft.has_row(k) for k in range(len(done.draft))}
         for node in done.draft.nodes:
             text, raw_bytes = self.texts.piece(node.token)
@@ -117,7 +117,7 @@ class Probe:
             yield Node(
                 node=node.id, parent=node.parent, depth=node.depth, pos=done.n - 1 + node.depth, token=node.token,
                 text=text, bytes=raw_bytes, logq=None if node.logq is None else six(node.logq),
-                log_conf=confidences.get(node.id), mode=node.mode, cand=node.cand,
+                log_conf=thought.get(node.id), mode=node.mode, cand=node.cand,
                 branch=node.branch, fed=fed.get(node.id, False), kept=node.kept, src=node.src, top=top,
                 entropy_q=entropy,
             )  # fmt: skip
@@ -163,7 +163,7 @@ def _named(records: "list[Node | Verify | Closing]") -> Iterator[int]:
         yield from (entry[0] for entry in top or ())
 
 
-def _confidences(done: Round) -> dict[int, float]:
+def confidences(done: Round) -> dict[int, float]:
     """Log of the raw draft softmax of every node that has one; what the drafter left out, in one go."""
     nodes = done.draft.nodes
     known = {node.id: six(node.log_conf) for node in nodes if node.log_conf is not None}

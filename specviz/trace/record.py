@@ -15,6 +15,7 @@ import hashlib
 import os
 import shutil
 import threading
+import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,8 @@ class Recorder:
         self._last = Event()
         self._count = 0
         self._fd: int | None = None  # None: nothing is written (any more)
-        self._new: Path | None = self.path.with_name(f".{self.path.name}.{os.getpid()}.new")  # until the first line
+        # Its name until the first line; of this recorder alone, one process may have several.
+        self._new: Path | None = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.new")
         refuse_foreign(self.path)
         self._open()
 

@@ -221,3 +221,13 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
     ground = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 384) is dark
+
+
+def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url, 390, 844, True)
+    _start(page, "full speed")
+    _until(lambda: _round(page) >= 1, "nothing is painted")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    canvas = page.locator("section.sv .canvas")
+    assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390

@@ -127,10 +127,26 @@ def test_hold_step_and_go_on(core: Core) -> None:
 
 
 def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Settings], Server]) -> None:
-    core = server(_settings("0")).core
+    core = server(_settings("0.15")).core
     core.load()
-    core.start(Start(prompt="x", knobs={"max_new_tokens": 6}), paced=True)
+    steps: list[StepRounds] = []
+    send = core.send
+    core.send = lambda command: (steps.append(command) if isinstance(command, StepRounds) else None, send(command))[1]  # type: ignore[method-assign, func-returns-value]
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 12}), paced=True)
     _until(lambda: core.has_run and not core.running, "it does not end")
+    n_rounds = core.look(lambda frame, _: len(frame.timeline.points))
+    assert n_rounds > 2
+    assert len(steps) == n_rounds  # one for each, however often a slow core is looked at
+
+
+def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(now: float) -> bool:
+        raise RuntimeError("a bug in the view")
+
+    monkeypatch.setattr(core._player, "tick", broken)
+    _until(lambda: core.failed, "nothing is said")
+    assert core.failed == "RuntimeError: a bug in the view"
+    assert not core.loaded
 
 
 def test_another_prompt_ends_the_run_in_hand_first(core: Core) -> None:

@@ -82,6 +82,16 @@ def test_commands_are_taken_or_refused_in_words(body: str, status: int, words: s
     assert words in said.get("message", "")
 
 
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 101), ("localhost:8501", 101), ("evil.example", 403)])
+def test_a_foreign_name_for_this_machine_gets_no_session(host: str, status: int, live: Served) -> None:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Host": host,
+               "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
+    connection.request("GET", "/_stcore/stream", headers=headers)
+    assert connection.getresponse().status == status
+    connection.close()
+
+
 def test_ctrl_c_ends_a_server_with_an_open_stream() -> None:
     with served() as own:
         connection = http.client.HTTPConnection(urlsplit(own.url).netloc, timeout=20)

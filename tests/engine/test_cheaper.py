@@ -4,11 +4,15 @@ import copy
 
 import pytest
 import torch
-from engine.zoo import CONFIGS, build
 
+from engine.driver import session
+from engine.zoo import CONFIGS, build
 from specviz.engine.model import ModelAdapter
 from specviz.engine.norms import fuse_norms
+from specviz.engine.probe import confidences
 from specviz.engine.rope import RopeTable
+from specviz.engine.round import Round
+from specviz.events import Knob, Level
 
 IDS = torch.tensor([[5, 9, 200, 31, 7, 7, 80]])
 
@@ -79,3 +83,34 @@ def test_angles_that_depend_on_the_longest_position_are_asked_every_time() -> No
         found = table.at(torch.zeros(1, 2, 4), [4, last], torch.tensor([[4, last]]))
         assert found[1].max() == last
     assert rope.asked == 2
+
+
+class Rounds:
+    """A sink that keeps the rounds."""
+
+    def __init__(self, level: Level) -> None:
+        self.level, self.kept = level, list[Round]()
+
+    def prefilled(self, session: object, dur_ns: int) -> None: ...
+    def knob(self, event: Knob) -> None: ...
+    def aborted(self, begun: Round, why: str) -> None: ...
+    def round(self, done: Round) -> None:
+        self.kept.append(done)
+
+
+def rounds_at(level: Level, temperature: float) -> list[Round]:
+    model = build("llama", seed=1)
+    sink = Rounds(level)
+    session(model, build("llama", seed=2), [5, 9, 7], sink=sink, temperature=temperature, max_new_tokens=12).generate()
+    return sink.kept
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_what_a_draft_model_thought_is_worked_out_for_records_only(temperature: float) -> None:
+    for done in rounds_at("summary", temperature):
+        found = confidences(done)
+        for node in done.draft.nodes:
+            assert found[node.id] == pytest.approx(float(node.raw.double().log_softmax(-1)[node.token]), abs=1e-4)
+            assert (node.logq is None) == (temperature == 0)
+    for done in rounds_at("none", temperature):
+        assert [(n.raw, n.logq, n.log_conf) for n in done.draft.nodes] == [(None, None, None)] * len(done.draft.nodes)

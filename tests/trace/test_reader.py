@@ -131,6 +131,7 @@ def test_a_new_recording_of_the_same_name_is_another_file(tmp_path: Path) -> Non
         first.write(event)
     with Trace(first.path) as trace:
         seen = trace.poll()
+        first.path.unlink()  # a name in use is refused; a removed file leaves it free
         second = Recorder(tmp_path / "run")
         for event in EVENTS[:30]:
             second.write(event)

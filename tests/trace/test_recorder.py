@@ -170,7 +170,9 @@ def test_an_unwritable_place_is_a_problem_not_an_exception(tmp_path: Path) -> No
 
 
 def test_an_older_trace_is_replaced_only_by_a_run_that_began(tmp_path: Path) -> None:
-    older = record(tmp_path / "run", EVENTS[:20]).path
+    cut = record(tmp_path / "run", EVENTS[:20])
+    cut.close()  # a recorder that is only forgotten still holds its file
+    older = cut.path
     before = older.read_bytes()
     recorder = Recorder(older)
     recorder.close("error", "the model could not be loaded")

@@ -49,8 +49,8 @@ def moves(held: Viewer) -> None:
         _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
         _button("◀ rejection", "J", lambda: held.rejection(-1), held)
         _button("rejection ▶", "K", lambda: held.rejection(1), held)
-        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=190)
-        st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=170,
+        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=165)
+        st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
                      help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
 
 
