@@ -22,9 +22,10 @@ def trace_name(path: Path | str) -> str:
 
 @cache
 def bundled() -> dict[str, Path]:
-    """The traces that come with the package, by name."""
+    """The traces that come with the package, by name; those that draft nothing come last."""
     folder = Path(str(resources.files("specviz_assets"))) / "traces"
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = folder.iterdir() if folder.is_dir() else ()
+    found = sorted(files, key=lambda path: (trace_name(path).endswith("-ar"), path.name))
     return {trace_name(path): path for path in found if path.name.endswith(_SUFFIXES)}
 
 

@@ -9,7 +9,7 @@ import signal
 import traceback
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,9 @@ from specviz.cli.request import Request
 from specviz.cli.result import Result, RunError
 from specviz.cli.sections import SectionedCommand
 from specviz.errors import SpecvizError
+
+if TYPE_CHECKING:
+    from specviz.engine.local import LocalRun
 
 
 @click.command("run", cls=SectionedCommand, sections=options.sections())
@@ -53,8 +56,7 @@ def command(**given: Any) -> None:
     output = Output(request, result)
     output.begin()
     try:
-        with _terminable():
-            _decode(request, result, output.sink)
+        _decode(request, result, output.sink)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
@@ -74,8 +76,9 @@ def _decode(request: Request, result: Result, printed: Sink) -> None:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))
         try:
-            for _ in run.rounds():
-                pass
+            with _interruptible(run):
+                for _ in run.rounds():
+                    pass
         except (SpecvizError, BrokenPipeError):
             raise
         except Exception as error:
@@ -93,18 +96,29 @@ def _failed(error: Exception, verbose: bool) -> RunError:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM unwinds like an interrupt, so that the trace gets its end and its reason."""
+def _interruptible(run: "LocalRun") -> Iterator[None]:
+    """The first SIGINT or SIGTERM lets the round in hand finish, the second unwinds at once.
 
-    def leave(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise Terminated
+    An interrupt that lands in the middle of writing a record would leave trace and text apart; asked between rounds,
+    the trace ends whole, as cancelled.
+    """
+    asked: list[type[KeyboardInterrupt]] = []
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        asked.append(Terminated if number == signal.SIGTERM else KeyboardInterrupt)
+        if len(asked) > 1:
+            raise asked[-1]
+        run.stop("cancelled")
 
     try:
-        before = signal.signal(signal.SIGTERM, leave)
+        before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     except ValueError:  # not the main thread: whoever runs us there handles signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if asked:
+        raise asked[0]

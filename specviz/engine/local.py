@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -154,7 +154,7 @@ class LocalRun:
         )  # fmt: skip
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
         self.reason: str | None = None
-        self._stop_asked = False
+        self._stop_asked: Literal["stopped", "cancelled"] | None = None
         self._begun = False
 
     def _models(self, n_prompt: int, knobs: Knobs) -> Models:
@@ -177,14 +177,14 @@ class LocalRun:
         """Ask for a knob; applied at the next round. Raises KnobError."""
         self.session.request(name, value, by)
 
-    def stop(self) -> None:
-        """End after the round in hand, reason `stopped`."""
-        self._stop_asked = True
+    def stop(self, reason: Literal["stopped", "cancelled"] = "stopped") -> None:
+        """End after the round in hand. Safe in a signal handler: a round is finished or never begun, not torn."""
+        self._stop_asked = self._stop_asked or reason
 
     @property
     def stopping(self) -> bool:
         """Whether `stop` was called."""
-        return self._stop_asked
+        return self._stop_asked is not None
 
     def header(self) -> Header:
         """The first line of the trace."""
@@ -217,7 +217,7 @@ class LocalRun:
             rounds = self.session.rounds()
             while not self._stop_asked and (done := next(rounds, None)) is not None:
                 yield done
-            self._end("stopped" if self._stop_asked and self.session.finish is None else "done")
+            self._end(self._stop_asked if self._stop_asked and self.session.finish is None else "done")
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

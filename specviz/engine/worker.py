@@ -7,6 +7,7 @@ writes lines from an unbounded queue, so decoding never waits for a reader (cont
 import contextlib
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -176,6 +177,15 @@ class Worker:
         elif isinstance(command, Stop):
             run.stop()
 
+    def interrupt(self) -> None:
+        """For a signal handler: finish the round in hand, end the run as cancelled, then the worker. Twice: at once."""
+        if self.closing:
+            raise KeyboardInterrupt
+        self.closing = True
+        if self.run:
+            self.run.stop("cancelled")
+        self.commands.put(None)  # wakes a worker that waits; putting is safe in a handler
+
     def _refuse(self, command: Command, why: str) -> None:
         self.emit(Refused(id=command.id, message=why))
 
@@ -231,6 +241,8 @@ def main(
         sys.exit(error.exit_code)
     worker = Worker(pair, writer.emit, lambda: writer.broken)
     threading.Thread(target=read_commands, args=(0, worker), name="commands", daemon=True).start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: worker.interrupt())
     with contextlib.suppress(KeyboardInterrupt):
         worker.serve()
     writer.close()

@@ -11,6 +11,7 @@ from app.conftest import Open
 from specviz.trace import read_events
 from specviz.view import Player, fold
 from specviz.view.overview import overview
+from specviz_app.library import bundled
 from specviz_app.settings import Settings
 
 
@@ -123,6 +124,19 @@ def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_pa
     assert "bad.sv.jsonl line 5" in said
     assert "/tmp" not in said
     assert at.metric  # the run that was open stays
+
+
+def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open) -> None:
+    names = list(bundled())
+    if not names:
+        pytest.skip("no traces are bundled in this checkout")
+    at = open_page(Settings())
+    assert at.selectbox(key="src").options[: len(names)] == names
+    for name in names:
+        at = open_page(Settings(), "rounds", src=name)
+        assert not at.exception
+        assert not at.error
+        assert at.selectbox(key="src").value == name
 
 
 def test_without_any_run_the_pages_say_what_to_do(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
