@@ -58,6 +58,7 @@ class Sample:
     repeat: int
     seconds: float
     tokens: Tokens
+    cpu_seconds: float | None = None  # of all threads of this process
 
 
 def of_arm(samples: Sequence[Sample], arm: int) -> dict[tuple[int, int], Sample]:

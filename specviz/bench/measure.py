@@ -72,6 +72,7 @@ def _timed(
 ) -> Sample:
     run = arm.ready(prompts[prompt], plan.n_tokens, repeat)
     gc.collect()
-    began = clock()
+    began, cpu = clock(), time.process_time()
     tokens = run()
-    return Sample(index, prompt, repeat, clock() - began, tokens)
+    seconds, cpu = clock() - began, time.process_time() - cpu
+    return Sample(index, prompt, repeat, seconds, tokens, cpu)

@@ -11,6 +11,7 @@ from specviz.bench.memory import Memory
 from specviz.bench.settings import Contestant
 from specviz.bench.stats import PairedRatio, Spread, paired, spread
 
+Runs = Mapping[tuple[int, int], Sample]
 SCHEMA = "specviz.bench/1"
 # arm, base: the comparisons worth reading, of those measured.
 PAIRS = (
@@ -102,13 +103,20 @@ def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[Pai
     """Every comparison worth reading, recorded arms against the same arm unrecorded among them."""
     names = [arm.name for arm in arms]
     watched = [(arm.name, _unrecorded(arm, names)) for arm in arms if arm.level]
-    times = {
-        name: {key: s.seconds / len(s.tokens) for key, s in of_arm(samples, k).items()} for k, name in enumerate(names)
-    }
-    found = [
-        paired(arm, base, times[arm], times[base]) for arm, base in (*PAIRS, *watched) if arm in times and base in times
-    ]
+    runs = {name: of_arm(samples, k) for k, name in enumerate(names)}
+    found = [_ratio(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
     return [ratio for ratio in found if ratio is not None]
+
+
+def _ratio(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | None:
+    """By the wall, and by the processor's time where every run has it."""
+    wall = [{key: s.seconds / len(s.tokens) for key, s in runs[name].items()} for name in (arm, base)]
+    cpu = [{key: s.cpu_seconds or 0.0 for key, s in runs[name].items()} for name in (arm, base)]
+    found = paired(arm, base, *wall)
+    if found is None or not all(all(times.values()) for times in cpu):
+        return found
+    again = paired(arm, base, *cpu)  # all runs write the same number of tokens
+    return found if again is None else msgspec.structs.replace(found, cpu=again.value, cpu_interval=again.interval)
 
 
 def _unrecorded(arm: Contestant, names: Sequence[str]) -> str:

@@ -28,13 +28,18 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedRatio(msgspec.Struct, frozen=True, kw_only=True):
-    """How many times faster than `base` an arm is, over `n` prompts; no interval for fewer than two."""
+    """How many times faster than `base` an arm is, over `n` prompts; no interval for fewer than two.
+
+    `cpu`: the same of processor time, which neighbours on a busy machine disturb less; None where it was not taken.
+    """
 
     arm: str
     base: str
     value: float
     interval: tuple[float, float] | None
     n: int
+    cpu: float | None = None
+    cpu_interval: tuple[float, float] | None = None
 
     @property
     def cost(self) -> float:

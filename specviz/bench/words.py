@@ -78,13 +78,19 @@ def _split(report: Report) -> Sheet:
 
 
 def _ratios(report: Report) -> Sheet:
-    note = "times faster, paired by prompt and turn; 95 % interval over prompts"
-    return Sheet("Ratios", ("method", "over", "ratio", "interval", "prompts"), [_ratio(r) for r in report.ratios], note)
+    note = "times faster, paired by prompt and turn; 95 % interval over prompts; cpu: the same of processor time"
+    head = ("method", "over", "ratio", "interval", "cpu", "cpu interval", "prompts")
+    return Sheet("Ratios", head, [_ratio(r) for r in report.ratios], note)
 
 
 def _ratio(ratio: PairedRatio) -> list[str]:
-    interval = UNKNOWN if ratio.interval is None else " .. ".join(f"{end:.3f}" for end in ratio.interval)
-    return [ratio.arm, ratio.base, f"{ratio.value:.3f}", interval, str(ratio.n)]
+    cpu = UNKNOWN if ratio.cpu is None else f"{ratio.cpu:.3f}"
+    ends = _interval(ratio.interval), cpu, _interval(ratio.cpu_interval)
+    return [ratio.arm, ratio.base, f"{ratio.value:.3f}", *ends, str(ratio.n)]
+
+
+def _interval(found: tuple[float, float] | None) -> str:
+    return UNKNOWN if found is None else " .. ".join(f"{end:.3f}" for end in found)
 
 
 def _equality(report: Report) -> Sheet:

@@ -82,9 +82,14 @@ def _spent(ledger: Ledger) -> dict[str, Any]:
 def _curves(ledgers: dict[str, Ledger]) -> str:
     """Held-out loss on code of the three parts, and the training losses that are plain cross-entropy."""
     lines = []
-    for name, label in (("target", "target"), ("draft", "draft, text"), ("distil", "draft, distilled")):
+    for name, label in (
+        ("target", "target"),
+        ("draft", "draft, text"),
+        ("distil", "draft, distilled"),
+        ("follow", "draft, following"),
+    ):
         curve = ledgers[name].curve
         lines.append(plot.Line(f"{label}: held-out code", [(n / 1e6, held_out) for n, _, held_out in curve]))
-        if name != "distil":
+        if name in ("target", "draft"):
             lines.append(plot.Line(f"{label}: training mix", [(n / 1e6, train) for n, train, _ in curve], dashed=True))
     return plot.svg("Loss while training the embedded pair", lines)

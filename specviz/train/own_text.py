@@ -5,10 +5,13 @@ itself, and a draft model that has only read people follows it badly (DistillSpe
 point and the same remedy). Half of the windows are greedy, half are sampled, so that both temperatures gain.
 """
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache, LlamaForCausalLM
 
@@ -22,7 +25,19 @@ class Written:
     """Windows in one stream, and where each begins."""
 
     stream: Tokens
-    starts: np.ndarray[tuple[int], np.dtype[np.int64]]
+    starts: NDArray[np.int64]
+
+    def save(self, path: Path) -> None:
+        """Write it under another name first: a file that is there is whole."""
+        partial = path.with_suffix(".partial.npz")
+        np.savez(partial, stream=self.stream, starts=self.starts)
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Written":
+        """Read what `save` wrote."""
+        with np.load(path) as arrays:
+            return cls(arrays["stream"], arrays["starts"])
 
 
 def write(target: LlamaForCausalLM, feed: Feed, n_batches: int, seed: int) -> Written:

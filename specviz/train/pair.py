@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFas
 from transformers.utils.logging import disable_progress_bar
 
 from specviz.errors import SpecvizError
-from specviz.train import card, corpus, shapes, tokens, vocabulary
+from specviz.train import card, corpus, own_text, shapes, tokens, vocabulary
 from specviz.train.console import Console
 from specviz.train.loop import Job, Ledger, Run
 from specviz.train.objectives import Objective, distilled, next_token
@@ -26,11 +26,15 @@ from specviz.train.schedule import FULL, Budget, Stage
 
 N_SUM_PAGES = 12_000
 TOKENIZER_CHARS = 30e6
+BATCHES_PER_MINUTE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the four training runs: its share of the time, stages, peak rate, seed offset and aligned windows."""
+    """One of the five training runs: its share of the time, stages, peak rate, seed offset, and which windows.
+
+    `aligned` of the code windows begin at a definition; `own_share` of all windows are text the target wrote.
+    """
 
     name: str
     share: float
@@ -38,14 +42,16 @@ class Part:
     rate: float
     offset: int
     aligned: float = 0.0
+    own_share: float = 0.0
 
 
 _TEXT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
 _DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
-TARGET = Part("target", 0.778, FULL, rate=1.0, offset=1)
-SETTLE = Part("settle", 0.043, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
-DRAFT = Part("draft", 0.071, _TEXT_STAGES, rate=1.0, offset=2)
-DISTIL = Part("distil", 0.108, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
+TARGET = Part("target", 0.69, FULL, rate=1.0, offset=1)
+SETTLE = Part("settle", 0.0385, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
+DRAFT = Part("draft", 0.0629, _TEXT_STAGES, rate=1.0, offset=2)
+DISTIL = Part("distil", 0.0957, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
+FOLLOW = Part("follow", 0.1129, (Stage(1.0, 256, 8, 1),), rate=0.5, offset=5, aligned=0.3, own_share=0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +91,30 @@ class Workshop:
     store: tokens.Store
     starts: NDArray[np.int64]
 
+    def feed(self, part: Part) -> tokens.Feed:
+        """The windows of a part."""
+        streams, starts, mix = dict(self.store.train), {"code": self.starts}, dict(tokens.MIX)
+        if part.own_share:
+            written = own_text.Written.load(self.request.work / "own_text.npz")
+            streams["own"], starts["own"] = written.stream, written.starts
+            mix = {name: share * (1 - part.own_share) for name, share in mix.items()} | {"own": part.own_share}
+        return tokens.Feed(streams, starts, {"code": part.aligned, "own": 1.0}, mix)
+
+    def write_own_text(self, target: LlamaForCausalLM) -> None:
+        """Have the target write what the draft model will learn to follow, unless it has."""
+        path = self.request.work / "own_text.npz"
+        if not path.exists():
+            self.console.say("the target writes the text that the draft model will learn to follow")
+            n_batches = max(1, round(self.request.minutes * BATCHES_PER_MINUTE))
+            own_text.write(target, self.feed(DISTIL), n_batches, self.request.seed).save(path)
+
     def run(self, part: Part, model: LlamaForCausalLM, objective: Objective) -> Ledger:
         """Train `model`, or take the weights of a run that is done, until the part's share of time is spent."""
         request = self.request
         job = Job(
             model=model,
             objective=objective,
-            feed=tokens.Feed(self.store.train, self.starts, part.aligned),
+            feed=self.feed(part),
             held_out=tokens.fixed(self.store.held_out["code"], 64, 256),
             budget=Budget(seconds=60 * request.minutes * part.share),
             stages=part.stages,
@@ -122,6 +145,8 @@ def train_pair(request: Request, console: Console) -> dict[str, Any]:
         "draft": workshop.run(DRAFT, draft, next_token(draft)),
         "distil": workshop.run(DISTIL, draft, distilled(draft, target)),
     }
+    workshop.write_own_text(target)
+    ledgers["follow"] = workshop.run(FOLLOW, draft, distilled(draft, target))
     for name, model in (("target", target), ("draft", draft)):
         save(model, tokenizer, request.out / name)
     console.say("measuring")

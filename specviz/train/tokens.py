@@ -5,7 +5,7 @@ sampler state at all.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -78,20 +78,21 @@ class Feed:
     """Where training windows come from: streams by domain, and a share of code windows that begin like a prompt.
 
     A window cut anywhere begins inside some class more often than not, so a model trained on nothing else answers
-    `def name():` as if it stood there. `starts` are the positions of top-level definitions in the code stream, and
-    `aligned` is the share of code windows that begin at one.
+    `def name():` as if it stood there. `starts` are good positions to begin at (in code the top-level definitions), and
+    `aligned` is the share of a stream's windows that begin at one.
     """
 
     streams: dict[str, Tokens]
-    starts: NDArray[np.int64]
-    aligned: float = 0.0
+    starts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    aligned: dict[str, float] = field(default_factory=dict)
+    mix: dict[str, float] = field(default_factory=lambda: MIX)
 
     def draw(self, shape: tuple[int, int], key: tuple[int, int, int]) -> Tensor:
-        """Training windows [rows, length + 1], each row from a domain drawn by `MIX`; `key` is seed, step, part."""
+        """Training windows [rows, length + 1], each row from a domain drawn by `mix`; `key` is seed, step, part."""
         rows, length = shape
         rng = np.random.default_rng(key)
-        names = [name for name in MIX if len(self.streams.get(name, ())) > length + 1]
-        shares = np.array([MIX[name] for name in names])
+        names = [name for name in self.mix if len(self.streams.get(name, ())) > length + 1]
+        shares = np.array([self.mix[name] for name in names])
         windows = []
         for name in rng.choice(names, size=rows, p=shares / shares.sum()):
             start = self._start(name, length, rng)
@@ -100,10 +101,10 @@ class Feed:
 
     def _start(self, name: str, length: int, rng: np.random.Generator) -> int:
         room = len(self.streams[name]) - length
-        if name == "code" and self.aligned > rng.random():
-            n_starts = int(np.searchsorted(self.starts, room))
+        if name in self.starts and self.aligned.get(name, 0.0) > rng.random():
+            n_starts = int(np.searchsorted(self.starts[name], room))
             if n_starts:
-                return int(self.starts[rng.integers(n_starts)])
+                return int(self.starts[name][rng.integers(n_starts)])
         return int(rng.integers(room))
 
 

@@ -46,7 +46,7 @@ def _job(path, n_steps: int = 8) -> Job:
     return Job(
         model=model,
         objective=next_token(model),
-        feed=tokens.Feed({"code": stream, "prose": stream[::-1].copy()}, np.empty(0, np.int64)),
+        feed=tokens.Feed({"code": stream, "prose": stream[::-1].copy()}),
         held_out=tokens.fixed(stream, 4, 8),
         budget=Budget(steps=n_steps),
         stages=STAGES,

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,7 +142,7 @@ def test_sums_are_right_and_repeatable():
 
 def test_windows_are_keyed_and_keep_to_the_text(tokenizer):
     streams = tokens.encode(_documents(400), tokenizer).train
-    feed = tokens.Feed(streams, np.empty(0, np.int64))
+    feed = tokens.Feed(streams)
     first = feed.draw((4, 16), (0, 7, 0))
     assert first.shape == (4, 17)
     assert first.equal(feed.draw((4, 16), (0, 7, 0)))
@@ -154,6 +153,6 @@ def test_aligned_windows_begin_at_top_level_definitions(tokenizer):
     text = "class A:\n    def f(self):\n        return 1\n\n\ndef g():\n    return 'def'\n" * 50
     stream = tokens.encode([corpus.Document("code", "stdlib", "f" * 64, text)], tokenizer).train["code"]
     starts = tokens.definition_starts(stream, tokenizer)
-    windows = tokens.Feed({"code": stream}, starts, aligned=1.0).draw((20, 8), (0, 0, 0))
+    windows = tokens.Feed({"code": stream}, {"code": starts}, {"code": 1.0}).draw((20, 8), (0, 0, 0))
     beginnings = {tokenizer.decode(window)[:5] for window in windows}
     assert beginnings == {"class", "def g"}
