@@ -157,7 +157,9 @@ SAMPLING: tuple[KnobSpec, ...] = (
     _sampling("repetition_penalty", 1.0, "divide the logits of tokens seen before", lo=0, lo_open=True),
 )
 RUN: tuple[KnobSpec, ...] = (
-    KnobSpec(name="seed", kind="int", default=0, help="key of all random draws", lo=0, applies="Q", text="T"),
+    KnobSpec(
+        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=2**63 - 1, applies="Q", text="T",
+    ),
     KnobSpec(
         name="draw", kind="choice", default="cdf", choices=("cdf", "race"), applies="Q", text="T",
         help="how a token is drawn from a row",

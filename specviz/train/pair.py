@@ -204,3 +204,5 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     copy.load_state_dict(model.state_dict())
     copy.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on

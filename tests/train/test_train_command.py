@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.cli.train import command
 from specviz.errors import SpecvizError
-from specviz.train import corpus, measure, pair, sums
+from specviz.train import corpus, measure, own_text, pair, sums
 from specviz.train.console import Console
 
 
@@ -27,6 +27,7 @@ def little_text(monkeypatch):
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
         monkeypatch.setattr(measure, name, value)
+    monkeypatch.setattr(own_text, "ROWS", 4)
     monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.Speed(4.0, 1.0))
 
 

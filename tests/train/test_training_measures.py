@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train import card_page, measure, plot
+from specviz.train import card_page, measure, own_text, plot
 
 VOCAB = 32
 
@@ -55,6 +55,15 @@ def test_acceptance_counts_the_tokens_before_the_first_error():
     assert drafted % measure.GAMMA == 0
     assert 0.8 < accepted / drafted < 1.0
     assert measure.agreement(target, draft, torch.arange(9)[None]) == 7 / 8
+
+
+def test_own_text_follows_the_target_greedily_in_even_rows():
+    prompts = torch.tensor([[1, 2], [1, 2], [30, 31], [30, 31]])
+    grown = own_text.continued(_successor_model(CYCLE), prompts, torch.Generator().manual_seed(0))
+    assert grown.shape == (4, own_text.LENGTH)
+    steps = grown.diff() % VOCAB
+    assert (steps[::2] == 1).all()
+    assert (steps[1::2, 2:] != 1).any()  # sampled: these logits are nearly flat
 
 
 def test_step_time_is_positive_and_the_ratio_is_target_over_draft():
