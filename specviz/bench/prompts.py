@@ -52,7 +52,7 @@ def _read(path: Path) -> tuple[str, bytes, list[str]]:
     except OSError as error:
         raise SpecvizError(f"cannot read the prompts '{path}': {error.strerror or error}") from None
     try:
-        lines = raw.decode("utf-8-sig").splitlines()
+        lines = raw.decode("utf-8-sig").split("\n")  # not splitlines: a text may hold U+2028 and its like
     except UnicodeDecodeError as error:
         raise SpecvizError(
             f"the prompts '{path.name}' are not UTF-8 at byte {error.start}; save them as UTF-8"

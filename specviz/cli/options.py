@@ -123,5 +123,10 @@ _MODEL_OPTIONS: tuple[Callable[[F], F], ...] = (
     click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one]."),
     click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu]."),
     click.option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own]."),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads for the processor."),
+    click.option(
+        "--threads",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Threads [default: 1 for a small target, else torch's choice].",
+    ),
 )

@@ -34,6 +34,7 @@ from specviz.verifiers import get_verifier
 from specviz.wire import Start
 
 TOPK = 8
+SMALL_PARAMS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,10 @@ def load_pair(
     dtype: str | None = None,
     threads: int | None = None,
 ) -> Pair:
-    """Load target and draft model. Raises ModelError in one line for whatever is wrong with them."""
-    if threads is not None:
-        torch.set_num_threads(max(1, threads))
+    """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
+
+    `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
+    """
     first = load(target, "target", device, dtype)
     second = None
     if needs_draft:
@@ -78,7 +80,17 @@ def load_pair(
                 f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
                 "use a draft model of the same family"
             )
+    if threads is not None or small(first):
+        torch.set_num_threads(max(1, threads or 1))
     return Pair(first, second)
+
+
+def small(target: Loaded) -> bool:
+    """Whether one thread serves the target best: the work of a layer is less than what threads cost to wake.
+
+    A rule of size and not a probe, so that the same request rounds alike every time it is run on a machine.
+    """
+    return target.adapter.device.type == "cpu" and (target.info.n_params or 0) < SMALL_PARAMS
 
 
 def pick_verifier(method: Method, name: str | None, knobs: Knobs) -> Verifier:

@@ -70,6 +70,12 @@ def test_a_file_may_mix_the_three_fields(tmp_path: Path) -> None:
     assert found.source == "p.jsonl"
 
 
+def test_unusual_line_separators_inside_a_text_end_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_bytes('{"prompt": "a\u2028b\u0085c"}\r\n{"prompt": "d"}\n'.encode())
+    assert load_prompts(file).texts == ("a\u2028b\u0085c", "d")
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -27,7 +27,7 @@ def little_text(monkeypatch):
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
         monkeypatch.setattr(measure, name, value)
-    monkeypatch.setattr(own_text, "ROWS", 4)
+    monkeypatch.setattr(own_text, "ROWS", 2)
     monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.Speed(4.0, 1.0))
 
 

@@ -16,14 +16,6 @@ from specviz.train.schedule import FULL, WARM_UP, Budget, Stage, learning_rate_s
 STAGES = (Stage(0.5, 8, 2, 1), Stage(1.0, 16, 1, 2))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def _model(seed: int = 0) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=64,
