@@ -8,10 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.conftest import Open
+from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player, fold
 from specviz.view.overview import overview
-from specviz_app.library import bundled
 from specviz_app.settings import Settings
 
 
@@ -127,7 +127,7 @@ def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_pa
 
 
 def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open) -> None:
-    names = list(bundled())
+    names = list(bundled_traces())
     if not names:
         pytest.skip("no traces are bundled in this checkout")
     at = open_page(Settings())
@@ -140,7 +140,7 @@ def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open) -> 
 
 
 def test_without_any_run_the_pages_say_what_to_do(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.library.bundled", dict)
+    monkeypatch.setattr("specviz_app.library.bundled_traces", dict)
     for page in ("overview", "rounds", "trace"):
         at = open_page(Settings(), page)
         assert not at.exception

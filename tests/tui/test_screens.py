@@ -128,7 +128,7 @@ async def test_with_nothing_named_a_list_opens(
 ) -> None:
     recorded(tmp_path, "mine", new_tokens=8)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("specviz_tui.library.bundled", lambda: [chain_trace])
+    monkeypatch.setattr("specviz_tui.library.bundled_traces", lambda: {"chain": chain_trace})
     app = SpecvizApp(Library(animate=False))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()

@@ -1,19 +1,18 @@
 """What can be opened: bundled traces, traces in the working folder, and the core itself when it is installed."""
 
 from dataclasses import dataclass, field
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile, Worker
+from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.wire import Command, Start
 from specviz_tui.feed import RunFeed
 from specviz_tui.screens.pick import Choice
 
 LIVE = "live"
-SUFFIXES = (".sv.jsonl", ".sv.jsonl.gz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Library:
 
     def choices(self) -> list[Choice]:
         """Bundled traces first, then those of the working folder, then the core."""
-        found = [Choice(str(path), trace_name(path), "bundled") for path in bundled()]
+        found = [Choice(str(path), name, "bundled") for name, path in bundled_traces().items()]
         found += [Choice(str(path), trace_name(path), "in this folder") for path in traces_in(Path.cwd())]
         if find_spec("torch") is not None and find_spec("transformers") is not None:
             found.append(Choice(LIVE, "decode live", "loads the models, asks for a prompt"))
@@ -83,21 +82,3 @@ class Library:
 
     def _feed(self, source: Source, name: str) -> RunFeed:
         return RunFeed(source, name, animate=self.animate, ascii=self.ascii)
-
-
-def bundled() -> list[Path]:
-    """The traces that come with the package."""
-    return traces_in(Path(str(resources.files("specviz_assets"))) / "traces")
-
-
-def traces_in(folder: Path) -> list[Path]:
-    """Traces by name; none for a folder that is not there or cannot be read."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
-    except OSError:
-        return []
-
-
-def trace_name(path: Path | str) -> str:
-    """The name of a trace as it is shown."""
-    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".sv")

@@ -6,11 +6,12 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
+from specviz.sources.bundled import bundled_prompts
 from specviz.view import Frame
 from specviz.wire import Start
 from specviz_app import knobs, parts, state
 from specviz_app.core import Core, Tap
-from specviz_app.library import LIVE, examples
+from specviz_app.library import LIVE
 from specviz_app.live import chosen, live_tree
 from specviz_app.server import Server, current
 from specviz_app.viewer import Viewer
@@ -88,7 +89,7 @@ def _start_form(server: Server, core: Core) -> None:
     start = server.settings.start
     _example()
     if "prompt" not in st.session_state:
-        st.session_state["prompt"] = (start.prompt if start else "") or next(iter(examples().values()), "")
+        st.session_state["prompt"] = (start.prompt if start else "") or next(iter(bundled_prompts().values()), "")
     st.text_area("Prompt", key="prompt", height=110, on_change="ignore")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         method = _method(core)
@@ -111,10 +112,10 @@ def _explorer() -> Any:
 def _example() -> None:
     def taken() -> None:
         name = st.session_state.get("example")
-        if name in examples():
-            st.session_state["prompt"] = examples()[name]
+        if name in bundled_prompts():
+            st.session_state["prompt"] = bundled_prompts()[name]
 
-    names = list(examples())
+    names = list(bundled_prompts())
     if names:
         st.selectbox("Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=taken)
 

@@ -1,0 +1,40 @@
+"""What comes with the package: recorded traces and prompts, by name, in the order in which they are offered."""
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from specviz.trace.files import PACKED, PLAIN
+
+SUFFIXES = (PACKED, PLAIN, ".jsonl.gz", ".jsonl")
+
+
+def trace_name(path: Path | str) -> str:
+    """A trace's name as it is shown."""
+    name = Path(path).name
+    return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
+
+
+def traces_in(folder: Path) -> list[Path]:
+    """Traces by name, those that draft nothing last; none for a folder that is not there or cannot be read."""
+    try:
+        found = [path for path in folder.iterdir() if path.name.endswith((PACKED, PLAIN))]
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: (trace_name(path).endswith("-ar"), path.name))
+
+
+def _assets(folder: str) -> Path:
+    return Path(str(resources.files("specviz_assets"))) / folder
+
+
+@cache
+def bundled_traces() -> dict[str, Path]:
+    """The traces that come with the package."""
+    return {trace_name(path): path for path in traces_in(_assets("traces"))}
+
+
+@cache
+def bundled_prompts() -> dict[str, str]:
+    """The prompts that come with the package."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_assets("prompts").glob("*.txt"))}
