@@ -158,7 +158,7 @@ SAMPLING: tuple[KnobSpec, ...] = (
 )
 RUN: tuple[KnobSpec, ...] = (
     KnobSpec(
-        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=2**63 - 1, applies="Q", text="T",
+        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=2**53 - 1, applies="Q", text="T",
     ),
     KnobSpec(
         name="draw", kind="choice", default="cdf", choices=("cdf", "race"), applies="Q", text="T",
