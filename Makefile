@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # The demo's settings: make demo EXAMPLE=sums METHOD=ngram
-EXAMPLE ?= code
+EXAMPLE ?= code-stack
 METHOD ?= draft
 TRACE ?= demo.sv.jsonl
 
