@@ -1,5 +1,6 @@
 """What `specviz run` was asked for, checked as far as it can be without a model."""
 
+import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 from specviz.cli import options, prompts
 from specviz.cli.recording import check_place
-from specviz.errors import SpecvizError, suggestion
+from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.wire import Start
 
@@ -80,3 +81,20 @@ def checked_dtype(name: str | None) -> str | None:
     if name is not None and name not in _DTYPES:
         raise SpecvizError(f"no dtype '{name}'{suggestion(name, _DTYPES)}")
     return name
+
+
+def check_models(target: str | None, draft: str | None, needs_draft: bool) -> None:
+    """What is plainly wrong with the models, before a process is started for them."""
+    from specviz.cli import models
+
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+    for name in filter(None, (target, draft)):
+        if missing := models.described(name).get("missing"):
+            raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
+    if target is None and models.embedded()["target"] is None:
+        raise ModelError(
+            "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
+        )
+    if target is not None and draft is None and needs_draft:
+        raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")

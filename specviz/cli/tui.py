@@ -15,7 +15,8 @@ import click
 from specviz.cli import options
 from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
-from specviz.errors import MissingExtra, ModelError, SpecvizError
+from specviz.cli.request import check_models
+from specviz.errors import MissingExtra, SpecvizError
 from specviz.wire import Start
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _core(given: Mapping[str, Any]) -> "Core":
         chat=given["chat"],
         paused=given["paused"],
     )
-    _check_models(given["target"], given["draft"], method.needs_draft)
+    check_models(given["target"], given["draft"], method.needs_draft)
     record = Path(given["record"]) if given["record"] else None
     if record is not None:
         check_place(record)
@@ -129,20 +130,3 @@ def _prompt(given: Mapping[str, Any]) -> str:
     if all(given[name] is None for name in ("prompt", "prompt_file", "example")):
         return ""
     return prompt_text({**given, "stdin": None})
-
-
-def _check_models(target: str | None, draft: str | None, needs_draft: bool) -> None:
-    """What is plainly wrong with the models, before a process is started for them."""
-    from specviz.cli import models
-
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
-        raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
-    for name in filter(None, (target, draft)):
-        if missing := models.described(name).get("missing"):
-            raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
-    if target is None and models.embedded()["target"] is None:
-        raise ModelError(
-            "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
-        )
-    if target is not None and draft is None and needs_draft:
-        raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")

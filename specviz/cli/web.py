@@ -16,7 +16,7 @@ import click
 from specviz.cli import options
 from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
-from specviz.cli.tui import _check_models
+from specviz.cli.request import check_models
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.trace import Trace, resolve
 from specviz.wire import Start
@@ -121,7 +121,7 @@ def _live(given: Mapping[str, Any]) -> "Settings":
         chat=given["chat"],
         paused=given["paused"],
     )
-    _check_models(given["target"], given["draft"], method.needs_draft)
+    check_models(given["target"], given["draft"], method.needs_draft)
     record = Path(given["record"]).absolute() if given["record"] else None
     if record is not None:
         check_place(record)
