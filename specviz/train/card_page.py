@@ -61,9 +61,10 @@ stricter one. No benchmark prompts (HumanEval, Spec-Bench) were trained on.
 Seed {n[options][seed]}; torch {n[versions][torch]}; bfloat16 autocast on {n[threads]} CPU threads. Muon on the
 hidden matrices (0.02), AdamW on embedding and norms (0.003), 1 % warm-up, linear decay to zero over the time budget;
 windows of 256 tokens first, of 1,024 at the end. Then the target settles: at a low rate, half of its code windows
-begin at a top-level definition that has no docstring, as prompts do. The draft model is first trained on the text,
-then distilled: forward KL from the target's distribution and a fifth of plain cross-entropy; last (follow), the same
-on windows that are mostly text the target wrote itself, half of it greedily, from beginnings in the training text.
+begin at a top-level definition that has no docstring, as prompts do. The draft model begins as two of the target's
+layers and its embedding, projected on fewer axes; it is trained on the text, then distilled: forward KL from the
+target's distribution and a fifth of plain cross-entropy; last (follow), the same on windows that are mostly text the
+target wrote itself, half of it greedily, from beginnings in the training text.
 
 ![loss curves](loss.svg)
 

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFas
 from transformers.utils.logging import disable_progress_bar
 
 from specviz.errors import SpecvizError
-from specviz.train import card, corpus, own_text, shapes, tokens, vocabulary
+from specviz.train import card, corpus, narrow, own_text, shapes, tokens, vocabulary
 from specviz.train.console import Console
 from specviz.train.loop import Job, Ledger, Run
 from specviz.train.objectives import Objective, distilled, next_token
@@ -26,7 +26,7 @@ from specviz.train.schedule import FULL, Budget, Stage
 
 N_SUM_PAGES = 12_000
 TOKENIZER_CHARS = 30e6
-BATCHES_PER_MINUTE = 0.12
+BATCHES_PER_MINUTE = 0.24
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Part:
 
 _TEXT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
 _DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
-TARGET = Part("target", 0.69, FULL, rate=1.0, offset=1)
-SETTLE = Part("settle", 0.0385, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
-DRAFT = Part("draft", 0.0629, _TEXT_STAGES, rate=1.0, offset=2)
-DISTIL = Part("distil", 0.0957, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
-FOLLOW = Part("follow", 0.1129, (Stage(1.0, 256, 8, 1),), rate=0.5, offset=5, aligned=0.3, own_share=0.6)
+TARGET = Part("target", 0.58, FULL, rate=1.0, offset=1)
+SETTLE = Part("settle", 0.0324, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
+DRAFT = Part("draft", 0.2, _TEXT_STAGES, rate=1.0, offset=2)
+DISTIL = Part("distil", 0.0876, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
+FOLLOW = Part("follow", 0.1, (Stage(1.0, 256, 8, 1),), rate=0.5, offset=5, aligned=0.3, own_share=0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,14 @@ def train_pair(request: Request, console: Console) -> dict[str, Any]:
     tokenizer, store = prepare(request, console)
     workshop = Workshop(request, console, store, tokens.definition_starts(store.train["code"], tokenizer))
     target = shapes.build(shapes.target_config(), request.seed)
-    draft = shapes.build(shapes.draft_config(), request.seed)
     ledgers = {
         "target": workshop.run(TARGET, target, next_token(target)),
         "settle": workshop.run(SETTLE, target, next_token(target)),
-        "draft": workshop.run(DRAFT, draft, next_token(draft)),
-        "distil": workshop.run(DISTIL, draft, distilled(draft, target)),
     }
+    seen = tokens.fixed(store.train["code"], 8, 255)
+    draft = narrow.narrowed(target, shapes.draft_config(), seen, request.seed)
+    ledgers["draft"] = workshop.run(DRAFT, draft, next_token(draft))
+    ledgers["distil"] = workshop.run(DISTIL, draft, distilled(draft, target))
     workshop.write_own_text(target)
     ledgers["follow"] = workshop.run(FOLLOW, draft, distilled(draft, target))
     for name, model in (("target", target), ("draft", draft)):

@@ -18,8 +18,8 @@ def target_config() -> LlamaConfig:
 
 
 def draft_config() -> LlamaConfig:
-    """2 layers, width 96: 0.6M parameters, two thirds of them the shared embedding."""
-    return _config(layers=2, width=96, heads=2, head_dim=48, inner=256)
+    """2 layers, width 128, heads and inner width of the target's: 1.0M parameters, half of them the embedding."""
+    return _config(layers=2, width=128, heads=2, head_dim=64, inner=512)
 
 
 def _config(layers: int, width: int, heads: int, head_dim: int, inner: int) -> LlamaConfig:
