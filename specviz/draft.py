@@ -37,12 +37,28 @@ class Node:
     raw: Any = None  # the draft model's logits `[V]`, unless nothing is recorded
 
 
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What a stopped chain hands to the next round: `hsd_naive` alone (verification.md 3.5).
+
+    `log_ratio`: log of the joint ratio R of the path written so far; `inf` when its last token was impossible under
+    the draft law, and then the rest follows the plain target. `left`: carried rounds still to come, this one included.
+    `exact`: R itself where rows are Fractions, which logs would spoil.
+    """
+
+    log_ratio: float
+    left: int
+    exact: Any = None
+
+
 @dataclass(frozen=True)
 class Draft:
     """A tree of drafted tokens with the laws they were drawn from.
 
     `law_rows[row_of[i]]` is the law node i was drawn from given its earlier siblings (`[V]`, normalised); `row_of[i]
     = -1` is a point mass. `shared`: drawn with the target's noise, so that only `walk` may judge it.
+    `planned`: the length the drafter would have reached had no drafted token stopped it (None: its own length).
+    `carry`: a carried round; the draft is empty, and `law_rows[0]` is the draft law after the root.
     """
 
     tokens: tuple[int, ...] = ()
@@ -55,6 +71,8 @@ class Draft:
     shared: bool = False
     nodes: tuple[Node, ...] = ()  # every node born, pruned ones included
     draft_end: DraftEnd = "full"
+    planned: int | None = None
+    carry: Carry | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)

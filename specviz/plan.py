@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from specviz.draft import ROOT, Draft
+from specviz.draft import ROOT, Carry, Draft
 from specviz.keys import Drawn, Stream, Tested
+from specviz.knobs import Knobs, KnobSpec
 from specviz.laws import Certain, Row, at, dense
 
 State = Any  # hashable, in the verifier's own terms
@@ -42,6 +43,7 @@ class Draw:
     kind: Literal["recovered", "bonus"]
     fallback: bool = False  # the residual had no mass, the row is the plain one
     mass: float | None = None  # of the residual before it was normalised; None: the row is a plain one
+    carry: Callable[[int], Carry | None] | None = None  # what a closing token hands to the next round
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Outcome:
     closing: int | None
     kind: Literal["recovered", "bonus"] | None
     trace: tuple[TestResult | DrawResult, ...]
+    carry: Carry | None = None  # set: the next round is carried, it continues this block
 
     @property
     def stop(self) -> int:
@@ -124,7 +127,7 @@ class Plan:
         while True:
             step = self.step(state)
             if isinstance(step, Stop):
-                return Outcome(self._path(step.node), None, None, tuple(trace))
+                return Outcome(self._kept(step.node, trace), None, None, tuple(trace))
             if isinstance(step, Test):
                 pos = n - 1 + self.depth(step.node)
                 tested = keys.passes(pos, step.threshold, step.ordinal)
@@ -136,10 +139,19 @@ class Plan:
             edge = step.edges.get(drawn.token)
             trace.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
             if edge is None:
-                return Outcome(self._path(step.node), drawn.token, step.kind, tuple(trace))
+                carry = step.carry(drawn.token) if step.carry else None
+                return Outcome(self._kept(step.node, trace), drawn.token, step.kind, tuple(trace), carry)
             state = edge[1]
 
-    def _path(self, node: int) -> tuple[int, ...]:
+    def _kept(self, node: int, trace: list[TestResult | DrawResult]) -> tuple[int, ...]:
+        """The kept nodes, root to leaf: of the candidate whose node passed last, among those that spell the same."""
+        for result in reversed(trace):
+            if isinstance(result, TestResult) and result.passed:
+                tested = result.step.node
+                # A twin that has no row of its own does not stand for one whose row was drawn from.
+                if self.depth(tested) == self.depth(node) and self.draft.has_row(tested) == self.draft.has_row(node):
+                    node = tested
+                break
         out: list[int] = []
         while node != ROOT:
             out.append(node)
@@ -190,13 +202,27 @@ def shares(row: Row) -> Iterator[tuple[int, float]]:
             yield token, at(row, token) / (total.item() if hasattr(total, "item") else total)
 
 
+PlanOf = Callable[[Draft, Any], Plan]
+
+
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """A named rule. `plan` is pure; `refuses(draft)` says why a draft does not fit, or None."""
+    """A named rule. `plan` is pure; `refuses(draft)` says why a draft does not fit, or None.
+
+    One with knobs of its own brings their specs; `tuned(knobs)` is the verifier as a snapshot of knobs wants it.
+    """
 
     name: str
     lossless: bool
     keeps_tokens: bool  # the same tokens as plain decoding, not only the same law
     help: str
-    plan: Callable[[Draft, Any], Plan]
+    plan: PlanOf
     refuses: Callable[[Draft], str | None]
+    distance: float | None = None  # of one that is not lossless: total variation from the target on case A, gamma 2
+    carries: bool = False  # a round may hand the rest of its block to the next one (`Outcome.carry`)
+    knobs: tuple[KnobSpec, ...] = ()
+    tune: Callable[[Knobs], "Verifier"] | None = None
+
+    def tuned(self, knobs: Knobs) -> "Verifier":
+        """This verifier under `knobs`: its plan and its distance."""
+        return self.tune(knobs) if self.tune else self

@@ -27,6 +27,10 @@ KEYS = ("vocab", "gamma", "p", "q", "candidates", "layout", "replacement", "tree
 TABLE_KEYS = {"iid": ("probs",), "markov": ("init", "trans"), "prefix": ("rows", "default")}
 
 
+class MissingRow(SpecvizError):
+    """A prefix table that has neither a row for a prefix nor a default."""
+
+
 class Table(Protocol):
     """A model with a known law."""
 
@@ -91,11 +95,11 @@ class PrefixTable:
         return len(next(iter(self.rows.values()), self.default))
 
     def row(self, prefix: Sequence[int]) -> Any:
-        """The row `[V]` of exactly this prefix. SpecvizError when there is neither a row nor a default."""
+        """The row `[V]` of exactly this prefix. MissingRow when there is neither a row nor a default."""
         found = self.rows.get(tuple(prefix), self.default)
         if found is None:
             name = ",".join(map(str, prefix))
-            raise SpecvizError(f"the table has no row for the prefix \"{name}\"; add it, or a 'default' row")
+            raise MissingRow(f"the table has no row for the prefix \"{name}\"; add it, or a 'default' row")
         return found
 
     def in_floats(self) -> "PrefixTable":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.draft import ROOT, Draft
+from specviz.draft import ROOT, Carry, Draft
 from specviz.events import Event
 from specviz.keys import Keys
 from specviz.laws import Certain, CertainRows, at, dense
@@ -37,6 +37,12 @@ class Recipe:
     stops: bool = False  # the end token may come
     knob_at: int | None = None  # a gamma change takes effect in this round
     reason: str = "done"
+    drawn: bool | None = None  # draw the draft whatever judges it; None: unless `walk` does
+
+    @property
+    def sampled(self) -> bool:
+        """Whether drafted tokens are drawn from the draft law."""
+        return self.drawn if self.drawn is not None else self.rule != "walk"
 
     @property
     def rule(self) -> str:
@@ -98,12 +104,16 @@ class Run:
     next_id: int = 0
     gamma: int = 4
     version: int = 0
+    carry: Carry | None = None  # of naive HSD: the next round continues a block
 
     def __post_init__(self) -> None:
         self.table, self.gamma = Table(self.recipe), self.recipe.gamma
 
 
 def draft_of(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
+    if run.carry is not None:
+        law = dense(run.table.law(run.tokens[-1], len(run.tokens), "draft"))
+        return Draft(law_rows=np.array([law]), carry=run.carry, draft_end="length"), []
     if run.recipe.shape == "none" or room < 1:
         return Draft(draft_end="length"), []
     build = _chain if run.recipe.shape == "chain" else _tree
@@ -114,7 +124,7 @@ def draft_of(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
 
 def _chain(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
     n, last, laws, tokens, born = len(run.tokens), run.tokens[-1], [], [], []
-    sampled = run.recipe.temperature > 0 and run.recipe.rule == "tokenwise"
+    sampled = run.recipe.temperature > 0 and run.recipe.sampled
     for k in range(min(run.gamma, room)):
         law, raw = run.table.law(last, n + k, "draft"), softmax(run.table.logits(last, n + k, "draft"))
         last = keys.draw("draft", n + k, law).token if sampled else int(raw.argmax())

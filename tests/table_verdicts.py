@@ -6,16 +6,23 @@ import numpy as np
 
 from specviz import events as ev
 from specviz.draft import ROOT, Draft
-from specviz.keys import interval
+from specviz.keys import Keys, interval
 from specviz.laws import at, dense
-from specviz.plan import DrawResult, Outcome, TestResult
+from specviz.names import BACKWARD
+from specviz.plan import DrawResult, Outcome, Plan, Test, TestResult
+from specviz.verifiers import joint
 from table_model import TEXTS, Run, V, entropy, full, rank, softmax, top_of
 
 
-def verdicts(run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int, cut: bool) -> list[ev.Verify]:
+def verdicts(
+    run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int, cut: bool, plan: Plan, keys: Keys
+) -> list[ev.Verify]:
     found: dict[int, dict[str, Any]] = {}
     for result in outcome.trace:
         _judge(found, draft, result)
+    for node in outcome.accepted:
+        if node not in found and run.recipe.rule in BACKWARD:
+            found[node] = _implied(run, draft, plan, keys, node)
     out = []
     for i in range(len(draft)):
         facts = found.get(i) or _unjudged(found, draft, i)
@@ -24,6 +31,35 @@ def verdicts(run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int
         found[i] = facts
         out.append(verify_of(run, draft, rows, i, facts))
     return out
+
+
+def _implied(run: Run, draft: Draft, plan: Plan, keys: Keys, node: int) -> dict[str, Any]:
+    """Kept because a longer prefix passed; what its own test would have been is recorded too."""
+    test = plan.step(("scan", draft.depths[node]))
+    assert isinstance(test, Test), test
+    u = keys.uniform("accept", len(run.tokens) - 1 + draft.depths[node])
+    return {
+        "order": None, "kind": "test", "thr": float(test.threshold), "u": u, "status": "accepted", "implied": True,
+        "why": "implied",
+    }  # fmt: skip
+
+
+def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
+    """The joint ratios of a drawn chain."""
+    nodes = tuple(range(len(draft)))
+    if not nodes or not draft.is_chain or any(row < 0 for row in draft.row_of):
+        return []
+    found = joint.records(joint.chain(draft, nodes, rows))
+    return [
+        ev.Chain(
+            node=draft.ids[node], cap_at=p.cap_at, log_r=ev.six(p.log_r), log_c=ev.six(p.log_c),
+            **{name: None if (value := getattr(p, name)) is None else ev.six(value) for name in _CHAIN},
+        )
+        for node, p in zip(nodes, found, strict=True)
+    ]  # fmt: skip
+
+
+_CHAIN = ("d_pq", "d_qp", "dhat_pq", "dhat_qp", "h", "credit_token", "credit_hsd", "credit_naive")
 
 
 def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | DrawResult) -> None:
@@ -77,7 +113,7 @@ def verify_of(run: Run, draft: Draft, rows: Any, i: int, facts: dict[str, Any]) 
     raw_q = softmax(run.table.logits(last, n - 1 + draft.depths[i], "draft"))
     drawn = draft.row_of[i] >= 0
     return ev.Verify(**{
-        "node": draft.ids[i], "kind": "test" if run.recipe.rule == "tokenwise" else "draw", "thr": None, "u": None,
+        "node": draft.ids[i], "kind": "draw" if run.recipe.rule == "walk" else "test", "thr": None, "u": None,
         "logp": ev.log6(at(rows[parent + 1], token)), "logq": ev.log6(at(draft.law(i, V), token)) if drawn else None,
         "argmax_p": full(run, int(raw.argmax())), "rank_p": full(run, rank(raw, token)),
         "top": top_of(run, raw) if draft.parents.index(parent) == i else None,  # siblings share it
@@ -95,9 +131,16 @@ def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -
     token, row = outcome.closing, dense(last.step.row())
     target = rows[stop + 1]
     order = np.argsort(-row, kind="stable")[:8]
-    table = [(int(y), at(target, int(y)), None, float(row[y]), float(row[y] / row.sum())) for y in order if row[y] > 0]
+    below = next((c for c in draft.children.get(stop, ()) if draft.row_of[c] >= 0), None)
+    law = draft.law(below, V) if below is not None else draft.law_rows[0] if draft.carry is not None else None
+    table = [
+        (int(y), ev.six(at(target, int(y))), None if law is None else ev.six(at(law, int(y))), ev.six(float(row[y])),
+         ev.six(float(row[y] / row.sum())))
+        for y in order if row[y] > 0
+    ]  # fmt: skip
     return ev.Closing(
-        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u, mass=float(row.sum()),
+        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u, 
+        mass=float(row.sum() if last.step.mass is None else last.step.mass),
         interval=None if last.drawn.lo is None or last.drawn.hi is None else (last.drawn.lo, last.drawn.hi),
         logp=ev.log6(at(target, token)), rank_p=rank(dense(target), token),
         equals_drafted=token in [draft.tokens[c] for c in draft.children.get(stop, ())],

@@ -29,7 +29,7 @@ for module in pkgutil.walk_packages(getattr(package, "__path__", ()), {name!r} +
 ABOVE_THE_LINE = [
     "specviz_tui", "specviz_app", "specviz_assets", "specviz.view", "specviz.sources", "specviz.trace",
     "specviz.events", "specviz.metrics", "specviz.methods", "specviz.verifiers", "specviz.tables", "specviz.wire",
-    "specviz.cli",
+    "specviz.prove", "specviz.cli",
 ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """The report for people in a terminal."""
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -9,17 +11,22 @@ from specviz.bench.results import Report
 from specviz.bench.words import Sheet, lines, sheets
 
 _NARROWEST = 110  # columns when standard output is no terminal
-_WORDS = frozenset({"method", "over", "as", "promise", "first divergence"})
+_WORDS = frozenset({"method", "over", "as", "promise", "first divergence", "prompts", "verifier", "rule", "law"})
 
 
 def print_card(report: Report) -> None:
     """Heading, tables, notes, on standard output."""
+    print_sheets(lines(report), sheets(report))
+
+
+def print_sheets(heading: Sequence[str], tables: Sequence[Sheet]) -> None:
+    """Lines that must be known before any number, then the tables with how to read them."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = max(console.width, _NARROWEST)
-    for line in lines(report):
+    for line in heading:
         console.print(Text(line, style="dim"))
-    for sheet in sheets(report):
+    for sheet in tables:
         console.print()
         console.print(_table(sheet))
         console.print(Text(sheet.note, style="dim"))

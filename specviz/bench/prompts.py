@@ -5,21 +5,27 @@ import json
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from specviz.errors import SpecvizError
 
 FIELDS = ("prompt", "turns", "question")
+KINDS = ("domain", "category", "task")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """Texts and where they came from: a name without folders, and the hash of what was read."""
+    """Texts and where they came from: a name without folders, and the hash of what was read.
+
+    `domains`: the kind of each text, by the file's field `domain`, `category` or `task`, else one name for all.
+    """
 
     source: str
     sha256: str
     n_found: int
     texts: tuple[str, ...]
+    domains: tuple[str, ...] = ()
 
 
 def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
@@ -28,25 +34,30 @@ def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
     With a `limit` they are taken at equal distances over the whole file, not from its beginning, because files are
     often sorted by kind.
     """
-    source, raw, texts = _bundled() if path is None else _read(path)
-    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(texts), tuple(spread(texts, limit)))
+    source, raw, found = _bundled() if path is None else _read(path)
+    texts, domains = zip(*spread(found, limit), strict=True)
+    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(found), texts, domains)
 
 
-def spread(texts: list[str], limit: int | None) -> list[str]:
-    """At most `limit` of the texts, at equal distances, the first among them."""
-    if limit is None or limit >= len(texts):
-        return texts
-    return [texts[k * len(texts) // limit] for k in range(limit)]
+def spread(found: list[T], limit: int | None) -> list[T]:
+    """At most `limit` of them, at equal distances, the first among them."""
+    if limit is None or limit >= len(found):
+        return found
+    return [found[k * len(found) // limit] for k in range(limit)]
 
 
-def _bundled() -> tuple[str, bytes, list[str]]:
+Found = list[tuple[str, str]]  # text, domain
+
+
+def _bundled() -> tuple[str, bytes, Found]:
     folder = resources.files("specviz_assets") / "prompts"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".txt")), key=lambda f: f.name)
     texts = [f.read_text(encoding="utf-8") for f in files]
-    return "bundled", "\0".join(texts).encode(), texts
+    kinds = [f.name.partition("-")[0] for f in files]
+    return "bundled", "\0".join(texts).encode(), list(zip(texts, kinds, strict=True))
 
 
-def _read(path: Path) -> tuple[str, bytes, list[str]]:
+def _read(path: Path) -> tuple[str, bytes, Found]:
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -57,13 +68,15 @@ def _read(path: Path) -> tuple[str, bytes, list[str]]:
         raise SpecvizError(
             f"the prompts '{path.name}' are not UTF-8 at byte {error.start}; save them as UTF-8"
         ) from None
-    texts = [_text(line, f"{path.name} line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not texts:
+    found = [_entry(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
         raise SpecvizError(f"the prompts '{path.name}' hold no line; one JSON object a line, with {_words()}")
-    return path.name, raw, texts
+    return path.name, raw, found
 
 
-def _text(line: str, where: str) -> str:
+def _entry(line: str, path: Path, number: int) -> tuple[str, str]:
+    """Text and domain of one line."""
+    where = f"{path.name} line {number}"
     try:
         record: Any = json.loads(line)
     except ValueError as error:
@@ -79,7 +92,8 @@ def _text(line: str, where: str) -> str:
         value = value[0]
     if not isinstance(value, str) or not value:
         raise SpecvizError(f"{where}: {name} holds no text")
-    return value
+    kind = next((record[name] for name in KINDS if isinstance(record.get(name), str)), path.stem)
+    return value, kind
 
 
 def _words() -> str:

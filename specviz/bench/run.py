@@ -17,6 +17,7 @@ from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
 from specviz.bench.settings import Settings
+from specviz.bench.shapes import shaped_pair
 from specviz.bench.threads import probe_threads
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
@@ -29,7 +30,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
     """Load, probe, measure, compare. Raises SpecvizError for what the user can mend, before anything is timed."""
     prompts = load_prompts(settings.prompts, settings.limit)
     tell("loading models")
-    pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
+    pair = _pair(settings)
     ids = _encoded(prompts, pair, settings)
     before = machine.load()
     with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
@@ -43,7 +44,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
     ratios = ratios_of(settings.arms, measured.samples)
     return Report(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
-        machine=_machine(pair, before), models=_models(pair),
+        machine=machine_of(pair, before), models=models_of(pair),
         settings=_plain(settings, pair), thread_probe_ms=probed,
         prompts=Prompts(
             source=prompts.source, sha256=prompts.sha256, n_found=prompts.n_found, n_used=len(ids),
@@ -53,6 +54,12 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
         bars=bars_of(ratios, _bars_apply(settings, pair)),
         seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids, arms),
     )  # fmt: skip
+
+
+def _pair(settings: Settings) -> Pair:
+    if settings.shape is not None:
+        return shaped_pair(settings.shape, settings.device, settings.dtype)
+    return load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
 
 
 def _encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
@@ -89,7 +96,7 @@ def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
     plain = next((arm.name for arm in settings.arms if arm.kind == "ar"), None)
     for arm, spec in zip(arms, settings.arms, strict=True):
         keeps = settings.temperature == 0 or (isinstance(arm, OurArm) and arm.keeps_tokens)
-        out.append(spec.kind if spec.level and not keeps else plain if keeps else None)
+        out.append(spec.bare if spec.level and not keeps else plain if keeps else None)
     return out
 
 
@@ -106,7 +113,7 @@ def _margin(pair: Pair) -> Callable[[Tokens], float]:
 
 def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memory | None]:
     out: dict[str, Memory | None] = {}
-    for arm in settings.arms if settings.memory else ():
+    for arm in settings.arms if settings.memory and settings.shape is None else ():
         if arm.level is None:
             tell(f"memory of {arm.name}")
             out[arm.name] = peak_of(arm, settings, longest)
@@ -122,7 +129,8 @@ def _results(arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory
     return out
 
 
-def _machine(pair: Pair, before: float | None) -> machine.Machine:
+def machine_of(pair: Pair, before: float | None) -> machine.Machine:
+    """What the pair runs on, with the load `before` and now."""
     device = pair.target.adapter.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return machine.Machine(
@@ -138,7 +146,8 @@ def _system() -> str:
     return f"{platform.system()} {platform.machine()}"
 
 
-def _models(pair: Pair) -> dict[str, str]:
+def models_of(pair: Pair) -> dict[str, str]:
+    """One line on each model."""
     infos = {"target": pair.target.info} | ({"draft": pair.draft.info} if pair.draft else {})
     return {role: _model(info) for role, info in infos.items()}
 
@@ -159,7 +168,7 @@ def _plain(settings: Settings, pair: Pair) -> dict[str, object]:
 
 def _bars_apply(settings: Settings, pair: Pair) -> bool:
     """The bars are set for the embedded pair in float32 on a processor."""
-    own = settings.target is None and settings.draft is None
+    own = settings.target is None and settings.draft is None and settings.shape is None
     return own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
 
 
@@ -172,6 +181,8 @@ def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: 
     if measured.cut:
         done = len(measured.samples) / max(1, len(ids) * len(settings.arms))
         notes.append(f"the time was up: {n_seen} of {len(ids)} prompts, {math.floor(done * 10) / 10:g} repeats")
+    if settings.shape is not None:
+        notes.append("random weights: the times of the stages mean something, texts and acceptance do not")
     if settings.temperature > 0 and any(arm.kind == "chain" for arm in settings.arms):
         notes.append("sampled chains keep the law of the text, not its tokens, so no equality is promised for them")
     return notes

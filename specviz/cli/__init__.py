@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "tui": "Watch a run live, or replay a trace, in the terminal.",
     "web": "Watch a run live, or look at a trace, in the browser.",
     "stats": "Print the metrics of a trace.",
+    "compare": "Compare verifiers on the same prompts, seeds and drafts.",
+    "prove": "Prove by enumeration that verifiers keep the target's law; show wrong ones failing.",
     "bench": "Measure speeds against the library's own loops.",
     "schema": "Print the JSON Schema of the event records.",
     "doctor": "Show versions, devices, memory, terminal and missing extras.",

@@ -21,6 +21,8 @@ def check_place(path: Path) -> None:
         raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
     if path.is_dir():
         raise TraceError(f"cannot record to '{path}': it is a folder; name a file in it")
+    if path.exists() and not path.is_file():  # a trace is renamed into place and zipped, which a device is not
+        raise TraceError(f"cannot record to '{path}': it is no regular file; name one, or leave out --record")
     if not os.access(folder, os.W_OK):
         raise TraceError(f"cannot record to '{path}': the folder '{folder}' is not writable; name another")
 

@@ -12,6 +12,7 @@ from typing import Any
 from specviz.draft import ROOT, Draft
 from specviz.laws import Row, Rows, at, namespace, positive_part, scaled
 from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.verifiers.candidates import misfit, ordinals
 from specviz.verifiers.spelling import Spelling
 
 
@@ -34,13 +35,7 @@ class _Tokenwise:
         self.vocab = len(target_probs[0])
         self.rows: dict[State, _Required] = {}
         self.ahead = chain_masses(draft, target_probs)
-        self.judged_at: dict[int, int] = {}
-        self.ordinals = {node: self._ordinal(node) for node in draft.judged}
-
-    def _ordinal(self, node: int) -> int:
-        depth = self.draft.depths[node]
-        self.judged_at[depth] = self.judged_at.get(depth, -1) + 1
-        return self.judged_at[depth]
+        self.ordinals = ordinals(draft)
 
     def row(self, node: int, failed: int) -> "_Required":
         """The row required at `node` after its first `failed` candidates failed."""
@@ -106,16 +101,11 @@ def plan(draft: Draft, target_probs: Rows) -> Plan:
     return Plan(draft, (ROOT, 0), _Tokenwise(draft, target_probs).open)
 
 
-def refuses(draft: Draft) -> str | None:
-    """A draft drawn with the target's own noise has no independent accept test."""
-    return "the draft was drawn with the target's noise; judge it with walk" if draft.shared else None
-
-
 VERIFIER = Verifier(
     name="tokenwise",
     lossless=True,
     keeps_tokens=False,
     help="keep a drafted token with chance min(1, p/q), else draw from (p - q)+",
     plan=plan,
-    refuses=refuses,
+    refuses=misfit,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from specviz.bench.prompts import load_prompts, spread
-from specviz.bench.settings import DEFAULT, Contestant, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, SHAPES, Contestant, Settings, contestants, parse_knobs
 from specviz.errors import SpecvizError
 
 
@@ -21,11 +21,30 @@ def test_arms_are_kind_and_level() -> None:
     )  # fmt: skip
 
 
+def test_an_arm_may_name_its_verifier() -> None:
+    """Recorded, it is held against the same arm unrecorded."""
+    [arm] = contestants("chain:hsd+full")
+    assert arm == Contestant("chain:hsd+full", "chain", "full", "hsd")
+    assert arm.bare == "chain:hsd"
+
+
+def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
+    pytest.importorskip("torch")
+    from specviz.bench.shapes import SIZES, shaped_pair
+
+    assert set(SHAPES) == set(SIZES)
+    pair = shaped_pair("tiny", None, None)
+    assert pair.draft is not None
+    assert pair.target.adapter.vocab == pair.draft.adapter.vocab == 32768
+    assert (pair.target.info.n_params or 0) > (pair.draft.info.n_params or 0)
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [
         ("chian", "did you mean 'chain'"), ("ar,ar", "'ar' twice"), (" , ", "names nothing"),
-        ("chain+ful", "did you mean 'full'"), ("hf-generate+full", "only our own"),
+        ("chain+ful", "did you mean 'full'"), ("hf-generate+full", "only our own"), ("hf-lookup:hsd", "only our own"),
+        ("chain:hsdd", "did you mean 'hsd'"), ("ar:hsd", "known: walk"),
     ],
 )  # fmt: skip
 def test_arms_that_are_none(names: str, told: str) -> None:

@@ -143,7 +143,11 @@ def test_a_closed_pipe_is_quiet_and_leaves_a_trace_of_whole_rounds(
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("no/such/folder/a", "there is no folder 'no/such/folder'"), (".", "it is a folder; name a file in it")],
+    [
+        ("no/such/folder/a", "there is no folder 'no/such/folder'"),
+        (".", "it is a folder; name a file in it"),
+        ("/dev/null", "it is no regular file; name one"),
+    ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_decoding(
     path: str, says: str, cli: Cli, script: Script

@@ -246,10 +246,10 @@ def _seen_off() -> bool:
 
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that stops before the end token it drew."""
-    from specviz.drafters import draft_model
+    from specviz.drafters.chain import Chain
     from specviz.engine.context import Tree
 
-    propose = draft_model.Chain.propose
+    propose = Chain.propose
 
     def dropping(self: Any, ctx: Any) -> Any:
         draft = propose(self, ctx)
@@ -260,7 +260,7 @@ def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             node = tree.add(draft.tokens[i], node, draft.law_rows[i], None, "sampled")
         return tree.draft("stop_token")
 
-    monkeypatch.setattr(draft_model.Chain, "propose", dropping)
+    monkeypatch.setattr(Chain, "propose", dropping)
     found = session_law(CASE_A, "draft", "tokenwise", gamma=2, max_new_tokens=4, eos=[0])
     assert float(total_variation(found, law(CASE_A.p, 4, [0]))) > 0.1
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from specviz.draft import Draft
 from specviz.laws import Certain
+from specviz.plan import Verifier
+from specviz.verifiers.candidates import candidates
 
 # Powers of ten reach as far as a softmax does; zeros as after top-k.
 WEIGHTS = st.sampled_from([0.0, 0.0, 1e-30, 1e-12, 1e-3, 0.2, 1.0, 1.0, 5.0])
@@ -60,6 +62,28 @@ def _draft(tokens: list[int], parents: list[int], laws: list[Any], ids: Any, fed
     numbers = iter(range(len(rows)))
     row_of = tuple(-1 if law is None else next(numbers) for law in laws)
     return Draft(tuple(tokens), tuple(parents), tuple(ids), fed, fed, np.stack(rows) if rows else None, row_of)
+
+
+def fitted(verifier: Verifier, case: Case) -> Case:
+    """The round as a verifier takes it: whole, else its first path alone, else with nothing drawn."""
+    shapes = [case, _along(case), _undrawn(case)]
+    return next(shape for shape in shapes if verifier.refuses(shape.draft) is None)
+
+
+def _along(case: Case) -> Case:
+    d = case.draft
+    nodes = list(candidates(d)[0].nodes) if len(d) else []
+    fed = sum(d.has_row(n) for n in nodes)
+    draft = Draft(
+        tuple(d.tokens[n] for n in nodes), tuple(range(-1, len(nodes) - 1)), tuple(range(len(nodes))), fed, fed,
+        d.law_rows, tuple(d.row_of[n] for n in nodes),
+    )  # fmt: skip
+    return Case(draft, case.rows[[0, *(n + 1 for n in nodes[:fed])]])
+
+
+def _undrawn(case: Case) -> Case:
+    d = case.draft
+    return Case(Draft(d.tokens, d.parents, d.ids, d.n_judged, d.n_fed, row_of=(-1,) * len(d)), case.rows)
 
 
 def relabelled(case: Case, names: list[int]) -> Case:

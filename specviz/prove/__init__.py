@@ -1,0 +1,1 @@
+"""Proofs by enumeration: every draft, every accept or reject, every drawn token, summed with its probability."""

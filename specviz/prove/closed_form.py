@@ -1,0 +1,108 @@
+"""E[accepted] without any enumeration of tests and draws: sum over t of E_q[credit_t] (verification.md 4).
+
+The credit of a text is the chance that it is drafted and kept, so that every form below is one sum over texts. It
+checks the tests of a verifier on its own: a wrong threshold moves it even where the emitted law happens to agree.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from specviz.prove.drafting import Builder
+from specviz.prove.layouts import Layout
+from specviz.tables import Problem
+
+Rows = Sequence[tuple[Any, Any, int]]  # p, q and the token, position by position
+Credit = Callable[[Rows], Any]
+
+
+def closed_form(verifier: str, layout: Layout, problem: Problem) -> Any | None:
+    """The closed form of this verifier on this layout, None where none is known."""
+    if layout.name == "tree":
+        return _deterministic(layout, problem)
+    by_layout: dict[str, dict[str, Credit]] = {"chain": CHAIN, "shared": {"walk": _overlap}}
+    credits = by_layout.get(layout.name, {})
+    return _drawn(credits[verifier], problem) if verifier in credits else None
+
+
+def shared_by_race(problem: Problem) -> Any:
+    """E[accepted] of `walk` on a chain that shares the target's noise by exponential races.
+
+    No enumeration shows it: what two races with one noise say of each other is no interval. Both choose x with chance
+    1 / sum_y max(p(y)/p(x), q(y)/q(x)), the minimum over y being exponential again.
+    """
+    return _drawn(_one_race, problem)
+
+
+def _drawn(credit: Credit, problem: Problem) -> Any:
+    """One chain, drawn: the credits of all texts of 1 to gamma tokens."""
+    texts = (text for t in range(1, problem.gamma + 1) for text in product(range(problem.vocab), repeat=t))
+    return sum(credit(rows) for text in texts if (rows := _possible(problem, text)) is not None)
+
+
+def _deterministic(layout: Layout, problem: Problem) -> Any:
+    """Any lossless rule keeps a node of a fixed tree exactly when the target says its path (verification.md 3.8)."""
+    builder = Builder(None, (), problem.q)
+    layout.grow(problem)(builder)
+    draft = builder.build()
+    paths = {draft.path(node) for node in range(len(draft))}
+    return sum(prod(problem.p.row(path[:i])[token] for i, token in enumerate(path)) for path in paths)
+
+
+def _possible(problem: Problem, text: tuple[int, ...]) -> Rows | None:
+    """The rows along a text; None when the draft never says it (a table may have no row there)."""
+    rows: list[tuple[Any, Any, int]] = []
+    for i, token in enumerate(text):
+        q = problem.q.row(text[:i])
+        if not q[token] > 0:
+            return None
+        rows.append((problem.p.row(text[:i]), q, token))
+    return rows
+
+
+def _tokenwise(rows: Rows) -> Any:
+    return prod(min(p[x], q[x]) for p, q, x in rows)
+
+
+def _walk(rows: Rows) -> Any:
+    return prod(p[x] * q[x] for p, q, x in rows)
+
+
+def _capped(rows: Rows) -> Any:
+    """Q c: the smallest of Q_t / Q_i P_i over i, by c_t = min(1, c_{t-1} rho_t)."""
+    mass: Any = 1
+    weighted: Any = 1
+    for p, q, x in rows:
+        weighted = min(mass * q[x], weighted * p[x])
+        mass = mass * q[x]
+    return weighted
+
+
+def _joint(rows: Rows) -> Any:
+    return min(prod(p[x] for p, _, x in rows), prod(q[x] for _, q, x in rows))
+
+
+def _overlap(rows: Rows) -> Any:
+    """One uniform draws both tokens: the overlap of their CDF intervals."""
+
+    def both(p: Any, q: Any, x: int) -> Any:
+        low = max(sum(p[:x]), sum(q[:x]))
+        return max(0, min(sum(p[: x + 1]), sum(q[: x + 1])) - low)
+
+    return prod(both(p, q, x) for p, q, x in rows)
+
+
+def _one_race(rows: Rows) -> Any:
+    def both(p: Any, q: Any, x: int) -> Any:
+        if not p[x] > 0:
+            return 0
+        return 1 / sum(max(a / p[x], b / q[x]) for a, b in zip(p, q, strict=True))
+
+    return prod(both(p, q, x) for p, q, x in rows)
+
+
+CHAIN: dict[str, Credit] = {
+    "tokenwise": _tokenwise, "walk": _walk, "blockwise": _capped, "hsd": _capped, "hsd_naive": _joint,
+    "multi_tokenwise": _tokenwise, "multi_hsd": _capped, "multi_traversal": _capped,
+}  # fmt: skip

@@ -1,0 +1,139 @@
+"""The draft layouts `prove` knows, by name, and which of them a verifier is shown on.
+
+Whether a verifier can judge a draft is the verifier's own word (`refuses`); the layouts it is meant for are its
+`layouts`, best first. A layout is sized by the `Problem`: `gamma`, `candidates`, `replacement`, `tree`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from specviz.draft import Draft
+from specviz.errors import SpecvizError, suggestion
+from specviz.plan import Verifier
+from specviz.prove import drafting
+from specviz.prove.drafting import Builder, Grow
+from specviz.prove.enumerate import Branch
+from specviz.tables import Problem
+
+WIDTH = 2  # children of a node in a tree nobody sized
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A way to draft. `n_drawn`: how many tokens of it are drawn, each of them up to V branches of the enumeration."""
+
+    name: str
+    grow: Callable[[Problem], Grow]
+    n_drawn: Callable[[Problem], int]
+    words: Callable[[Problem], str]
+    shared: bool = False  # drawn with the target's noise
+    several: bool = False  # needs two candidates or more to be itself
+
+
+def draw(keys: object, text: tuple[int, ...], problem: Problem, layout: Layout) -> Draft:
+    """The draft of one round after `text`."""
+    builder = Builder(keys, text, problem.q)
+    layout.grow(problem)(builder)
+    return builder.build(shared=layout.shared)
+
+
+def get_layout(name: str) -> Layout:
+    """The layout of that name. Raises SpecvizError with the nearest name."""
+    if name not in LAYOUTS:
+        raise SpecvizError(f"no layout '{name}'{suggestion(name, LAYOUTS)}")
+    return LAYOUTS[name]
+
+
+def layout_of(problem: Problem) -> Layout:
+    """The layout a problem describes: its tree, its candidates, or one chain."""
+    if problem.tree is not None:
+        return LAYOUTS["tree"]
+    return LAYOUTS[problem.layout if problem.candidates > 1 else "chain"]
+
+
+def misfit(verifier: Verifier, problem: Problem, layout: Layout) -> str | None:
+    """Why the verifier cannot judge such a draft, None when it can."""
+    return verifier.refuses(draw(Branch().keys(1), (), problem, layout))
+
+
+def meant_for(verifier: Verifier, problem: Problem) -> list[str]:
+    """The layouts to show a verifier on: those it is meant for, or all it does not refuse."""
+    several = replace(problem, candidates=max(2, problem.candidates))
+    told: Iterable[str] = getattr(verifier, "layouts", ()) or _MEANT.get(verifier.name, tuple(LAYOUTS))
+    return [name for name in told if name in LAYOUTS and not misfit(verifier, several, LAYOUTS[name])]
+
+
+def _chain(problem: Problem) -> Grow:
+    return drafting.chain(problem.gamma)
+
+
+def _shared(problem: Problem) -> Grow:
+    return drafting.shared_chain(problem.gamma)
+
+
+def _parallel(problem: Problem) -> Grow:
+    return drafting.chains(problem.gamma, problem.candidates, replacement=problem.replacement)
+
+
+def _caterpillar(problem: Problem) -> Grow:
+    return drafting.caterpillar(problem.gamma, problem.candidates, replacement=problem.replacement)
+
+
+def _tree(problem: Problem) -> Grow:
+    if problem.tree is not None:
+        return drafting.paths_tree(problem.tree)
+    return drafting.best_tree(problem.gamma, min(_width(problem), problem.vocab))
+
+
+def _drawn_tree(problem: Problem) -> Grow:
+    return drafting.drawn_tree(problem.gamma, _width(problem), replacement=problem.replacement)
+
+
+def _width(problem: Problem) -> int:
+    return problem.candidates if problem.candidates > 1 else WIDTH
+
+
+def _caterpillar_size(problem: Problem) -> int:
+    return problem.gamma + (problem.candidates - 1) * problem.gamma * (problem.gamma + 1) // 2
+
+
+def _drawn_tree_size(problem: Problem) -> int:
+    return sum(_width(problem) ** depth for depth in range(1, problem.gamma + 1))
+
+
+def _distinct(problem: Problem) -> str:
+    return "" if problem.replacement else ", distinct"
+
+
+def _tree_words(problem: Problem) -> str:
+    return "tree" if problem.tree is not None else f"top-{min(_width(problem), problem.vocab)} tree"
+
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout
+    for layout in (
+        Layout("chain", _chain, lambda p: p.gamma, lambda p: "chain"),
+        Layout("shared", _shared, lambda p: p.gamma, lambda p: "shared, cdf", shared=True),
+        Layout(
+            "parallel", _parallel, lambda p: p.gamma * p.candidates,
+            lambda p: f"{p.candidates} chains{_distinct(p)}", several=True,
+        ),
+        Layout(
+            "caterpillar", _caterpillar, _caterpillar_size,
+            lambda p: f"caterpillar {p.candidates}{_distinct(p)}", several=True,
+        ),
+        Layout("tree", _tree, lambda p: 0, _tree_words),
+        Layout("drawn_tree", _drawn_tree, _drawn_tree_size, lambda p: f"drawn tree {_width(p)}{_distinct(p)}"),
+    )
+}  # fmt: skip
+
+# A verifier may say so itself (`layouts`); a new one that does not is shown on everything it takes.
+_MEANT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("blockwise", "hsd", "hsd_naive", "hsd_ref", "slack"), ("chain",)),
+    **dict.fromkeys(("tree_tokenwise", "tree_hsd"), ("tree",)),
+    "walk": ("chain", "shared", "tree"),
+    "tokenwise": ("chain", "tree"),
+    "multi_tokenwise": ("parallel", "caterpillar", "drawn_tree"),
+    "multi_hsd": ("parallel", "caterpillar", "drawn_tree", "tree"),
+    "multi_traversal": ("parallel", "caterpillar", "drawn_tree"),
+}

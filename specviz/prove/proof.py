@@ -1,0 +1,190 @@
+"""`prove`: does a verifier keep the target's law? By enumeration, nothing sampled, in fractions where tables allow.
+
+Two laws of the first gamma + 1 tokens are compared with the target's:
+
+* `law`: one block, plain decoding after it. That is the law of verification.md 7 and 10.1, and what its TV means.
+* the chained law: block after block, every uniform under the key it has in a session. It alone sees draws that are
+  looked at twice, such as keys without the round.
+
+Floats stand in where fractions would be endless; then a deviation counts from `TOLERANCE` on.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from time import perf_counter
+from typing import Any, cast
+
+from specviz.plan import Verifier
+from specviz.prove.blocks import Begun, Block, Blocks, MakeDraft, MakePlan
+from specviz.prove.closed_form import closed_form
+from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
+from specviz.prove.layouts import Layout, draw
+from specviz.prove.rounds import Rounds
+from specviz.tables import Iid, Markov, MissingRow, Problem, Table, law
+from specviz.verifiers.slack import DEFAULT, slack_plan
+from specviz.verifiers.slack import VERIFIER as SLACK
+
+TOLERANCE = 1e-12
+Tick = Callable[[], None]  # called for every path
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the enumeration found. Numbers are Fractions when `exact`, else floats."""
+
+    verifier: str
+    claims_lossless: bool
+    layout: Layout
+    problem: Problem
+    exact: bool
+    law: Law  # of the first gamma + 1 tokens: one block, plain decoding after it
+    target: Law
+    max_abs_err: Any
+    tv: Any
+    chained_max_abs_err: Any | None  # None: the tables end before a second block does
+    chained_tv: Any | None
+    accepted_law: tuple[Any, ...]
+    expected_accepted: Any
+    expected_tokens: Any  # of a block
+    target_calls: Any  # of a block, expected
+    closed_form: Any | None  # sum over t of E_q[credit_t], where there is one
+    n_paths: int
+    seconds: float
+
+    @property
+    def lossless(self) -> bool:
+        """Whether both laws are the target's."""
+        return bool(max(self.max_abs_err, self.chained_max_abs_err or 0) <= (0 if self.exact else TOLERANCE))
+
+    @property
+    def is_false_claim(self) -> bool:
+        """Claims to be lossless and is not."""
+        return self.claims_lossless and not self.lossless
+
+    @property
+    def closed_form_holds(self) -> bool | None:
+        """Whether E[accepted] is the closed form; None without one."""
+        if self.closed_form is None:
+            return None
+        return bool(abs(self.closed_form - self.expected_accepted) <= (0 if self.exact else TOLERANCE))
+
+    @property
+    def tokens_per_call(self) -> Any:
+        """Tokens of a block per target call, in expectation of both."""
+        return self.expected_tokens / self.target_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is enumerated: a way to draft and a way to judge, right or wrong on purpose."""
+
+    draft: MakeDraft
+    plan: MakePlan
+    keyed: bool = True  # False: the round is left out of the keys
+
+
+def prove(problem: Problem, verifier: Verifier, layout: Layout, tick: Tick | None = None) -> Proof:
+    """Enumerate one verifier on one draft layout. The caller has seen to it that they fit (`layouts.misfit`)."""
+    began = perf_counter()
+    plan = in_fractions(verifier).plan if is_exact(problem) else verifier.plan
+    rule = Rule(lambda keys, text: draw(keys, text, problem, layout), plan)
+    counter = _Counter(tick)
+    rounds = rounds_of(problem, rule, counter)
+    blocks = rounds.first()
+    target = law(problem.p, problem.gamma + 1)
+    emitted = continued(blocks, problem)
+    chain = _chained(rounds, problem.gamma + 1)
+    lengths = accepted_law(blocks)
+    return Proof(
+        verifier.name, verifier.lossless, layout, problem, is_exact(problem), emitted, target,
+        deviation(emitted, target), total_variation(emitted, target),
+        None if chain is None else deviation(chain, target), None if chain is None else total_variation(chain, target),
+        lengths, mean(lengths), _expected(blocks, lambda block: len(block.tokens)),
+        _expected(blocks, lambda block: block.n_calls), closed_form(verifier.name, layout, problem),
+        counter.n, perf_counter() - began,
+    )  # fmt: skip
+
+
+@dataclass
+class _Counter:
+    """Counts the paths."""
+
+    tick: Tick | None
+    n: int = 0
+
+    def __call__(self) -> None:
+        self.n += 1
+        if self.tick:
+            self.tick()
+
+
+def rounds_of(problem: Problem, rule: Rule, tick: Tick | None = None) -> Rounds[Block]:
+    """Block after block under a rule."""
+    blocks = Blocks(problem, rule.draft, rule.plan)
+
+    def play(keys: BranchKeys, text: tuple[int, ...], round_: int, begun: Begun) -> Block:
+        if tick:
+            tick()
+        return blocks.play(keys, text, begun)
+
+    return Rounds(blocks.begin, play, lambda block: block.tokens, keyed=rule.keyed, memory=memory(problem))
+
+
+def _chained(rounds: Rounds[Block], length: int) -> Law | None:
+    """The law over blocks, None when tables that end with the first block have no rows for it."""
+    try:
+        return rounds.law(length)
+    except MissingRow:
+        return None
+
+
+def continued(blocks: Mapping[Block, Any], problem: Problem) -> Law:
+    """The law of the first gamma + 1 tokens when plain decoding follows the block."""
+    length = problem.gamma + 1
+    level: Law = {}
+    for block, prob in blocks.items():
+        text = block.tokens[:length]
+        level[text] = level.get(text, 0) + prob
+    for short in range(length):
+        for text in [text for text in level if len(text) == short]:
+            prob = level.pop(text)
+            for token, share in enumerate(problem.p.row(text)):
+                if share > 0:
+                    level[(*text, token)] = level.get((*text, token), 0) + prob * share
+    return level
+
+
+def memory(problem: Problem) -> int | None:
+    """How many of the last tokens the rows depend on; None: on all."""
+    seen = [_memory(table) for table in (problem.p, problem.q)]
+    return None if None in seen else max(n for n in seen if n is not None)
+
+
+def _memory(table: Table) -> int | None:
+    return 0 if isinstance(table, Iid) else 1 if isinstance(table, Markov) else None
+
+
+def accepted_law(blocks: Mapping[Block, Any]) -> tuple[Any, ...]:
+    """P(accepted = 0), P(accepted = 1), .. of a block."""
+    most = max(block.n_accepted for block in blocks)
+    return tuple(sum(prob for block, prob in blocks.items() if block.n_accepted == k) for k in range(most + 1))
+
+
+def mean(law_of_count: tuple[Any, ...]) -> Any:
+    """The expectation of a law over 0, 1, 2, .."""
+    return sum(k * prob for k, prob in enumerate(law_of_count))
+
+
+def _expected(blocks: Mapping[Block, Any], number: Callable[[Block], int]) -> Any:
+    return sum(number(block) * prob for block, prob in blocks.items())
+
+
+def is_exact(problem: Problem) -> bool:
+    """Whether the rows are Fractions."""
+    return bool(problem.p.row(()).dtype == object)
+
+
+def in_fractions(verifier: Verifier) -> Verifier:
+    """A verifier whose own number is a float by default, with that number as a Fraction."""
+    return replace(verifier, plan=slack_plan(cast(float, Fraction(DEFAULT)))) if verifier is SLACK else verifier

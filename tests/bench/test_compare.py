@@ -1,0 +1,170 @@
+"""`specviz compare`: paired arithmetic on numbers, and the command on a planted pair."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from specviz.bench.compare import ALL, Counted, Domain, Ratio, difference_of, domains
+from specviz.bench.prompts import PromptSet, load_prompts
+from specviz.cli import main
+from specviz.metrics.estimate import ratio
+from specviz.verifiers import get_verifier
+
+Captured = pytest.CaptureFixture[str]
+COUNTS = arrays.arrays(float, 12, elements=st.integers(1, 40))
+SMALL = ("--max-new-tokens", "8", "--gamma", "3")
+
+
+def call(capsys: Captured, *args: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(["compare", *map(str, args)])
+    return code, *capsys.readouterr()
+
+
+@given(COUNTS, COUNTS)
+def test_a_ratio_has_the_delta_interval_widened_to_student_s(top: Any, bottom: Any) -> None:
+    found, plain = Ratio(top, bottom).estimate(), ratio(top, bottom, np.arange(12))
+    assert plain is not None
+    assert found.value == pytest.approx(plain.value)
+    assert found.interval is not None
+    half = (found.interval[1] - found.interval[0]) / 2
+    spread = ((top - found.value * bottom) ** 2).sum() * 12 / 11
+    assert half == pytest.approx(2.20099 * np.sqrt(spread) / bottom.sum(), rel=1e-4)
+
+
+@given(COUNTS, COUNTS)
+def test_what_moves_both_alike_cancels(top: Any, bottom: Any) -> None:
+    found = difference_of(Ratio(top, bottom), Ratio(top, bottom))
+    assert found.value == 0
+    assert found.interval == (0, 0)
+
+
+def test_pairs_are_narrower_than_two_lots_of_prompts() -> None:
+    """Prompts differ far more from one another than the two verifiers do on any of them."""
+    calls = np.full(20, 10.0)
+    base = np.linspace(10, 40, 20)
+    gain = 1 + 0.1 * np.tile([0, 1], 10)
+    paired = difference_of(Ratio(base + gain, calls), Ratio(base, calls))
+    alone = Ratio(base, calls).estimate()
+    assert paired.interval is not None
+    assert alone.interval is not None
+    assert paired.interval[0] > 0
+    assert paired.interval[1] - paired.interval[0] < (alone.interval[1] - alone.interval[0]) / 10
+
+
+def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> Counted:
+    return Counted(verifier, prompt, emitted, calls, emitted - calls, 3 * calls, calls, ())
+
+
+def test_domains_come_by_name_and_all_last() -> None:
+    verifiers = [get_verifier(name) for name in ("tokenwise", "hsd_ref")]
+    prompts = PromptSet("x", "0", 3, ("a", "b", "c"), ("sums", "code", "sums"))
+    found = [_counted(v.name, prompt, 6 + 2 * k, 4) for prompt in range(3) for k, v in enumerate(verifiers)]
+    code, sums, whole = domains(verifiers, found, prompts)
+    assert (code.name, sums.name, whole.name) == ("code", "sums", ALL)
+    assert [domain.n_prompts for domain in (code, sums, whole)] == [1, 2, 3]
+    first, second = whole.lines
+    assert (first.block_efficiency.value, second.block_efficiency.value) == (1.5, 2.0)
+    assert first.difference is None
+    assert second.difference is not None
+    assert second.difference.value == 0.5
+    assert (first.lossless, second.lossless) == (True, False)
+    assert code.lines[0].block_efficiency.interval is None  # one prompt says nothing of others
+
+
+def test_one_kind_of_prompt_is_shown_once() -> None:
+    found = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
+    (only,) = domains([get_verifier("tokenwise")], found, PromptSet("x", "0", 2, ("a", "b"), ("x", "x")))
+    assert only.name == ALL
+
+
+def test_prompts_know_their_kind(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"turns": ["a"], "category": "maths"}\n{"prompt": "b", "domain": "code"}\n{"question": "c"}\n')
+    assert load_prompts(file).domains == ("maths", "code", "mine")
+    bundled = load_prompts(None)
+    assert set(bundled.domains) == {"code", "prose", "sums"}
+    assert len(bundled.domains) == len(bundled.texts)
+
+
+@pytest.fixture(scope="module")
+def told(pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Options for two prompts of the planted pair."""
+    prompts = tmp_path_factory.mktemp("prompts") / "two.jsonl"
+    prompts.write_text('{"prompt": "abc", "domain": "x"}\n{"prompt": "ba", "domain": "y"}\n')
+    return "--target", pair[0], "--draft", pair[1], "--prompts", str(prompts)
+
+
+def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Captured) -> None:
+    """The identity of verification.md 3.4 through the whole command: same keys, same text, same counts."""
+    options = ("--verifiers", "tokenwise,blockwise,hsd,hsd_ref", "--seeds", "2", "--repetition-penalty", "1.5")
+    code, out, err = call(capsys, *SMALL, *told, *options, "--temperature", "0.7")
+    assert (code, err) == (0, "")
+    *card, last = out.splitlines()
+    report = json.loads(last)
+    assert [domain["name"] for domain in report["domains"]] == ["x", "y", "all"]
+    whole = report["domains"][-1]
+    tokenwise, blockwise, hsd, control = whole["lines"]
+    names = ("n_rounds", "n_tokens", "block_efficiency", "mean_accepted", "difference")
+    assert {name: blockwise[name] for name in names} == {name: hsd[name] for name in names}
+    assert tokenwise["n_runs"] == 4
+    assert tokenwise["n_tokens"] == 4 * 8
+    assert not control["lossless"]
+    expected = {each["rule"]: each["expected_accepted"]["value"] for each in whole["same_drafts"]}
+    assert expected["tokenwise"] <= expected["hsd"] <= expected["hsd_naive"]
+    shown = "\n".join(card)
+    assert "hsd_ref ✗" in shown
+    assert "NOT LOSSLESS" in " ".join(shown.split())
+    assert f"{blockwise['block_efficiency']['value']:.3f}" in shown
+    assert "--prompts two.jsonl" in report["command"]
+    assert str(Path(told[1]).parent) not in out
+
+
+def test_several_candidates(told: tuple[str, ...], capsys: Captured) -> None:
+    """Drafts that are no single chain: measured, with nothing to say of the same drafts."""
+    options = ("--verifiers", "multi_tokenwise,multi_hsd", "--shape", "chains", "--candidates", "2", "--json")
+    code, out, _ = call(capsys, *SMALL, *told, *options)
+    assert code == 0
+    whole = msgspec.convert(json.loads(out)["domains"][-1], Domain)
+    assert [line.verifier for line in whole.lines] == ["multi_tokenwise", "multi_hsd"]
+    assert whole.same_drafts == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--verifiers", ""), "--verifiers names none"),
+        (("--verifiers", "hsd,hsd"), "--verifiers names 'hsd' twice"),
+        (("--verifiers", "tokenwise,blockwize"), "blockwize"),
+        (("--verifiers", "blockwise", "--shape", "tree"), "does not fit"),
+        (("--gamma", "99"), "gamma"),
+        (("--prompts", "no-such.jsonl"), "cannot read the prompts"),
+        (("--method", "drafft"), "drafft"),
+    ],
+)
+def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Captured) -> None:
+    code, out, err = call(capsys, *options)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert says in err
+
+
+def test_a_prompt_without_room_is_left_out_and_counted(pair: tuple[str, str], tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "long.jsonl"
+    file.write_text(json.dumps({"prompt": "ab" * 4000}) + "\n" + json.dumps({"prompt": "ab"}) + "\n")
+    models = ("--target", pair[0], "--draft", pair[1])
+    code, out, _ = call(capsys, *SMALL, *models, "--prompts", file, "--verifiers", "walk", "--json")
+    prompts = json.loads(out)["prompts"]
+    assert code == 0
+    assert (prompts["n_used"], prompts["n_too_long"]) == (1, 1)
+    file.write_text(json.dumps({"prompt": "ab" * 4000}) + "\n")
+    code, _, err = call(capsys, *SMALL, *models, "--prompts", file)
+    assert code == 2
+    assert "leaves room for 8 new tokens" in err

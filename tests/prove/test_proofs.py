@@ -1,0 +1,303 @@
+"""Proofs by enumeration: golden numbers, and that what is wrong is seen to be wrong."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from specviz.errors import SpecvizError
+from specviz.keys import race, uniforms
+from specviz.plan import Verifier
+from specviz.prove import golden, worked
+from specviz.prove.closed_form import closed_form, shared_by_race
+from specviz.prove.controls import CONTROLS, Control, catch, registered
+from specviz.prove.enumerate import total_variation
+from specviz.prove.jobs import Job, Subject, case_jobs, case_subjects, in_seconds, refuse_long, table_jobs
+from specviz.prove.layouts import LAYOUTS, draw, layout_of, meant_for, misfit
+from specviz.prove.proof import Proof, continued, prove, rounds_of
+from specviz.prove.report import Done, full, number, verdict
+from specviz.prove.rounds import Rounds
+from specviz.prove.several import Several
+from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, MissingRow, PrefixTable, Problem, exact_row, law
+from specviz.verifiers import all_verifiers, get_verifier
+
+WHOLE = in_seconds(case_jobs([], case_subjects("ABC", None, None, True), None), named=False)
+QUICK = [job for job in WHOLE if job.cost.seconds < 0.3]
+CHAIN = LAYOUTS["chain"]
+
+
+MADE: dict[Any, Done] = {}
+
+
+def done(job: Job) -> Done:
+    """The proof of a job, made once for all tests."""
+    key = (*job.place, job.problem.candidates, job.problem.replacement)
+    if key not in MADE:
+        MADE[key] = Done(job, prove(job.problem, job.verifier, job.layout))
+    return MADE[key]
+
+
+@pytest.mark.parametrize("job", QUICK, ids=lambda job: "-".join(job.place).replace(" ", ""))
+def test_every_verifier_keeps_the_law_and_its_golden_numbers(job: Job) -> None:
+    found = done(job)
+    proof = found.proof
+    assert (proof.max_abs_err, proof.tv, proof.chained_max_abs_err, proof.chained_tv) == (0, 0, 0, 0)
+    assert proof.law == proof.target
+    assert sum(proof.accepted_law) == 1
+    assert proof.exact
+    assert proof.lossless
+    assert found.agrees is not False
+    assert proof.closed_form_holds is not False
+    assert found.is_sound
+
+
+def test_the_whole_table_of_golden_numbers_is_asked_for() -> None:
+    """A vector nobody looks up would be no check."""
+    wanted = {(job.subject.case, job.subject.problem.gamma, job.layout.name, job.verifier.name): job for job in WHOLE}
+    wanted |= {(c.case, c.gamma, "chain", c.name): c for c in (*registered(), *CONTROLS)}  # type: ignore[misc]
+    for (case, gamma, layout, candidates, replacement), name in golden._TABLE:
+        if (candidates < 3 and replacement and name != "tokenwise") or layout == "chain":
+            assert (case, gamma, layout, name) in wanted
+
+
+@pytest.mark.parametrize(("name", "expected"), [("multi_tokenwise", "1087/729"), ("multi_hsd", "1136/729")])
+def test_three_parallel_chains(name: str, expected: str) -> None:
+    (job,) = case_jobs([name], case_subjects("A", 2, 3, True), "parallel")
+    found = done(job)
+    assert found.proof.expected_accepted == Fraction(expected)
+    assert found.agrees
+    assert found.proof.lossless
+
+
+def test_chains_with_distinct_first_tokens() -> None:
+    (job,) = case_jobs(["multi_tokenwise"], case_subjects("B", 2, None, False), "parallel")
+    assert done(job).proof.expected_accepted == Fraction(85, 56)
+    assert done(job).agrees
+
+
+def test_calls_of_the_naive_rule_are_counted() -> None:
+    proof = prove(replace(CASE_B, gamma=3), get_verifier("hsd_naive"), CHAIN)
+    assert proof.target_calls == Fraction(3, 2)
+    assert proof.tokens_per_call == Fraction(3589, 1500)
+
+
+@pytest.mark.parametrize("name", ["tokenwise", "hsd", "hsd_naive", "walk"])
+def test_float_rows_give_the_same_numbers(name: str) -> None:
+    exact = prove(CASE_B, get_verifier(name), CHAIN)
+    floats = prove(CASE_B.in_floats(), get_verifier(name), CHAIN)
+    assert not floats.exact
+    assert floats.lossless
+    assert 0 < floats.max_abs_err < 1e-14  # floats do round: what is compared is no constant
+    assert floats.expected_accepted == pytest.approx(float(exact.expected_accepted), abs=1e-13)
+
+
+# What must be seen to be wrong
+
+
+@pytest.mark.parametrize("control", [*registered(), *CONTROLS], ids=lambda c: f"{c.name}-{c.case}{c.gamma}")
+def test_a_wrong_rule_is_caught(control: Control) -> None:
+    found = catch(control)
+    assert found.fails
+    assert control.distance in (None, found.tv)
+
+
+def test_every_verifier_that_is_not_lossless_is_among_the_controls() -> None:
+    assert {c.name for c in registered()} == {v.name for v in all_verifiers().values() if not v.lossless}
+
+
+def test_a_control_that_keeps_the_law_or_misses_its_size_is_not_caught() -> None:
+    (right,) = [c for c in CONTROLS if c.name == "key without round"]
+    assert not catch(replace(right, chained=False)).fails  # one block cannot see it
+    assert not catch(replace(right, distance=Fraction(1, 2))).fails
+    assert not verdict([], [catch(replace(right, chained=False))]).holds
+
+
+def test_a_false_claim_is_a_false_claim() -> None:
+    liar = replace(get_verifier("hsd_ref"), name="liar", lossless=True)
+    found = Done(Job(Subject("t", CASE_A), liar, CHAIN), prove(CASE_A, liar, CHAIN))
+    assert (found.proof.lossless, found.proof.is_false_claim, found.is_sound) == (False, True, False)
+    assert found.proof.tv == Fraction(1, 9)
+    conclusion = verdict([found], [])
+    assert not conclusion.holds
+    assert conclusion.lines[0] == (False, "liar (t, chain) is NOT lossless: TV 1/9")
+
+
+def test_a_rule_that_says_it_is_not_lossless_makes_no_false_claim() -> None:
+    found = Done(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", CASE_A))
+    assert verdict([found], []).holds
+    one = Done(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", replace(CASE_A, gamma=1)))
+    assert "these tables do not show it" in verdict([one], []).lines[0][1]
+
+
+def _proof(name: str, problem: Problem) -> Proof:
+    return prove(problem, get_verifier(name), CHAIN)
+
+
+def test_a_missed_golden_number_or_closed_form_is_told() -> None:
+    job = Job(Subject("case A, gamma 2", CASE_A, "A"), get_verifier("hsd"), CHAIN)
+    right = prove(CASE_A, job.verifier, CHAIN)
+    wrong = replace(right, expected_accepted=Fraction(10, 9))
+    lines = verdict([Done(job, wrong)], []).lines
+    assert (False, "hsd (case A, gamma 2, chain) misses its golden vector: E[accepted] 10/9, must be 11/9") in lines
+    assert (False, "hsd (case A, gamma 2, chain) misses its closed form: E[accepted] 10/9, must be 11/9") in lines
+    assert Done(job, replace(right, accepted_law=(Fraction(1), Fraction(0), Fraction(0)))).agrees is False
+
+
+def test_two_rules_that_are_one_are_compared() -> None:
+    jobs = [Job(Subject("t", CASE_A), get_verifier(name), CHAIN) for name in ("hsd", "blockwise")]
+    pair = [done(job) for job in jobs]
+    assert (True, "hsd and blockwise are one rule: the same law of the accepted length (1 comparison)") in verdict(
+        pair, []
+    ).lines
+    changed = Done(jobs[0], replace(pair[0].proof, accepted_law=(Fraction(1),)))
+    assert not verdict([changed, pair[1]], []).holds
+
+
+# The machinery
+
+
+@pytest.mark.parametrize("name", ["hsd_naive", "walk", "tokenwise", "blockwise"])
+@pytest.mark.parametrize("problem", [CASE_A, CASE_B], ids="AB")
+def test_a_short_memory_changes_nothing(problem: Problem, name: str) -> None:
+    """Rounds enumerated once for all texts that end alike, or anew after every text."""
+    layouts = [CHAIN, LAYOUTS["shared"]] if name == "walk" else [CHAIN]
+    for layout in layouts:
+        short = _rounds(problem, get_verifier(name), layout)
+        assert short.memory is not None
+        assert short.law(3) == replace(short, memory=None, seen={}).law(3)
+
+
+def test_a_memory_that_is_too_short_is_seen() -> None:
+    rounds = _rounds(CASE_B, get_verifier("tokenwise"), CHAIN)
+    assert replace(rounds, memory=0, seen={}).law(3) != law(CASE_B.p, 3)
+
+
+def _rounds(problem: Problem, verifier: Verifier, layout: Any) -> Rounds[Any]:
+    from specviz.prove.proof import Rule
+
+    return rounds_of(problem, Rule(lambda keys, text: draw(keys, text, problem, layout), verifier.plan))
+
+
+@pytest.mark.parametrize("case", "AB")
+@pytest.mark.parametrize("layout", ["parallel", "caterpillar"])
+def test_the_second_opinion_on_several_candidates_agrees(case: str, layout: str) -> None:
+    """`Several` without a mistake against `multi_hsd`, written from the same formulas by other code."""
+    problem = replace(CASES[case], candidates=2)
+    laws = []
+    for plan in (get_verifier("multi_hsd").plan, lambda draft, rows: Several(draft, rows).plan()):
+        rounds = _rounds(problem, replace(get_verifier("multi_hsd"), plan=plan), LAYOUTS[layout])
+        laws.append(rounds.first())
+    assert laws[0] == laws[1]
+    assert total_variation(continued(laws[1], problem), law(problem.p, 3)) == 0
+
+
+@pytest.mark.parametrize(("gamma", "candidates", "name"), product((0, 1, 3), (2, 3), LAYOUTS))
+def test_the_number_of_drawn_tokens_is_known_before(gamma: int, candidates: int, name: str) -> None:
+    from specviz.prove.enumerate import Branch
+
+    problem, layout = replace(CASE_C, gamma=gamma, candidates=candidates), LAYOUTS[name]
+    drafted = draw(Branch().keys(1), (), problem, layout)
+    drawn = sum(row >= 0 for row in drafted.row_of)
+    assert drawn == layout.n_drawn(problem)
+    assert all(depth <= max(gamma, 1) for depth in drafted.depths) or not gamma
+
+
+def test_the_estimate_is_on_the_high_side() -> None:
+    for job in QUICK:
+        assert job.cost.n_paths >= 0.5 * done(job).proof.n_paths
+
+
+def test_minutes_are_refused_with_an_estimate() -> None:
+    with pytest.raises(SpecvizError, match=r"case C, gamma 8 \(chain\) has some .* paths, about .*--long"):
+        refuse_long(case_jobs(["hsd"], case_subjects("C", 8, None, True), None))
+    refuse_long(WHOLE)
+
+
+def test_long_work_is_done_in_floats() -> None:
+    job = Job(Subject("t", replace(CASE_C, gamma=7)), get_verifier("hsd"), CHAIN)
+    assert job.tables(False).p.row(()).dtype == float
+    assert Job(Subject("t", CASE_C), get_verifier("hsd"), CHAIN).tables(False).p.row(()).dtype == object
+
+
+def test_tables_that_end_with_the_first_block() -> None:
+    rows = {(): ".5 .5", (0,): ".1 .9", (1,): "1 0"}
+    p = PrefixTable({k: exact_row(v.split()) for k, v in rows.items()})
+    problem = Problem(2, 1, p, PrefixTable({(): exact_row([".9", ".1"])}))
+    proof = prove(problem, get_verifier("hsd"), CHAIN)
+    assert (proof.tv, proof.chained_tv, proof.lossless) == (0, None, True)
+    with pytest.raises(MissingRow):
+        prove(replace(problem, gamma=2), get_verifier("hsd"), CHAIN)
+
+
+def test_layouts_follow_the_tables() -> None:
+    assert layout_of(CASE_A).name == "chain"
+    assert layout_of(replace(CASE_A, candidates=2)).name == "parallel"
+    assert layout_of(replace(CASE_A, candidates=2, layout="caterpillar")).name == "caterpillar"
+    assert layout_of(replace(CASE_A, tree=((0,),))).name == "tree"
+
+
+def test_no_verifier_is_shown_on_a_draft_it_refuses() -> None:
+    for verifier in all_verifiers().values():
+        shown = meant_for(verifier, CASE_B)
+        assert shown, verifier.name
+        for name in shown:
+            assert misfit(verifier, replace(CASE_B, candidates=2), LAYOUTS[name]) is None
+
+
+def test_a_named_misfit_is_refused_and_an_unnamed_one_left_out() -> None:
+    subject = Subject("mine", replace(CASE_A, candidates=2))
+    with pytest.raises(SpecvizError, match=r"blockwise cannot judge the draft \(2 chains\)"):
+        table_jobs(["blockwise"], subject, None)
+    names = {job.verifier.name for job in table_jobs([], subject, None)}
+    assert "multi_hsd" in names
+    assert "blockwise" not in names
+
+
+@pytest.mark.parametrize("name", ["multi_hsd", "multi_traversal"])
+def test_closed_forms_are_for_what_they_are_for(name: str) -> None:
+    assert closed_form(name, CHAIN, CASE_B) == Fraction("1.45")
+    assert closed_form(name, LAYOUTS["parallel"], replace(CASE_B, candidates=2)) is None
+
+
+def test_noise_shared_by_race_agrees_as_often_as_drawn_races_do() -> None:
+    """20 000 rounds of the draws of production; a false alarm once in 15 000 runs."""
+    p, q = (case.row(()).astype(float) for case in (CASE_B.p, CASE_B.q))
+    noise = uniforms(1, "target", 0, 0, 0, 60_000).reshape(-1, 3)
+    agreed = np.mean([race(p, u) == race(q, u) for u in noise])
+    expected = float(shared_by_race(replace(CASE_B, gamma=1)))
+    assert abs(agreed - expected) < 4 * (expected * (1 - expected) / len(noise)) ** 0.5
+    distance = abs(p - q).sum() / 2
+    assert (1 - distance) / (1 + distance) <= expected <= 1 - distance
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Fraction(11, 9), "11/9"), (Fraction("1.45"), "1.45"), (Fraction(0), "0"), (2, "2"), (Fraction(5, 2), "2.5"),
+        (Fraction(123456789, 987654321), "0.125.."), (0.1, "0.1"), (3e-17, "3e-17"), (Fraction(1, 7), "1/7"),
+    ],
+)  # fmt: skip
+def test_numbers_are_exact_where_they_are_short(value: Any, text: str) -> None:
+    assert number(value).startswith(text[:5]) if text.endswith("..") else number(value) == text
+
+
+def test_a_fraction_has_its_decimal_beside_it() -> None:
+    assert full(Fraction(11, 9)) == "11/9 = 1.222222"
+    assert full(Fraction("1.45")) == "1.45"
+
+
+# Case D
+
+
+def test_the_worked_trace_is_the_golden_one() -> None:
+    found = worked.branches()
+    stops = {name: worked.stop_law(get_verifier(name)) for name in worked.GOLDEN_STOPS}
+    assert worked.agrees(found, stops)
+    assert found[1].h == Fraction(101, 821)
+    assert [branch.cap_at for branch in found] == [0, 0, 2, 3, 4, 4, 4]
+    assert found[4].residual == (0, Fraction(5, 6), Fraction(1, 6))
+    assert not worked.agrees([replace(found[0], h=Fraction(1, 2)), *found[1:]], stops)
+    assert not worked.agrees(found, {**stops, "hsd": {3: Fraction(1)}})
