@@ -51,7 +51,9 @@ TARGET = Part("target", 0.58, FULL, rate=1.0, offset=1)
 SETTLE = Part("settle", 0.0324, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
 DRAFT = Part("draft", 0.2, _TEXT_STAGES, rate=1.0, offset=2)
 DISTIL = Part("distil", 0.0876, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
-FOLLOW = Part("follow", 0.1, (Stage(1.0, 256, 8, 1),), rate=0.5, offset=5, aligned=0.3, own_share=0.6)
+# The long windows at the end are no luxury: after short ones alone, a draft model guesses from position 400 on.
+_FOLLOW_STAGES = (Stage(0.5, 256, 8, 1), Stage(1.0, 1_024, 2, 1))
+FOLLOW = Part("follow", 0.1, _FOLLOW_STAGES, rate=0.5, offset=5, aligned=0.3, own_share=0.6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The embedded pair as shipped: loads with transformers alone and meets the bars of its card."""
 
+import argparse
+import inspect
 import json
 import re
 from pathlib import Path
@@ -35,7 +37,7 @@ def test_models_load_with_the_shape_that_was_promised():
     assert target.config.num_key_value_heads < target.config.num_attention_heads
     assert draft.config.hidden_size < target.config.hidden_size
     assert 3.5e6 < target.num_parameters() < 6e6
-    assert 0.3e6 < draft.num_parameters() < 0.7e6
+    assert 0.3e6 < draft.num_parameters() < 1.5e6
 
 
 def test_both_folders_hold_the_same_tokenizer():
@@ -60,7 +62,6 @@ def test_card_meets_the_bars(card):
     assert code["chain_acceptance"] <= 0.85
 
 
-@pytest.mark.xfail(strict=True, reason="the draft model is undertrained: see the lab log; a better one must lift this")
 def test_card_meets_the_bar_of_chain_acceptance(card):
     """Accepted / drafted on code, gamma 4, T = 0."""
     assert card["domains"]["code"]["chain_acceptance"] >= 0.4
@@ -77,3 +78,15 @@ def test_no_file_names_the_machine_it_was_made_on():
     path_like = re.compile(r"/(?:work|root|tmp|home|Users|usr)/")
     for path in [*PAIR.glob("*.*"), *PAIR.glob("*/*config.json")]:
         assert not path_like.search(path.read_text(encoding="utf-8")), path.name
+
+
+@torch.no_grad()
+def test_both_models_read_as_far_as_they_promise():
+    """Loss on late positions of a long text against early ones; a model trained on short windows alone collapses."""
+    source = inspect.getsource(argparse)
+    ids = AutoTokenizer.from_pretrained(PAIR / "target")(source, verbose=False)["input_ids"]
+    windows = torch.tensor([ids[start : start + 1_001] for start in range(0, 16_000, 2_000)])
+    for name in ("target", "draft"):
+        logits = _load(name)(input_ids=windows[:, :-1]).logits
+        losses = torch.nn.functional.cross_entropy(logits.mT, windows[:, 1:], reduction="none").mean(0)
+        assert losses[600:].mean() < losses[100:250].mean() + 0.7, name

@@ -1,0 +1,193 @@
+"""The whole of `specviz train exit-heads`: text, the target's own words, training, measuring, saving.
+
+Each part leaves a file in the work folder and is skipped when it is done, so an interrupted run goes on where it was.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from safetensors.torch import save_file
+
+from specviz.drafters.exit_head import KINDS, ExitHead, FinalHead
+from specviz.drafters.head_files import Config, fingerprint
+from specviz.drafters.heads import load
+from specviz.engine import loading
+from specviz.engine.model import ModelAdapter
+from specviz.errors import SpecvizError
+from specviz.train import corpus, head_card, head_text
+from specviz.train.console import Console
+from specviz.train.head_loop import HeadRun, Job, Labels
+from specviz.train.head_measure import greedy_texts
+from specviz.train.schedule import Budget
+
+WRITING = 0.25  # of the time goes into the target's own text
+N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 8, 48, 96
+FEW_LAYERS = 24  # a model with no more gets a head at every layer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for. `layers` empty: every layer below the top (every other one of a deep model)."""
+
+    target: str | None
+    out: Path
+    work: Path
+    minutes: float
+    seed: int = 0
+    kind: str = "lowrank"
+    rank: int = 64
+    shortlist: int = 0
+    labels: str = "hard"
+    layers: tuple[int, ...] = ()
+    packages: bool = False
+    texts: tuple[Path, ...] = ()
+    device: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats this run, without paths of this machine."""
+        words = [
+            "specviz train exit-heads",
+            f"--minutes {self.minutes:g}",
+            f"--seed {self.seed}",
+            f"--kind {self.kind}",
+        ]
+        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
+        words += [f"--rank {self.rank}"] * (self.kind in ("lowrank", "factored"))
+        words += [f"--shortlist {self.shortlist}"] * bool(self.shortlist) + [f"--labels {self.labels}"]
+        words += [f"--layers {','.join(map(str, self.layers))}"] * bool(self.layers)
+        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        return " ".join(words)
+
+
+def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
+    """Do what is not done yet; write heads, card and plot; return the card's numbers."""
+    _refuse(request)
+    loaded = loading.load(request.target, "target", request.device, None)
+    adapter = loaded.adapter
+    layers = _layers(request, adapter)
+    _claim(request, layers, fingerprint(adapter))
+    source = _source(request, loaded.tokenizer, console)
+    own = head_text.written(
+        adapter.model, source, request.work / "own_text.npz", _share(request, WRITING), request.seed, console
+    )
+    ids = _shortlist(request, source, own, adapter)
+    final = FinalHead(adapter, ids)
+    heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
+    labels: Labels = request.labels  # type: ignore[assignment]
+    job = Job(
+        adapter.model, final, heads, head_text.feed_of(source, own), labels, _share(request, 1 - WRITING), request.seed,
+        request.work / "heads.pt",
+    )  # fmt: skip
+    with console.bar("heads", job.budget) as report:
+        ledger = HeadRun(job).finish(report)
+    config = Config(
+        target=fingerprint(adapter), target_name=adapter.name, n_layers=adapter.n_layers,
+        width=int(adapter.head.weight.shape[1]), vocab=adapter.vocab, kind=request.kind, layers=layers,
+        rank=request.rank if request.kind in ("lowrank", "factored") else 0, shortlist=request.shortlist,
+        labels=request.labels,
+    )  # fmt: skip
+    save(request.out, config, heads, ids)
+    console.say("measuring")
+    spent = {
+        "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
+        "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
+    }  # fmt: skip
+    made = head_card.Made(config, request.command, spent, *_held_out(adapter, source, request.seed))
+    return head_card.write(request.out, made, adapter, load(request.out, adapter))
+
+
+def _refuse(request: Request) -> None:
+    if request.kind not in KINDS or request.kind == "tuned":
+        raise SpecvizError(f"--kind {request.kind}: unknown; use one of {', '.join(k for k in KINDS if k != 'tuned')}")
+    if request.labels not in get_args(Labels):
+        raise SpecvizError(f"--labels {request.labels}: unknown; use {' or '.join(get_args(Labels))}")
+
+
+def _layers(request: Request, adapter: ModelAdapter) -> tuple[int, ...]:
+    """Those asked for, else all below the top, every other one of a deep model."""
+    top = adapter.n_layers - 1
+    if request.layers:
+        wrong = [layer for layer in request.layers if not 1 <= layer <= top]
+        if wrong:
+            raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
+        return tuple(sorted(set(request.layers)))
+    return tuple(range(1, top + 1, 1 if top <= FEW_LAYERS else 2))
+
+
+def _share(request: Request, share: float) -> Budget:
+    return Budget(seconds=60 * request.minutes * share)
+
+
+def _claim(request: Request, layers: tuple[int, ...], target: str) -> None:
+    """Make the folders, or refuse a work folder begun with other settings."""
+    asked = {
+        "target": target, "seed": request.seed, "kind": request.kind, "rank": request.rank,
+        "shortlist": request.shortlist, "labels": request.labels, "layers": list(layers),
+        "packages": request.packages, "texts": [path.name for path in request.texts],
+    }  # fmt: skip
+    path = request.work / "settings.json"
+    try:
+        request.work.mkdir(parents=True, exist_ok=True)
+        request.out.mkdir(parents=True, exist_ok=True)
+        begun = json.loads(path.read_text()) if path.exists() else asked
+        path.write_text(json.dumps(begun))
+    except (OSError, ValueError) as error:
+        raise SpecvizError(f"cannot use the work folder {request.work}: {error}; give another with --work") from error
+    differing = [name for name, value in asked.items() if begun.get(name) != value]
+    if differing:
+        was = ", ".join(f"{name}={begun.get(name)}" for name in differing)
+        raise SpecvizError(
+            f"{request.work} holds a run begun with {was}; give the same options, or another --work folder"
+        )
+
+
+def _source(request: Request, tokenizer: Any, console: Console) -> head_text.Given:
+    path = request.work / "text.npz"
+    if not path.exists():
+        console.say("reading and encoding the text")
+        wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+        head_text.given(wanted, tokenizer).save(path)
+    return head_text.Given.load(path)
+
+
+def _shortlist(
+    request: Request, source: head_text.Given, own: head_text.Ids, adapter: ModelAdapter
+) -> torch.Tensor | None:
+    """The most frequent tokens of what the heads learn on, in token order; None for the whole vocabulary."""
+    if not request.shortlist:
+        return None
+    counts = torch.bincount(torch.from_numpy(own.ravel()).long(), minlength=adapter.vocab).double() * 4
+    for ids in source.train.values():
+        counts += torch.bincount(torch.from_numpy(ids).long(), minlength=adapter.vocab)
+    best = counts[: adapter.vocab].topk(min(request.shortlist, adapter.vocab)).indices
+    return best.sort().values.to(adapter.device)
+
+
+def _held_out(
+    adapter: ModelAdapter, source: head_text.Given, seed: int
+) -> tuple[dict[str, list[Any]], torch.Tensor]:  # fmt: skip
+    """Greedy texts by domain, and windows the target wrote, all from held-out beginnings."""
+    starts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
+    texts = {domain: greedy_texts(adapter.model, own, N_NEW) for domain, own in starts.items()}
+    feed = head_text.beginnings(source.held_out)
+    windows = head_text.write_batch(adapter.model, feed, (seed + 1, 0), N_WINDOWS)
+    return texts, torch.from_numpy(windows).long()
+
+
+def save(folder: Path, config: Config, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:
+    """`heads.safetensors` in bfloat16 and `config.json`."""
+    tensors = {
+        f"{layer}.{name}": tensor.detach().to(torch.bfloat16).cpu().contiguous()
+        for layer, head in heads.items()
+        for name, tensor in head.state_dict().items()
+    }
+    if ids is not None:
+        tensors["shortlist"] = ids.cpu()
+    path = folder / "heads.safetensors"
+    save_file(tensors, path)
+    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
+    config.write(folder)
