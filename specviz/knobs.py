@@ -155,6 +155,14 @@ SAMPLING: tuple[KnobSpec, ...] = (
     _sampling("top_p", 1.0, "keep the smallest set with this mass", lo=0, lo_open=True, hi=1),
     _sampling("min_p", 0.0, "drop tokens below this share of the top one", lo=0, hi=1),
     _sampling("repetition_penalty", 1.0, "divide the logits of tokens seen before", lo=0, lo_open=True),
+    KnobSpec(
+        name="ban",
+        kind="texts",
+        default=[],
+        applies="Q",
+        text="T",
+        help="never emit this token: its text, or id:N",
+    ),
 )
 RUN: tuple[KnobSpec, ...] = (
     KnobSpec(

@@ -139,7 +139,7 @@ def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -
         for y in order if row[y] > 0
     ]  # fmt: skip
     return ev.Closing(
-        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u, 
+        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u,
         mass=float(row.sum() if last.step.mass is None else last.step.mass),
         interval=None if last.drawn.lo is None or last.drawn.hi is None else (last.drawn.lo, last.drawn.hi),
         logp=ev.log6(at(target, token)), rank_p=rank(dense(target), token),

@@ -19,7 +19,7 @@ from specviz.plan import Outcome
 from specviz.trace import Recorder
 from specviz.verifiers import get_verifier
 from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, draft_of, target_rows
-from table_verdicts import closing_of, verdicts
+from table_verdicts import chains, closing_of, verdicts
 
 __all__ = ["EOS", "TEXTS", "Recipe", "V", "make_events", "make_header", "plain_round", "plain_run", "write_trace"]
 
@@ -53,11 +53,12 @@ def make_header(recipe: Recipe | None = None, **changes: Any) -> ev.Header:
     models = ev.Models(
         target=ev.ModelInfo(name="table", vocab=V), draft=None if method == "ar" else ev.ModelInfo(name="table-draft")
     )
+    verifier = get_verifier(recipe.rule)
     values: dict[str, Any] = {
         "schema": ev.SCHEMA, "v": ev.VERSION, "run": "factory", "wall": "2026-01-01T00:00:00Z", "method": method,
         "drafter": method,
-        "verifier": recipe.rule, "lanes": "serial", "lossless": True, "keeps_tokens": recipe.rule == "walk",
-        "models": models,
+        "verifier": recipe.rule, "lanes": "serial", "lossless": verifier.lossless,
+        "keeps_tokens": verifier.keeps_tokens, "distance": verifier.distance, "models": models,
         "knobs": dict(knobs), "knob_specs": list(table.specs), "sampling": sampling, "level": recipe.level,
     }  # fmt: skip
     return ev.Header(**{**values, **changes})
@@ -67,6 +68,7 @@ def _query(run: Run, q: int) -> Iterator[Event]:
     recipe, clock = run.recipe, run.clock
     run.tokens, run.next_id = [*PROMPT[: len(PROMPT) - q % 2]], 0
     n_prompt, r, finish = len(run.tokens), 0, None
+    run.carry = None
     clock.now += 5_000_000
     text = "".join(TEXTS[t] for t in run.tokens)
     yield clock.stamp(
@@ -88,17 +90,22 @@ def _query(run: Run, q: int) -> Iterator[Event]:
 def _round(run: Run, q: int, r: int, room: int) -> tuple[list[Event], ev.End | str | None]:
     recipe, n, clock = run.recipe, len(run.tokens), run.clock
     keys = Keys(recipe.seed + q, r, recipe.draw)  # type: ignore[arg-type]
+    carry = None if run.carry is None else ev.six(run.carry.log_ratio)
     start = clock.stamp(
-        ev.RoundStart(n=n, root=run.tokens[-1], knob_version=run.version, kv={"target": n - 1, "draft": n - 1}), q, r
-    )
+        ev.RoundStart(
+            n=n, root=run.tokens[-1], knob_version=run.version, carry=carry, kv={"target": n - 1, "draft": n - 1}
+        ), q, r,
+    )  # fmt: skip
     draft, born = draft_of(run, keys, room - 1)
     rows = target_rows(run, draft)
-    outcome = get_verifier(recipe.rule).plan(draft, rows).walk(keys, n)
+    plan = get_verifier(recipe.rule).plan(draft, rows)
+    outcome = plan.walk(keys, n)
+    run.carry = outcome.carry
     tokens, kinds, finish, cut = _emitted(draft, outcome, room)
     started, steps = clock.now, max(draft.depths, default=0)
     stage = {"draft": 300_000 * steps, "target": 2_000_000, "verdict": 50_000, "commit": 20_000, "other": 30_000}
     clock.now += sum(stage.values())
-    judged = verdicts(run, draft, rows, outcome, len(tokens), cut)
+    judged = verdicts(run, draft, rows, outcome, len(tokens), cut, plan, keys)
     closing = closing_of(run, draft, rows, outcome, cut)
     run.tokens += tokens
     commit = ev.Commit(tokens=tokens, texts=[TEXTS[t] for t in tokens], kinds=kinds, n=len(run.tokens), finish=finish)
@@ -113,7 +120,7 @@ def _round(run: Run, q: int, r: int, room: int) -> tuple[list[Event], ev.End | s
     spans = [ev.Span(lane="target", name="forward", t0=started + stage["draft"], dur_ns=stage["target"])]
     if steps:
         spans.insert(0, ev.Span(lane="draft", name="propose", t0=started, dur_ns=stage["draft"]))
-    return [start, *born, *judged, closing, commit, *spans, end], finish
+    return [start, *born, *judged, *chains(draft, rows), closing, commit, *spans, end], finish
 
 
 def _emitted(draft: Draft, outcome: Outcome, room: int) -> tuple[list[int], list[Any], str | None, bool]:

@@ -19,19 +19,19 @@ from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
 from specviz.events import encode
 from specviz.knobs import Knobs
-from specviz.verifiers import get_verifier
+from specviz.methods import pick_verifier
 
 STAGES = ("draft", "target", "verdict", "commit", "other")
 _IN_FLIGHT = 2 * 256 + 64  # slots beyond the text, as `LocalRun` reserves them
 
 
 class OurArm:
-    """One of our methods. The verifier is the method's default for the temperature."""
+    """One of our methods. The verifier is the arm's, or the method's default for the temperature."""
 
     def __init__(self, contestant: Contestant, settings: Settings, pair: Pair) -> None:
         self.name, self.level, self.pair = contestant.name, contestant.level, pair
         self.method, self.knobs = settings.method_knobs(contestant.kind)
-        self.verifier = get_verifier(self.method.verifier_for(self.knobs.values))
+        self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
         self.texts = Texts(pair.target.tokenizer)
 
     @property

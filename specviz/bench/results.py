@@ -121,8 +121,8 @@ def _ratio(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | None:
 
 def _unrecorded(arm: Contestant, names: Sequence[str]) -> str:
     """Level none, which decodes the text and counts as any run does; the bare arm, which does neither, without it."""
-    none = f"{arm.kind}+none"
-    return none if none in names and arm.name != none else arm.kind
+    none = f"{arm.bare}+none"
+    return none if none in names and arm.name != none else arm.bare
 
 
 def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:

@@ -1,7 +1,8 @@
 """What is measured: the contestants ("arms") by name, and everything that must be equal between them.
 
-An arm is one of ours (`ar`, `chain`, `tree`, `ngram`), one of the library's loops (`hf-generate`, `hf-assisted`,
-`hf-lookup`), or one of ours with instrumentation (`chain+summary`). Nothing watches an arm without a level.
+An arm is one of ours (`ar`, `ngram`, and every layout of the draft model: `chain`, `tree`, ..), one of the library's
+loops (`hf-generate`, `hf-assisted`, `hf-lookup`), or one of ours under another verifier (`chain:hsd`) or with
+instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
 """
 
 from collections.abc import Mapping
@@ -14,19 +15,28 @@ from specviz.events.base import LEVELS, Level
 from specviz.knobs import Knobs
 from specviz.methods import Method, get_method
 
-OURS: dict[str, str] = {"ar": "ar", "chain": "draft", "tree": "draft", "ngram": "ngram"}  # kind -> method
+LAYOUTS = ("chain", "tree", "chains", "caterpillar", "drawn_tree")
+OURS: dict[str, str] = {"ar": "ar", **dict.fromkeys(LAYOUTS, "draft"), "ngram": "ngram"}  # kind -> method
 PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup")
+SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.shapes`
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
-DRAFTED = frozenset({"chain", "tree", "hf-assisted"})  # kinds that need a draft model
+DRAFTED = frozenset({*LAYOUTS, "hf-assisted"})  # kinds that need a draft model
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One arm: its name as typed, what it is, and the level it is recorded at (None: not at all)."""
+    """One arm: its name as typed, what it is, the level it is recorded at (None: not at all), and its verifier (None:
+    the method's own for the temperature)."""
 
     name: str
     kind: str
     level: Level | None = None
+    verifier: str | None = None
+
+    @property
+    def bare(self) -> str:
+        """The name of the same arm, unrecorded."""
+        return self.name.partition("+")[0]
 
     @property
     def peer(self) -> bool:
@@ -46,16 +56,21 @@ def contestants(names: str) -> tuple[Contestant, ...]:
 
 
 def _contestant(name: str) -> Contestant:
-    kind, plus, level = name.partition("+")
+    bare, plus, level = name.partition("+")
+    kind, colon, verifier = bare.partition(":")
     if kind not in OURS and kind not in PEERS:
         raise SpecvizError(f"--methods: no method '{kind}'{suggestion(kind, (*OURS, *PEERS))}")
-    if not plus:
-        return Contestant(name, kind)
-    if kind in PEERS:
-        raise SpecvizError(f"--methods: '{name}': only our own methods can be recorded; write {kind}")
-    if level not in LEVELS:
+    if kind in PEERS and (plus or colon):
+        raise SpecvizError(f"--methods: '{name}': only our own methods can be {_CAN[plus or colon]}; write {kind}")
+    if colon and verifier not in get_method(OURS[kind]).verifiers:
+        known = get_method(OURS[kind]).verifiers
+        raise SpecvizError(f"--methods: '{name}': no verifier '{verifier}'{suggestion(verifier, known)}")
+    if plus and level not in LEVELS:
         raise SpecvizError(f"--methods: '{name}': no level '{level}'{suggestion(level, LEVELS)}")
-    return Contestant(name, kind, cast(Level, level))
+    return Contestant(name, kind, cast(Level, level) if plus else None, verifier or None)
+
+
+_CAN = {"+": "recorded", ":": "given a verifier"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,7 @@ class Settings:
     minutes: float | None = None
     target: str | None = None
     draft: str | None = None
+    shape: str | None = None  # random weights of this size in place of models
     device: str | None = None
     dtype: str | None = None
     threads: int = 0
@@ -86,7 +102,7 @@ class Settings:
     def method_knobs(self, kind: str) -> tuple[Method, Knobs]:
         """Method and knobs of one of our kinds. Raises KnobError."""
         method = get_method(OURS[kind])
-        own = {spec.name for spec in method.knobs}
+        own = {spec.name for spec in method.own}
         values: dict[str, Any] = {"max_new_tokens": self.max_new_tokens, "temperature": self.temperature}
         if "shape" in own:
             values["shape"] = kind

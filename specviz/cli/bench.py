@@ -11,22 +11,26 @@ from typing import Any, TypeVar
 import click
 
 from specviz.bench.prompts import load_prompts
-from specviz.bench.settings import DEFAULT, OURS, PEERS, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
 from specviz.cli.layout import narrate
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
-from specviz.errors import KnobError, SpecvizError
+from specviz.errors import KnobError, SpecvizError, suggestion
+from specviz.methods import pick_verifier
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "memory"),
-    "Models": ("target", "draft", "device", "dtype", "threads"),
+    "Models": ("target", "draft", "shape", "device", "dtype", "threads"),
     "Output": ("html", "as_json", "quiet"),
 }
 
 
-_METHODS_HELP = f"Of {', '.join((*OURS, *PEERS))}; +none, +summary or +full behind one of ours records it."
+_METHODS_HELP = (
+    f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it."
+)
+_SHAPE_HELP = "Random weights of that size in place of models, for the times of the stages: 0.5b or tiny."
 
 
 def _option(*names: str, **rest: Any) -> Callable[[F], F]:
@@ -48,6 +52,7 @@ def _option(*names: str, **rest: Any) -> Callable[[F], F]:
 @_option("--memory/--no-memory", default=True, help="Peak memory, a process for each method.")
 @_option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
 @_option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
+@_option("--shape", metavar="NAME", help=_SHAPE_HELP)
 @_option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
 @_option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
 @_option("--threads", default="auto", metavar="N", help="Threads, or auto: found by a probe.")
@@ -87,7 +92,9 @@ def command(**given: Any) -> None:
 
 def _settings(given: Mapping[str, Any]) -> Settings:
     """Raises SpecvizError for anything that can be known without a model."""
-    same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft")
+    same = (
+        "gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft", "shape",
+    )  # fmt: skip
     settings = Settings(
         arms=contestants(given["methods"]),
         device=checked_device(given["device"]),
@@ -97,8 +104,9 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         knobs=parse_knobs(given["knobs"]),
         **{name: given[name] for name in same},
     )
+    _check_shape(settings)
     if settings.target is not None and settings.draft is None and settings.needs_draft:
-        needy = next(arm.name for arm in settings.arms if arm.kind in ("chain", "tree", "hf-assisted"))
+        needy = next(arm.name for arm in settings.arms if arm.kind in DRAFTED)
         raise SpecvizError(
             f"--target needs its --draft for '{needy}'; name one, or leave such methods out of --methods"
         )
@@ -107,7 +115,23 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             settings.method_knobs(kind)
         except KnobError as error:
             raise SpecvizError(f"--knob {kind}: {error}" if kind in settings.knobs else str(error)) from None
+    for arm in settings.arms:
+        if not arm.peer:
+            method, knobs = settings.method_knobs(arm.kind)
+            pick_verifier(method, arm.verifier, knobs)
     return settings
+
+
+def _check_shape(settings: Settings) -> None:
+    if settings.shape is None:
+        return
+    if settings.shape not in SHAPES:
+        raise SpecvizError(f"--shape: no size '{settings.shape}'{suggestion(settings.shape, SHAPES)}")
+    if settings.target is not None or settings.draft is not None:
+        raise SpecvizError("--shape makes models of its own; leave out --target and --draft")
+    peer = next((arm.name for arm in settings.arms if arm.peer), None)
+    if peer is not None:
+        raise SpecvizError(f"--shape measures our own methods, not '{peer}'; name them with --methods, as in chain:hsd")
 
 
 def _threads(text: str) -> int:

@@ -13,7 +13,7 @@ import click
 
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
-from specviz.methods import Method, all_methods, get_method
+from specviz.methods import Method, all_methods, get_method, pick_verifier
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
@@ -25,7 +25,7 @@ def knob_specs() -> dict[str, dict[str, KnobSpec]]:
     """`{knob: {method: its spec}}` over all methods; the knobs of single methods first, those of every run last."""
     specs: dict[str, dict[str, KnobSpec]] = defaultdict(dict)
     for method in all_methods().values():
-        for spec in method.knobs:
+        for spec in method.own:
             specs[spec.name][method.name] = spec
     for spec in (*SAMPLING, *RUN):
         specs[spec.name] = dict.fromkeys(all_methods(), spec)
@@ -68,7 +68,8 @@ def _shown(value: Any) -> str:
 def given_knobs(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     """The knobs that were typed, checked by the table of the method.
 
-    Raises KnobError for a value out of range, and for a knob the method lacks, naming the methods that have it.
+    Raises KnobError for a value out of range, and for a knob the method lacks, naming the methods that have it; and
+    SpecvizError when the verifier could not judge what would be drafted, naming those that can.
     """
     typed = {name: options[name] for name in knob_specs() if options.get(name) not in (None, ())}
     for name in typed:
@@ -76,7 +77,9 @@ def given_knobs(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
         if method.name not in holders:
             flag = next(iter(holders.values())).flag
             raise KnobError(f"method {method.name} has no knob {flag}; methods that have it: {', '.join(holders)}")
-    return method.table.check(typed)
+    checked = method.table.check(typed)
+    pick_verifier(method, options.get("verifier"), method.table.knobs(checked))
+    return checked
 
 
 def chosen_method(name: str, verifier: str | None) -> Method:

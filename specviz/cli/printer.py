@@ -127,6 +127,8 @@ def setting(header: events.Header) -> str:
     target, draft = header.models.target, header.models.draft
     models = " ⇐ ".join(shown(model.name) for model in (target, draft) if model)
     promise = "lossless" if header.lossless else "NOT lossless"
+    if header.distance:
+        promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
     return f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
 

@@ -44,7 +44,8 @@ def print_run(file: str, header: Header, end: End | None, metrics: Metrics, firs
         console.print()
     console.print(Text(running(file), style="bold"))
     console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
-    for table in (_whole(metrics), _positions(metrics), _depths(metrics), _histogram(metrics)):
+    tables = (_whole(metrics), _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics))
+    for table in tables:
         if table is not None:
             console.print()
             console.print(table)
@@ -94,6 +95,19 @@ def _histogram(metrics: Metrics) -> Table | None:
     for count, blocks in metrics.accepted_histogram.items():
         above = _cells(metrics.share_above[count])[:2] if count in metrics.share_above else ("", "")
         table.add_row(str(count), f"{blocks:,}", *above, "█" * round(_BAR * blocks / most))
+    return table
+
+
+def _same_draft(metrics: Metrics) -> Table | None:
+    """Three verifiers on the drafts and uniforms of this run: exactly expected, replayed, and paired with tokenwise."""
+    same = metrics.same_draft
+    if same is None:
+        return None
+    headings = ("expected_accepted", "accepted", "95 %", "gain over tokenwise", "95 %", "n")
+    table = _table("same_draft", *headings)
+    for rule, expected in same.expected_accepted.items():
+        name = "hsd = blockwise" if rule == "hsd" else rule
+        table.add_row(name, _figure(expected), *_cells(same.accepted[rule])[:2], *_cells(same.gain.get(rule)))
     return table
 
 

@@ -1,6 +1,7 @@
 """`specviz train`: make the weights that specviz ships, or smaller ones, on your own machine."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 @click.group("train")
 def command() -> None:
-    """Train a model pair from nothing."""
+    """Train a model pair from nothing, or the small parts that methods add to a model."""
 
 
 @command.command("pair")
@@ -52,4 +53,52 @@ def pair(
         compiled = minutes >= 20 and shutil.which("g++") is not None
     folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-pair"
     train_pair(Request(out, folder, minutes, seed, packages, texts, arithmetic, compiled), Console())
+    click.echo(out)
+
+
+@command.command("exit-heads")
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--out", type=_FOLDER, default=Path("exit-heads"), show_default=True, help="Folder for the heads.")
+@click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there.")
+@click.option("--minutes", type=click.FloatRange(min=0.05), default=20.0, show_default=True, help="Training time.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--layers", default="", metavar="N,N", help="Layers that get a head [default: all below the last].")
+@click.option(
+    "--kind",
+    type=click.Choice(["gain", "lowrank", "square", "full", "factored"]),
+    default="lowrank",
+    show_default=True,
+    help="gain: own norm gain; lowrank: and a low-rank update; square: a d x d map; full, factored: an own head.",
+)
+@click.option("--rank", type=click.IntRange(min=1), default=64, show_default=True, help="For lowrank and factored.")
+@click.option("--shortlist", type=click.IntRange(min=0), default=0, help="Only the K most frequent tokens; 0: all.")
+@click.option(
+    "--labels",
+    type=click.Choice(["hard", "soft"]),
+    default="hard",
+    show_default=True,
+    help="hard: the target's best token (greedy decoding); soft: its distribution (sampling).",
+)
+@click.option("--packages", is_flag=True, help="Also take text from the packages of this Python environment.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads for torch.")
+def exit_heads(
+    target: str | None, out: Path, work: Path | None, threads: int | None, layers: str, **options: Any
+) -> None:  # fmt: skip
+    """Train exit heads for a frozen target, mostly on text that it writes itself, and measure them.
+
+    An interrupted run is resumed by giving the same command again.
+    """
+    import platformdirs
+    import torch
+
+    from specviz.methods.early import layers as named
+    from specviz.train.console import Console
+    from specviz.train.exit_heads import Request, train_exit_heads
+
+    if threads:
+        torch.set_num_threads(threads)
+    folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-exit-heads"
+    train_exit_heads(Request(target, out, folder, layers=tuple(named([layers])), **options), Console())
     click.echo(out)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from specviz.draft import ROOT, Draft, Node
+from specviz.draft import ROOT, Carry, Draft, Node
 from specviz.engine.model import Model
 from specviz.engine.rows import Rows, Tensor
 from specviz.engine.sampling import Warper
@@ -13,6 +13,7 @@ from specviz.events import Event, Level
 from specviz.keys import Drawn, Stream
 from specviz.knobs import Knobs
 from specviz.laws import Certain, Row
+from specviz.laws import Rows as LawRows
 from specviz.names import DraftEnd, Mode
 from specviz.plan import Draws, Outcome
 
@@ -53,7 +54,7 @@ class Context:
     eos: frozenset[int]
     level: Level
     counters: Counters
-    carry: float | None = None
+    carry: Carry | None = None
     facts: list[Event] = field(default_factory=list)
 
     @property
@@ -95,6 +96,10 @@ class Tree:
     def parent(self, node: int) -> int:
         """The node before, ROOT for children of the root."""
         return self._parents[node]
+
+    def token(self, node: int) -> int:
+        """The node's token."""
+        return self._nodes[node].token
 
     def path(self, node: int) -> list[int]:
         """Tokens from the root (exclusive) to the node."""
@@ -143,34 +148,69 @@ class Tree:
         self._laws.append(drawn)
         return len(self._nodes) - 1
 
-    def draft(self, draft_end: DraftEnd = "full", keep: Iterable[int] | None = None, shared: bool = False) -> Draft:
-        """The frozen draft of the nodes in `keep` (all by default; a kept node's parent must be kept)."""
+    def draft(
+        self,
+        draft_end: DraftEnd = "full",
+        keep: Iterable[int] | None = None,
+        shared: bool = False,
+        planned: int | None = None,
+        number: bool = False,
+    ) -> Draft:
+        """The frozen draft of the nodes in `keep` (all by default; a kept node's parent must be kept).
+
+        `number`: also say which candidate each node belongs to. Siblings drawn from the same row share it.
+        """
         kept = list(range(len(self))) if keep is None else sorted(keep)
         order = sorted(kept, key=lambda node: self.ends(node))  # stable: fed nodes first, stop tokens last
         place = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
         n_fed = sum(not self.ends(node) for node in order)
         laws = [self._laws[node] for node in order]
-        drawn = [law for law in laws if law is not None]
-        numbers = iter(range(len(drawn)))
+        distinct = {id(law): law for law in laws if law is not None}
+        row = {key: k for k, key in enumerate(distinct)}
+        cands = candidates(self._parents) if number else [None] * len(self)
+        nodes = [_marked(node, k in place, cands[k]) for k, node in enumerate(self._nodes)]
         return Draft(
             tokens=tuple(self._nodes[node].token for node in order),
             parents=tuple(place[self._parents[node]] for node in order),
             ids=tuple(self._nodes[node].id for node in order),
             n_judged=n_fed,
             n_fed=n_fed,
-            law_rows=_stack(drawn),
-            row_of=tuple(-1 if law is None else next(numbers) for law in laws),
+            law_rows=_stack(list(distinct.values())),
+            row_of=tuple(-1 if law is None else row[id(law)] for law in laws),
             shared=shared,
-            nodes=tuple(_marked(node, k in place) for k, node in enumerate(self._nodes)),
+            nodes=tuple(nodes),
             draft_end=draft_end,
+            planned=planned,
         )
 
+    def carried(self, law_rows: LawRows, carry: Carry) -> Draft:
+        """The empty draft of a carried round: the draft law after the root `[1, V]`, and what is carried."""
+        return Draft(law_rows=law_rows, carry=carry)
 
-def _marked(node: Node, kept: bool) -> Node:
-    if kept:
+
+def candidates(parents: Sequence[int]) -> list[int | None]:
+    """Which root-to-leaf path each node belongs to, in the order of the paths' first own nodes.
+
+    A path is continued by the eldest child of its last node; every other child begins the next path.
+    """
+    out: list[int | None] = []
+    continued: set[int] = set()
+    count = 0
+    for parent in parents:
+        if parent != ROOT and parent not in continued:
+            out.append(out[parent])
+        else:
+            out.append(count)
+            count += 1
+        continued.add(parent)
+    return out
+
+
+def _marked(node: Node, kept: bool, cand: int | None) -> Node:
+    if kept and cand is None:
         return node
     fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
-    return Node(**{**fields, "kept": False})
+    return Node(**{**fields, "kept": kept, "cand": cand})
 
 
 def _stack(rows: list[Any]) -> Any:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import torch
 
-from specviz.draft import Draft
 from specviz.engine.context import Drafter, Models
 from specviz.engine.lanes import Serial
 from specviz.engine.loading import Loaded, compare_tokenizers, load, stop_tokens
@@ -24,13 +23,11 @@ from specviz.engine.probe import Probe
 from specviz.engine.round import Round
 from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
-from specviz.errors import ModelError, SpecvizError
+from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, RoundEnd
 from specviz.events import Models as ModelsInfo
 from specviz.knobs import Knobs
-from specviz.methods import Method, get_method
-from specviz.plan import Verifier
-from specviz.verifiers import get_verifier
+from specviz.methods import Method, get_method, pick_verifier
 from specviz.wire import Start
 
 TOPK = 8
@@ -93,16 +90,6 @@ def small(target: Loaded) -> bool:
     return target.adapter.device.type == "cpu" and (target.info.n_params or 0) < SMALL_PARAMS
 
 
-def pick_verifier(method: Method, name: str | None, knobs: Knobs) -> Verifier:
-    """The verifier asked for, or the method's default. Raises SpecvizError naming those that fit."""
-    wanted = get_verifier(name or method.verifier_for(knobs.values))
-    if wanted.name not in method.verifiers:
-        raise SpecvizError(
-            f"method {method.name} does not go with verifier {wanted.name}; it goes with: {', '.join(method.verifiers)}"
-        )
-    return wanted
-
-
 def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None:
     """The method's drafter, from the factory it names."""
     if method.drafter is None:
@@ -110,14 +97,6 @@ def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None
     module, _, attribute = method.drafter.partition(":")
     drafter: Drafter = getattr(importlib.import_module(module), attribute)(models, knobs)
     return drafter
-
-
-def refuse_misfit(verifier: Verifier, drafter: Drafter | None, knobs: Knobs) -> None:
-    """Raises SpecvizError at the start for what every round would refuse: shared noise under another verifier."""
-    shared = getattr(drafter, "mode", None) == "shared" and knobs["temperature"] > 0
-    refusal = verifier.refuses(Draft(shared=True)) if shared else None
-    if refusal:
-        raise SpecvizError(f"verifier {verifier.name} does not fit: {refusal}")
 
 
 def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
@@ -159,7 +138,6 @@ class LocalRun:
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
         self.probe = Probe(self._tell, self.texts, start.level, TOPK, start.prompt)
         drafter = make_drafter(self.method, models, knobs)
-        refuse_misfit(self.verifier, drafter, knobs)
         self.session = Session(
             Parts(models, drafter, self.verifier, Serial()), prompt, table, knobs,
             eos=stop_tokens(pair.target), texts=self.texts, sink=self.probe,
@@ -186,7 +164,11 @@ class LocalRun:
         return self.session.new_tokens
 
     def set_knob(self, name: str, value: Any, by: str = "user") -> None:
-        """Ask for a knob; applied at the next round. Raises KnobError."""
+        """Ask for a knob; applied at the next round. Raises KnobError, also when the verifier could not go on."""
+        asked = self.session.knobs.with_(**self.method.table.check({name: value}))
+        refusal = self.verifier.refuses(self.method.example(asked.values))
+        if refusal is not None:
+            raise KnobError(f"knob {name}: verifier {self.verifier.name} could not go on: {refusal}")
         self.session.request(name, value, by)
 
     def stop(self, reason: Literal["stopped", "cancelled"] = "stopped") -> None:
@@ -201,12 +183,12 @@ class LocalRun:
     def header(self) -> Header:
         """The first line of the trace."""
         knobs = self.session.knobs
-        own = {spec.name for spec in self.method.knobs}
+        own = {spec.name for spec in self.method.own}
         return Header(
             schema=SCHEMA, v=VERSION, run=self.run, wall=datetime.now(UTC).isoformat(timespec="seconds"),
             method=self.method.name, drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
             verifier=self.verifier.name, lanes=self.session.parts.lanes.name, lossless=self.verifier.lossless,
-            keeps_tokens=self.verifier.keeps_tokens, models=self.pair.infos,
+            keeps_tokens=self.verifier.keeps_tokens, distance=self.verifier.distance, models=self.pair.infos,
             knobs={name: value for name, value in knobs.values.items() if name in own},
             knob_specs=list(self.method.table.specs),
             sampling={name: value for name, value in knobs.values.items() if name not in own},

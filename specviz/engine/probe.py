@@ -4,15 +4,20 @@ The level decides what is computed and copied at all: `none` counts and tokens, 
 `full` also top-k, entropies and ranks. Its own time is measured and written (`probe_ns`), never hidden in a stage.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
 
+from specviz.draft import Node as Born
+from specviz.engine.chains import chain_records
+from specviz.engine.gathers import entropies, log_shares, top_lists
 from specviz.engine.round import Round
-from specviz.engine.verdict import Verdict, entropies, top_lists
+from specviz.engine.verdict import Verdict
 from specviz.events import (
+    Chain,
     Closing,
     Commit,
     Event,
@@ -86,30 +91,37 @@ class Probe:
         self._end(done, verdict.n_tested, began)
 
     def _start(self, done: Round) -> None:
-        event = RoundStart(n=done.n, root=done.root, knob_version=done.knob_version, kv=done.kv_before)
+        event = RoundStart(
+            n=done.n, root=done.root, knob_version=done.knob_version, carry=carried(done), kv=done.kv_before
+        )  # fmt: skip
         self.emit(event, done.number, done.started_ns)
 
     def _tree(self, done: Round, verdict: Verdict) -> None:
         """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
         drawn = verdict.outcome.closing
         closing = verdict.closing(None if drawn is None else self.texts.piece(drawn)[0], self.level)
-        records: list[Node | Verify | Closing] = [
-            *self._nodes(done), *verdict.records(self.level, self.topk), closing,
+        chains = chain_records(done) if self.level == "full" else ()
+        records: list[Node | Verify | Chain | Closing] = [
+            *self._nodes(done), *verdict.records(self.level, self.topk), *chains, closing,
         ]  # fmt: skip
-        new = [token for token in dict.fromkeys(_named(records)) if token not in self.spelled]
-        if new:
-            self.spelled.update(new)
-            self.emit(Pieces(pieces=[(token, *self.texts.piece(token)) for token in new]), done.number)
+        if self.level == "full":
+            self._spell(records, done.number)
         for record in records:
             self.emit(record, done.number)
         if closing.fallback:
             message = "the residual had no mass (rounding); the plain target row was used"
             self.emit(Warn(code="residual_fallback", message=message), done.number)
 
+    def _spell(self, records: "list[Node | Verify | Chain | Closing]", r: int) -> None:
+        new = [token for token in dict.fromkeys(_named(records)) if token not in self.spelled]
+        if new:
+            self.spelled.update(new)
+            self.emit(Pieces(pieces=[(token, *self.texts.piece(token)) for token in new]), r)
+
     def _nodes(self, done: Round) -> Iterator[Node]:
         tops = self._draft_tops(done) if self.level == "full" else {}
         thought = confidences(done)
-        fed = {done.draft.ids[k]: done.draft.has_row(k) for k in range(len(done.draft))}
+        fed = set(done.draft.ids[: done.draft.n_fed])
         for node in done.draft.nodes:
             text, raw_bytes = self.texts.piece(node.token)
             # Siblings share their row: the first of them carries it.
@@ -118,7 +130,7 @@ class Probe:
                 node=node.id, parent=node.parent, depth=node.depth, pos=done.n - 1 + node.depth, token=node.token,
                 text=text, bytes=raw_bytes, logq=None if node.logq is None else six(node.logq),
                 log_conf=thought.get(node.id), mode=node.mode, cand=node.cand,
-                branch=node.branch, fed=fed.get(node.id, False), kept=node.kept, src=node.src, top=top,
+                branch=node.branch, fed=node.id in fed, kept=node.kept, src=node.src, top=top,
                 entropy_q=entropy,
             )  # fmt: skip
 
@@ -156,23 +168,35 @@ class Probe:
         )  # fmt: skip
 
 
-def _named(records: "list[Node | Verify | Closing]") -> Iterator[int]:
+def _named(records: "list[Node | Verify | Chain | Closing]") -> Iterator[int]:
     """Tokens that records name by id only."""
     for record in records:
-        top = record.row if isinstance(record, Closing) else record.top
+        top = record.row if isinstance(record, Closing) else None if isinstance(record, Chain) else record.top
         yield from (entry[0] for entry in top or ())
 
 
 def confidences(done: Round) -> dict[int, float]:
-    """Log of the raw draft softmax of every node that has one; what the drafter left out, in one go."""
-    nodes = done.draft.nodes
-    known = {node.id: six(node.log_conf) for node in nodes if node.log_conf is not None}
-    left = [node for node in nodes if node.raw is not None and node.log_conf is None]
+    """Log of the raw draft softmax of every node that has one; what the drafter left out is worked out here."""
+    known: dict[int, float] = {}
+    left: list[Born] = []
+    for node in done.draft.nodes:
+        if node.log_conf is not None:
+            known[node.id] = six(node.log_conf)
+        elif node.raw is not None:
+            left.append(node)
     if left:
-        laws = torch.stack([node.raw for node in left]).log_softmax(-1)
-        picked = laws.gather(-1, torch.tensor([[node.token] for node in left], device=laws.device))
-        known |= {node.id: six(log) for node, (log,) in zip(left, picked.tolist(), strict=True)}
+        logs = log_shares([node.raw for node in left], [node.token for node in left])
+        for node, log in zip(left, logs, strict=True):
+            known[node.id] = six(log)
     return known
+
+
+MOST = 1e9  # a carried ratio without bound; JSON has no infinity
+
+
+def carried(done: Round) -> float | None:
+    """Log of the joint ratio that the round before handed on."""
+    return None if done.carry is None else MOST if done.carry.log_ratio == math.inf else six(done.carry.log_ratio)
 
 
 def walk_end(done: Round) -> WalkEnd:

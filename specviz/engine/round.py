@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specviz.draft import Draft
+from specviz.draft import Carry, Draft
 from specviz.engine.rows import Call, Tensor
 from specviz.events import Event
 from specviz.events.round import Finish
 from specviz.laws import Rows
-from specviz.plan import Outcome
+from specviz.plan import Draws, Outcome, Plan
 
 Kind = Literal["accepted", "branch", "recovered", "bonus"]
 
@@ -49,9 +49,12 @@ class Round:
     root: int
     knob_version: int
     kv_before: dict[str, int | None]
+    carry: Carry | None = None  # what the round before left to this one
     draft: Draft = field(default_factory=Draft)
     logits: Tensor | None = None  # [n_fed + 1, V], raw
     target_probs: Rows | None = None  # [n_fed + 1, V], the law
+    plan: Plan | None = None
+    keys: Draws | None = None
     outcome: Outcome | None = None
     tokens: tuple[int, ...] = ()
     kinds: tuple[Kind, ...] = ()

@@ -1,4 +1,4 @@
-"""The law a token is drawn from: penalties, temperature, top-k, top-p, min-p, in the library's order.
+"""The law a token is drawn from: penalties, bans, temperature, top-k, top-p, min-p, in the library's order.
 
 The same `Warper` serves target and draft, so the two laws differ only by the models. Order and edge cases equal
 `transformers`' logits processors (tested); at temperature 0 a row is certain and no uniform is spent.
@@ -29,12 +29,13 @@ class Warper:
     top_p: float = 1.0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    banned: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, knobs: Knobs) -> "Warper":
-        """The warper of a knob snapshot."""
+    def of(cls, knobs: Knobs, banned: tuple[int, ...] = ()) -> "Warper":
+        """The warper of a knob snapshot. `banned`: the ids that its knob `ban` names."""
         return cls(
-            knobs["temperature"], knobs["top_k"], knobs["top_p"], knobs["min_p"], knobs["repetition_penalty"]
+            knobs["temperature"], knobs["top_k"], knobs["top_p"], knobs["min_p"], knobs["repetition_penalty"], banned
         )  # fmt: skip
 
     @property
@@ -52,13 +53,20 @@ class Warper:
 
         `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only.
         """
+        scores = self.allowed(logits, prefixes)
+        if self.greedy:
+            return CertainRows(_best(scores), scores.shape[-1])
+        return self._filtered(self._tempered(scores)).softmax(-1)
+
+    def allowed(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """The scores `[n, V]` that tokens are ranked by: penalised, banned ones at minus infinity."""
         scores = logits
         if self.needs_prefix:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
             scores = self._penalised(logits, prefixes)
-        if self.greedy:
-            return CertainRows(_best(scores), scores.shape[-1])
-        return self._filtered(self._tempered(scores)).softmax(-1)
+        if self.banned:
+            scores = scores.index_fill(-1, torch.tensor(self.banned, device=scores.device), float("-inf"))
+        return scores
 
     def _tempered(self, scores: Tensor) -> Tensor:
         if self.temperature >= COLD:

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import torch
 
-from specviz.draft import ROOT, Draft
+from specviz.draft import ROOT, Carry, Draft
 from specviz.engine.context import Context, Counters, Drafter, Models, Observation
 from specviz.engine.lanes import Lanes, Serial
 from specviz.engine.round import Clock, Kind, Round
 from specviz.engine.rows import Rows, Tensor, fill
 from specviz.engine.sampling import Warper
-from specviz.engine.texts import Texts
+from specviz.engine.texts import Texts, banned_ids
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
@@ -89,7 +89,10 @@ class Session:
         self.number = 0
         self.finish: Finish | None = None
         self.text = ""
-        self.warper = Warper.of(knobs)
+        self.carry: Carry | None = None  # what the last round left to carried rounds
+        self.verifier = parts.verifier.tuned(knobs)
+        self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
+        self.warper = Warper.of(knobs, self._banned)
         self._requests: list[Request] = []
         self._prefilled = False
         self._stream = texts.stream(prompt) if texts else None
@@ -159,7 +162,7 @@ class Session:
     def _round(self) -> Round:
         self.number += 1
         self._apply_knobs()
-        now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled())
+        now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry)
         now.clock = Clock(getattr(getattr(self.target, "device", None), "type", "cpu") == "cuda")
         now.started_ns = time.perf_counter_ns()
         try:
@@ -176,15 +179,18 @@ class Session:
         return now
 
     def _apply_knobs(self) -> None:
-        for ask in self._requests:
+        """Apply what was asked for. What changes the law waits for the end of a block: its rounds make one draw."""
+        ready = [ask for ask in self._requests if self.carry is None or self.table.spec(ask.name).text == "K"]
+        for ask in ready:
             old = self.knobs[ask.name]
             self.knobs = self.knobs.with_(**{ask.name: ask.value})
             changes = self.table.spec(ask.name).text != "K"
             if self.sink:
                 self.sink.knob(self._acknowledgement(ask, old, changes))
-        if self._requests:
-            self.warper = Warper.of(self.knobs)
-            self._requests = []
+        if ready:
+            self.warper = Warper.of(self.knobs, self._banned)
+            self.verifier = self.parts.verifier.tuned(self.knobs)
+            self._requests = [ask for ask in self._requests if ask not in ready]
 
     def _acknowledgement(self, ask: Request, old: Any, changes: bool) -> Knob:
         return Knob(
@@ -198,9 +204,9 @@ class Session:
         if self.drafter:
             with now.clock.stage("draft"):
                 now.draft = self.drafter.propose(ctx)
-        refusal = self.parts.verifier.refuses(now.draft)
+        refusal = self.verifier.refuses(now.draft)
         if refusal:
-            raise SpecvizError(f"verifier {self.parts.verifier.name} does not take this draft: {refusal}")
+            raise SpecvizError(f"verifier {self.verifier.name} does not take this draft: {refusal}")
         began = time.perf_counter_ns()
         with now.clock.stage("target"):
             result = self.parts.lanes.submit(lambda: ctx.rows.finish(now.draft, ctx.root_row))
@@ -212,7 +218,8 @@ class Session:
         with now.clock.stage("other"):
             now.target_probs = self._laws(now.draft, now.logits)
         with now.clock.stage("verdict"):
-            now.outcome = self.parts.verifier.plan(now.draft, now.target_probs).walk(ctx.keys, now.n)
+            now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
+            now.outcome = now.plan.walk(ctx.keys, now.n)
         now.facts, now.ledger = ctx.facts, ctx.rows.ledger
         now.n_draft_calls = self.counters.n_draft_calls
         now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
@@ -224,7 +231,7 @@ class Session:
         return Context(
             tokens=tuple(self.tokens), room=self.room, knobs=self.knobs, warper=self.warper,
             keys=self._draws(self.number), rows=rows, root_row=root, eos=self.eos,
-            level=self.sink.level if self.sink else "none", counters=self.counters,
+            level=self.sink.level if self.sink else "none", counters=self.counters, carry=self.carry,
         )  # fmt: skip
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
@@ -247,6 +254,7 @@ class Session:
         now.n_accepted = min(kept, len(outcome.accepted))
         now.cut, now.finish = kept < len(tokens), self.finish
         self.tokens += now.tokens
+        self.carry = None if self.finish else outcome.carry
         self.cache.follow(self.tokens[:-1])
 
     def _cut(self, tokens: list[int]) -> tuple[int, list[str]]:

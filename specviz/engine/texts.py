@@ -5,6 +5,8 @@ from typing import Any
 
 from tokenizers.decoders import DecodeStream
 
+from specviz.errors import KnobError
+
 
 class Texts:
     """Display text of single tokens, remembered. Ids outside the tokenizer show as `<id>`."""
@@ -38,9 +40,41 @@ class Texts:
         except UnicodeDecodeError:
             return raw.decode(errors="replace"), raw.hex()
 
+    def token_of(self, text: str) -> int:
+        """The one token that spells `text`: as the tokenizer splits it, or a word of its vocabulary. Raises KnobError.
+
+        A text of several tokens is refused with their ids: which of them is meant cannot be guessed.
+        """
+        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        if len(ids) == 1:
+            return int(ids[0])
+        word = self.tokenizer.get_vocab().get(text)
+        if word is not None:
+            return int(word)
+        shown = " ".join(f"id:{token}" for token in ids[:8]) + (" .." if len(ids) > 8 else "")
+        raise KnobError(f"knob ban: {text!r} is {len(ids)} tokens ({shown}) and only single tokens can be banned")
+
     def stream(self, prompt: Sequence[int]) -> "TextStream":
         """A stream that continues after `prompt`."""
         return TextStream(self.tokenizer, prompt)
+
+
+def banned_ids(entries: Sequence[str], texts: "Texts | None", vocab: int) -> tuple[int, ...]:
+    """The ids that the knob `ban` names, each entry a token's text or `id:N`. Raises KnobError."""
+    out: set[int] = set()
+    for entry in entries:
+        number = entry.removeprefix("id:")
+        if entry.startswith("id:") and number.isascii() and number.isdigit():
+            if int(number) >= vocab:
+                raise KnobError(f"knob ban: there is no token {entry}; ids go from 0 to {vocab - 1}")
+            out.add(int(number))
+        elif texts is None:
+            raise KnobError(f"knob ban: {entry!r} is a text and no tokenizer is here; name the token as id:N")
+        else:
+            out.add(texts.token_of(entry))
+    if len(out) >= vocab:
+        raise KnobError("knob ban: every token is banned, nothing is left to say")
+    return tuple(sorted(out))
 
 
 class TextStream:

@@ -4,72 +4,33 @@ One record per node whose parent has a target row. Numbers leave the device in a
 by one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 
 from specviz.draft import ROOT
+from specviz.engine.fates import Fate, Fates
+from specviz.engine.gathers import entropies, leads, picked, ranks_of, rows_of, top_lists
 from specviz.engine.round import Round
 from specviz.events import Closing, Level, Verify, log6, six
 from specviz.events.round import Status, Why
-from specviz.keys import intervals
 from specviz.laws import Certain, CertainRows, at, dense
 from specviz.plan import DrawResult, TestResult
-from specviz.verifiers.spelling import Spelling
 
 CLOSING_TOP = 20
-Numbers = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Fate:
-    """What the trace says of one node."""
-
-    order: int | None = None
-    test: TestResult | None = None
-    draw: DrawResult | None = None
-    thr: float | None = None  # of a draw: p / mass left, in id order
-    edges: tuple[float, float] | None = None
 
 
 class Verdict:
-    """A finished round, judged. `fates` follow the walk's trace; a draw judges all children of its place at once."""
+    """A finished round, judged: `fates` say what the walk did, this adds the numbers. `certain`: temperature 0."""
 
     def __init__(self, done: Round) -> None:
         assert done.outcome is not None
         self.done, self.draft, self.outcome = done, done.draft, done.outcome
-        self.fates = [Fate() for _ in range(len(self.draft))]
-        self.n_tested = 0
-        spelling = Spelling(self.draft) if len(self.draft) else None
-        for result in self.outcome.trace:
-            if isinstance(result, TestResult):
-                self._tested(self.fates[result.step.node]).test = result
-            elif spelling and result.step.edges:
-                self._drawn(result, list(spelling.candidates(result.step.node)))
-
-    def _tested(self, fate: Fate) -> Fate:
-        fate.order = self.n_tested
-        self.n_tested += 1
-        return fate
-
-    def _drawn(self, result: DrawResult, children: list[int]) -> None:
-        """Shown as tests in id order: sibling by sibling, until the drawn one is met."""
-        row, left, met = result.step.row(), 1.0, False
-        tokens = [self.draft.tokens[c] for c in children]
-        edges = [None] * len(tokens) if result.drawn.u is None else intervals(row, tokens)
-        for child, token, edge in zip(children, tokens, edges, strict=True):
-            fate, p = self.fates[child], at(row, token)
-            fate.draw, fate.edges = result, edge
-            if not met:
-                self._tested(fate).thr = min(1.0, p / left) if left > 1e-12 else 0.0
-            met, left = met or token == result.drawn.token, left - p
-
-    @cached_property
-    def certain(self) -> bool:
-        """Temperature 0: rows are one-hot."""
-        return isinstance(self.done.target_probs, CertainRows)
+        self.certain = isinstance(done.target_probs, CertainRows)
+        self.judgement = Fates(done)
+        self.fates, self.n_tested, self.by_draw = self.judgement.nodes, self.judgement.n_tested, self.judgement.by_draw
 
     @cached_property
     def shown_rows(self) -> torch.Tensor:
@@ -79,115 +40,119 @@ class Verdict:
 
     def records(self, level: Level, topk: int) -> list[Verify]:
         """The verdict on every node, in id order."""
+        self.judgement.imply()
+        judged = self._judged()
+        if level == "full" and judged:
+            self._add_context(judged, topk)
         place = {node: k for k, node in enumerate(self.draft.ids)}
-        numbers = self._numbers(level, topk) if place else []
         out: list[Verify] = []
         for node in self.draft.nodes:
             index = place.get(node.id)
             if index is not None:
-                out.append(self._record(index, numbers[index]))
+                out.append(judged[index])
             elif node.parent == ROOT or (node.parent in place and self.draft.has_row(place[node.parent])):
                 out.append(_pruned(node.id))
         return out
 
-    def _record(self, node: int, numbers: Numbers) -> Verify:
-        fate = self.fates[node]
-        status, why = self.status(node)
-        own: Numbers = {"kind": "draw" if self._by_draw else "test", "thr": None, "u": None, "margin": None}
-        if fate.draw is not None:
-            u, margin = fate.draw.drawn.u, numbers["margin"] if self.certain else _distance(fate)
-            own = {"kind": "draw", "thr": fate.thr, "u": u, "interval": fate.edges, "margin": margin}
-        elif fate.test is not None:
-            u, thr = fate.test.u, float(fate.test.step.threshold)
-            # The row required here is a residual after failed siblings: its own mass, not the plain row's.
-            logp = log6(float(fate.test.step.p))
-            own = {"kind": "test", "thr": thr, "u": u, "margin": six(abs(u - thr)), "logp": logp}
-        return Verify(
-            **{**numbers, "node": self.draft.ids[node], "order": fate.order, "status": status, "why": why, **own}
-        )
+    def _judged(self) -> list[Verify]:
+        """The records of the nodes of the draft, by their numbers there."""
+        rows = [parent + 1 for parent in self.draft.parents]
+        p, q, margins = self._target_masses(rows, self.draft.tokens), self._draft_masses(), self._margins()
+        found: list[Verify] = []
+        for node, (fate, (status, why)) in enumerate(zip(self.fates, self._statuses(), strict=True)):
+            mass = q[node]
+            record = Verify(
+                node=self.draft.ids[node], order=fate.order, kind="draw" if self.by_draw else "test",
+                logp=log6(p[node]), logq=None if mass is None else log6(mass), thr=None, u=None, status=status, why=why,
+            )  # fmt: skip
+            if fate.draw is not None:
+                record.kind, record.thr, record.u, record.interval = "draw", fate.thr, fate.draw.drawn.u, fate.edges
+                record.margin = margins[rows[node]] if self.certain else _distance(fate)
+            elif fate.test is not None:
+                _add_test(record, fate.test)
+            record.implied = fate.implied
+            found.append(record)
+        return found
 
-    @cached_property
-    def _by_draw(self) -> bool:
-        return any(isinstance(result, DrawResult) and result.step.edges for result in self.outcome.trace)
+    def _statuses(self) -> list[tuple[Status, Why]]:
+        """What became of every node, and why; parents come before their children."""
+        out: list[tuple[Status, Why]] = []
+        for node in range(len(self.fates)):
+            out.append(self._status(node, out))
+        return out
 
-    def status(self, node: int) -> tuple[Status, Why]:
-        """What became of a node, and why."""
+    def _status(self, node: int, before: list[tuple[Status, Why]]) -> tuple[Status, Why]:
         fate, accepted = self.fates[node], self.outcome.accepted
         if node in accepted:
             if node in accepted[: self.done.n_accepted]:
-                return "accepted", "kept"
+                return "accepted", "implied" if fate.implied else "kept"
             return "untested", "length" if self.done.finish in ("length", "context") else "after_stop"  # cut off
         if fate.test is not None:
             return "rejected", "target_zero" if fate.test.step.p <= 0 else "u_above"
         if fate.draw is not None and fate.order is not None:
-            zero = at(fate.draw.step.row(), self.draft.tokens[node]) <= 0
-            return "rejected", "target_zero" if zero and not self.certain else "not_drawn"
-        return "untested", self._untested(node)
-
-    def _untested(self, node: int) -> Why:
-        """Why the walk never came here: the nearest ancestor (or itself) that was passed over tells."""
+            zero = not self.certain and at(fate.draw.step.row(), self.draft.tokens[node]) <= 0
+            return "rejected", "target_zero" if zero else "not_drawn"
+        # The walk never came here: the nearest ancestor (or itself) that was passed over tells why.
         parent = self.draft.parents[node]
-        if parent == ROOT or parent in self.outcome.accepted:
-            return "sibling_kept"
-        status, why = self.status(parent)
+        if parent == ROOT or parent in accepted:
+            return "untested", "sibling_kept"
+        status, why = before[parent]
         if status == "rejected":
-            return "parent_rejected"
-        return "prefix_rejected" if why == "parent_rejected" else why
+            return "untested", "parent_rejected"
+        return "untested", "prefix_rejected" if why == "parent_rejected" else why
 
-    def _numbers(self, level: Level, topk: int) -> list[Numbers]:
-        """Per node: masses under target and draft law, the logit margin at T = 0, and at level full the context."""
-        draft, done = self.draft, self.done
-        assert done.logits is not None
-        assert done.target_probs is not None
-        rows, tokens = [parent + 1 for parent in draft.parents], list(draft.tokens)
-        if self.certain:
-            target = [at(done.target_probs[r], t) for r, t in zip(rows, tokens, strict=True)]
-            margins = self._margins(done.logits)
-        else:
-            target, margins = done.target_probs[rows, tokens].tolist(), [None] * len(done.logits)
-        out = [
-            {"logp": log6(p), "logq": None, "margin": margins[row]} for p, row in zip(target, rows, strict=True)
-        ]  # fmt: skip
-        drawn = [node for node in range(len(draft)) if draft.row_of[node] >= 0]
+    def _target_masses(self, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        probs = self.done.target_probs
+        if isinstance(probs, CertainRows):
+            return [1.0 if token == probs.tokens[row] else 0.0 for row, token in zip(rows, tokens, strict=True)]
+        return picked(probs, rows, tokens)
+
+    def _draft_masses(self) -> list[float | None]:
+        """Of every node, in the law it was drawn from; None for a point mass."""
+        draft = self.draft
+        out: list[float | None] = [None] * len(draft.tokens)
+        drawn = [node for node, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
-            q = draft.law_rows[[draft.row_of[n] for n in drawn], [tokens[n] for n in drawn]].tolist()
-            for node, mass in zip(drawn, q, strict=True):
-                out[node]["logq"] = log6(mass)
-        if level == "full":
-            self._add_context(out, rows, tokens, drawn, topk)
+            rows, tokens = [draft.row_of[n] for n in drawn], [draft.tokens[n] for n in drawn]
+            for node, mass in zip(drawn, picked(draft.law_rows, rows, tokens), strict=True):
+                out[node] = mass
         return out
 
-    def _margins(self, logits: torch.Tensor) -> list[float | None]:
-        """Highest minus second highest logit of every row up to the last one drawn from; the rest are not shown."""
-        drawn_from = [self.draft.parents[node] + 1 for node, fate in enumerate(self.fates) if fate.draw is not None]
-        upto = max(drawn_from, default=-1) + 1
-        two = logits[:upto].topk(2, -1).values
-        return [six(m) for m in (two[:, 0] - two[:, 1]).tolist()] + [None] * (len(logits) - upto)
+    def _margins(self) -> list[float]:
+        """At temperature 0, highest minus second highest logit of every row up to the last one drawn from."""
+        upto = max((self.draft.parents[node] + 2 for node, fate in enumerate(self.fates) if fate.draw), default=0)
+        if not self.certain or not upto:
+            return []
+        assert self.done.logits is not None
+        return [six(gap) for gap in leads(self.done.logits[:upto])]
 
-    def _add_context(self, out: list[Numbers], rows: list[int], tokens: list[int], drawn: list[int], topk: int) -> None:
+    def _add_context(self, judged: list[Verify], topk: int) -> None:
+        """What level full knows besides: the likeliest tokens of both models, ranks, entropies, distances."""
         draft, probs = self.draft, self.shown_rows
+        rows, tokens = [parent + 1 for parent in draft.parents], draft.tokens
         tops, entropy = top_lists(probs, topk), entropies(probs)
-        ranks = ranks_of(probs, rows, tokens)
         first: set[int] = set()
-        for node, row in enumerate(rows):
-            out[node].update(argmax_p=tops[row][0][0], rank_p=ranks[node], entropy_p=six(entropy[row]))
+        for record, row, rank in zip(judged, rows, ranks_of(probs, rows, tokens), strict=True):
+            record.argmax_p, record.rank_p, record.entropy_p = tops[row][0][0], rank, six(entropy[row])
             if row not in first:
                 first.add(row)
-                out[node]["top"] = tops[row]
+                record.top = tops[row]
         by_id = {node.id: node for node in draft.nodes}
-        scored = [n for n in range(len(draft)) if by_id[draft.ids[n]].raw is not None]
+        raws = [by_id[i].raw for i in draft.ids]
+        scored = [n for n, raw in enumerate(raws) if raw is not None]
         if scored:
-            raws = {id(by_id[draft.ids[n]].raw): by_id[draft.ids[n]].raw for n in scored}
-            number = {key: k for k, key in enumerate(raws)}
-            at_rows = [number[id(by_id[draft.ids[n]].raw)] for n in scored]
-            stacked = torch.stack(list(raws.values()))
-            for node, rank in zip(scored, ranks_of(stacked, at_rows, [tokens[n] for n in scored]), strict=True):
-                out[node]["rank_q"] = rank
+            table = {id(raws[n]): raws[n] for n in scored}
+            number = {key: k for k, key in enumerate(table)}
+            at_rows = [number[id(raws[n])] for n in scored]
+            stacked = torch.stack(list(table.values()))
+            for n, rank in zip(scored, ranks_of(stacked, at_rows, [tokens[n] for n in scored]), strict=True):
+                judged[n].rank_q = rank
+        drawn = [n for n, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
             laws = rows_of(draft.law_rows, [draft.row_of[n] for n in drawn])
             gaps = (rows_of(probs, [rows[n] for n in drawn]) - laws).abs().sum(-1).div(2).tolist()
-            for node, gap in zip(drawn, gaps, strict=True):
-                out[node]["tv_pq"] = six(gap)
+            for n, gap in zip(drawn, gaps, strict=True):
+                judged[n].tv_pq = six(gap)
 
     def closing(self, text: str | None, level: Level) -> Closing:
         """The last draw of the round, or `none` when a node without a row, or the cut, closed it."""
@@ -197,17 +162,16 @@ class Verdict:
         dropped = outcome.closing is None or done.n_accepted == len(done.tokens)
         if dropped or not isinstance(last, DrawResult) or outcome.kind is None:
             return Closing(node=stop, kind="none", token=None, text=None, u=None)
-        drawn, row = last.drawn, last.step.row()
-        assert done.target_probs is not None
+        drawn = last.drawn
         record = Closing(
             node=stop, kind=outcome.kind, token=drawn.token, text=text, u=drawn.u,
             interval=None if drawn.lo is None or drawn.hi is None else (drawn.lo, drawn.hi), mass=_mass(last),
-            logp=log6(at(done.target_probs[outcome.stop + 1], drawn.token)), fallback=last.step.fallback,
-            equals_drafted=any(draft.tokens[c] == drawn.token for c in draft.children.get(outcome.stop, ())),
+            logp=log6(self._target_masses([last.step.node + 1], [drawn.token])[0]), fallback=last.step.fallback,
+            equals_drafted=drawn.token in [draft.tokens[c] for c in self.judgement.candidates(last.step.node)],
         )  # fmt: skip
         if level == "full":
-            record.rank_p = ranks_of(self.shown_rows, [outcome.stop + 1], [drawn.token])[0]
-            record.row = self._row_table(last, row)
+            record.rank_p = ranks_of(self.shown_rows, [last.step.node + 1], [drawn.token])[0]
+            record.row = self._row_table(last, last.step.row())
         return record
 
     def _row_table(self, last: DrawResult, row: Any) -> list[tuple[int, float, float | None, float, float]]:
@@ -219,13 +183,23 @@ class Verdict:
         top = weights.topk(min(CLOSING_TOP, len(weights)))
         ids, total = top.indices.tolist(), float(weights.sum())
         plain = self.done.target_probs[here + 1][top.indices].tolist()  # type: ignore[index]
-        first = next((c for c in draft.children.get(here, ()) if draft.row_of[c] >= 0), None)
-        laws = [None] * len(ids) if first is None else draft.law_rows[draft.row_of[first]][top.indices].tolist()
+        drawn = [draft.row_of[c] for c in self.judgement.candidates(here) if draft.row_of[c] >= 0]
+        asked = drawn[:1] or ([0] if draft.carry is not None and hasattr(draft.law_rows, "shape") else [])
+        laws = draft.law_rows[asked[0]][top.indices].tolist() if asked else [None] * len(ids)
         return [
             (token, six(p), None if q is None else six(q), six(weight), six(weight / total))
             for token, p, q, weight in zip(ids, plain, laws, top.values.tolist(), strict=True)
             if weight > 0
         ]
+
+
+def _add_test(record: Verify, made: TestResult) -> None:
+    """The row required by a test is a residual after failed siblings: its own mass, not the plain row's."""
+    u, thr = made.u, float(made.step.threshold)
+    record.kind, record.thr, record.u, record.margin = "test", thr, u, six(abs(u - thr))
+    record.logp = log6(float(made.step.p))
+    if made.step.q is not None:
+        record.logq = log6(float(made.step.q))
 
 
 def _distance(fate: Fate) -> float | None:
@@ -248,34 +222,6 @@ def _mass(last: DrawResult) -> float:
     if last.step.mass is not None:
         return float(last.step.mass)
     row = last.step.row()
-    total = 1.0 if isinstance(row, Certain) else float(row.sum())
-    return max(0.0, 1.0 - sum(at(row, token) for token in last.step.edges) / total)
-
-
-def top_lists(probs: torch.Tensor, topk: int) -> list[list[tuple[int, float]]]:
-    """`[[(id, log probability), ..], ..]` of rows `[n, V]`, one copy off the device."""
-    top = probs.topk(min(topk, probs.shape[-1]), -1)
-    return [
-        [(token, log6(p)) for token, p in zip(ids, values, strict=True) if p > 0]
-        for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    ]
-
-
-def rows_of(table: torch.Tensor, rows: list[int]) -> torch.Tensor:
-    """`[n, V]`: some rows of a table; a list as subscript costs twice as much."""
-    return table.index_select(0, torch.tensor(rows, device=table.device))
-
-
-def entropies(probs: torch.Tensor) -> list[float]:
-    """Entropy of every row `[n, V]`, in nats; `special.entr` takes twice as long."""
-    tiny = torch.finfo(probs.dtype).tiny
-    out: list[float] = probs.clamp_min(tiny).log_().mul_(probs).sum(-1).neg_().tolist()
-    return out
-
-
-def ranks_of(scores: torch.Tensor, rows: list[int], tokens: list[int]) -> list[int]:
-    """Rank (1 = highest) of `tokens[i]` in row `rows[i]` of `[n, V]`."""
-    picked = rows_of(scores, rows)
-    mine = picked.gather(-1, torch.tensor(tokens, device=scores.device)[:, None])
-    ranks: list[int] = ((picked > mine).sum(-1) + 1).tolist()
-    return ranks
+    if isinstance(row, Certain):
+        return 0.0 if row.token in last.step.edges else 1.0
+    return max(0.0, 1.0 - sum(at(row, token) for token in last.step.edges) / float(row.sum()))

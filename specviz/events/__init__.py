@@ -1,8 +1,8 @@
 """Event records: the interface between the core and everything that looks at it.
 
 Each record is a `msgspec.Struct` with the tag field `ev`; records of one method live in a module of their own.
-`decode` and `encode` are the only two ways between records and lines. Unknown records and unknown fields are ignored
-on reading.
+`decode` and `encode` (`encode_lines` for many) are the only ways between records and lines. Unknown records and unknown
+fields are ignored on reading.
 """
 
 from functools import reduce
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
+from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
@@ -33,7 +34,7 @@ from specviz.events.run import (
 
 FILE_RECORDS: tuple[type[Event], ...] = (
     Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note,
-    Finding, End,
+    Finding, End, Climb, Gate, ExitRound, ExitTable, Calibration,
 )  # fmt: skip
 WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
 
@@ -45,6 +46,10 @@ LEVEL_OF: dict[type[Event], Level] = {
     Closing: "summary",
     Span: "summary",
     Chain: "full",
+    Climb: "summary",
+    Gate: "summary",
+    ExitRound: "summary",
+    ExitTable: "full",
 }
 
 _RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)
@@ -65,6 +70,11 @@ def encode(event: Event) -> bytes:
     return _encoder.encode(event)
 
 
+def encode_lines(events: "list[Event]") -> bytes:
+    """Many lines, each with its newline."""
+    return _encoder.encode_lines(events)
+
+
 def decode(line: bytes | str) -> Event | None:
     """The record of a line; None for one this version does not know. Raises msgspec.ValidationError/DecodeError."""
     try:
@@ -76,8 +86,9 @@ def decode(line: bytes | str) -> Event | None:
 
 
 __all__ = [
-    "FILE_RECORDS", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At", "Catalogue",
-    "Chain", "Closing", "Commit", "End", "Event", "Finding", "Gap", "Header", "Knob", "Level", "MethodInfo",
-    "ModelInfo", "Models", "Node", "Note", "Pieces", "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State",
-    "Top", "VerifierInfo", "Verify", "Warn", "decode", "encode", "log6", "prob", "six",
+    "FILE_RECORDS", "GRID", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At",
+    "Calibration", "Catalogue", "Chain", "Climb", "Closing", "Commit", "End", "Event", "ExitRound", "ExitTable",
+    "Finding", "Gap", "Gate", "Header", "Knob", "Level", "MethodInfo", "ModelInfo", "Models", "Node", "Note", "Pieces",
+    "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top", "VerifierInfo", "Verify", "Warn", "decode",
+    "encode", "encode_lines", "log6", "prob", "six",
 ]  # fmt: skip

@@ -14,8 +14,11 @@ LEVELS: dict[str, int] = {"none": 0, "summary": 1, "full": 2}
 Top = list[tuple[int, float]]  # [[token id, log probability], ..]
 
 
-class Event(msgspec.Struct, kw_only=True, tag_field="ev"):
-    """Fields of every line: running number, monotonic nanoseconds, query, round."""
+class Event(msgspec.Struct, kw_only=True, tag_field="ev", gc=False):
+    """Fields of every line: running number, monotonic nanoseconds, query, round.
+
+    Plain data that never refers back to itself, so the collector need not look at the many of a long run.
+    """
 
     i: int = -1
     t: int = 0

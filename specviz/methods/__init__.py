@@ -1,21 +1,32 @@
 """Named methods: one short file each with a `METHOD`, found by looking at this folder.
 
 A method names its parts by path (`"package.module:attribute"`), so that reading the table, `--help` and the catalogue
-import no torch.
+import no torch. Which verifiers take what it drafts is asked of the verifiers themselves, on a sample draft, so that
+a pair that cannot work is refused before any model is loaded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from specviz.knobs import KnobSpec, KnobTable, table
+from specviz.draft import Draft
+from specviz.errors import SpecvizError, suggestion
+from specviz.knobs import Knobs, KnobSpec, KnobTable, table
+from specviz.plan import Verifier
 from specviz.registry import discover, pick
+from specviz.verifiers import get_verifier
+
+Example = Callable[[Mapping[str, Any]], Draft]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Drafter + verifier + knobs. `drafter` names a factory `(models, knobs) -> Drafter`; None drafts nothing."""
+    """Drafter + verifier + knobs. `drafter` names a factory `(models, knobs) -> Drafter`; None drafts nothing.
+
+    `example`: under these knob values, the smallest draft that shows what a verifier will be handed (structure only,
+    laws left out); raises KnobError for values that do not go together.
+    """
 
     name: str
     help: str
@@ -24,17 +35,28 @@ class Method:
     needs_draft: bool = False
     verifiers: tuple[str, ...] = ("walk",)
     default_verifier: tuple[str, str] = ("walk", "walk")  # at T = 0, at T > 0
+    example: Example = lambda knobs: Draft()
+
+    @property
+    def own(self) -> tuple[KnobSpec, ...]:
+        """The knobs that are not those of every run: its own, then those of its verifiers."""
+        return (*self.knobs, *(spec for name in self.verifiers for spec in get_verifier(name).knobs))
 
     @property
     def table(self) -> KnobTable:
         """All knobs, those of sampling and run included."""
-        return table(self.name, self.knobs)
+        return table(self.name, self.own)
 
     def verifier_for(self, knobs: Mapping[str, Any]) -> str:
         """The default verifier under these knob values; `walk` for point-mass trees and shared noise."""
         if knobs.get("shape") == "tree" or knobs.get("draft_mode") == "shared":
             return "walk"
         return self.default_verifier[0 if knobs.get("temperature", 0) == 0 else 1]
+
+    def fitting(self, knobs: Mapping[str, Any]) -> list[str]:
+        """The verifiers that take what is drafted under these knob values."""
+        example = self.example(knobs)
+        return [name for name in self.verifiers if get_verifier(name).refuses(example) is None]
 
 
 @cache
@@ -46,3 +68,21 @@ def all_methods() -> dict[str, Method]:
 def get_method(name: str) -> Method:
     """The method of that name. Raises SpecvizError with the nearest name."""
     return pick("method", name, all_methods())
+
+
+def pick_verifier(method: Method, name: str | None, knobs: Knobs) -> Verifier:
+    """The verifier asked for, or the method's default, once it is known to take what will be drafted.
+
+    Raises SpecvizError in one line naming those that fit.
+    """
+    wanted = get_verifier(name or method.verifier_for(knobs.values))
+    if wanted.name not in method.verifiers:
+        raise SpecvizError(
+            f"method {method.name} takes no verifier '{wanted.name}'{suggestion(wanted.name, method.verifiers)}"
+        )
+    refusal = wanted.refuses(method.example(knobs.values))
+    if refusal is not None:
+        why = refusal.partition(";")[0]  # its advice is for any draft, the list below is for this one
+        fitting = ", ".join(method.fitting(knobs.values))
+        raise SpecvizError(f"verifier {wanted.name} does not fit: {why}; these do: {fitting}")
+    return wanted.tuned(knobs)

@@ -1,5 +1,6 @@
 """`ngram`: prompt lookup. The text's own last words are looked up in the text, what followed them is the draft."""
 
+from specviz.draft import Draft
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
 
@@ -8,6 +9,7 @@ METHOD = Method(
     help="prompt lookup: copy what followed the last earlier match of the text's suffix",
     drafter="specviz.drafters.ngram:make",
     verifiers=("walk", "tokenwise"),
+    example=lambda knobs: Draft((0, 0), (-1, 0), (0, 1), 2, 2, row_of=(-1, -1)),
     knobs=(
         KnobSpec(name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, help="most drafted tokens per chain"),
         KnobSpec(

@@ -180,15 +180,15 @@ def softmax_argmax(gamma: int) -> Grow:
     return grow
 
 
-def stop_dropped(gamma: int) -> Grow:
-    """A drawn chain that ends *before* the stop token (id 0) it drew."""
+def stop_dropped(gamma: int, stop: int = 0) -> Grow:
+    """A drawn chain that ends *before* the stop token it drew."""
 
     def grow(b: Builder) -> None:
         node = ROOT
         for depth in range(gamma):
             row = b.row(node)
             token = b.keys.draw("draft", len(b.text) + depth, row, 0).token
-            if token == 0:
+            if token == stop:
                 return
             node = b.point(node, token, law=row)
 
@@ -204,14 +204,14 @@ def plain_row_kept(gamma: int) -> Grow:
     return grow
 
 
-def retested(gamma: int) -> Grow:
-    """A caterpillar of two whose shared nodes are written down, and so tested, once per chain."""
+def retested(gamma: int, count: int = 2) -> Grow:
+    """A caterpillar whose shared nodes are written down, and so tested, once per chain."""
 
     def grow(b: Builder) -> None:
         main = [ROOT]
         for _ in range(gamma):
             main.append(b.draw(main[-1]))
-        for depth in range(1, gamma):
+        for depth, _ in product(range(1, gamma), range(count - 1)):
             node = ROOT
             for shared in main[1 : depth + 1]:
                 node = b.point(node, b.tokens[shared], law=b.laws[shared])

@@ -45,8 +45,8 @@ def test_what_is_not_given_is_left_to_the_method(cli: Cli, script: Script) -> No
 
 
 def test_a_knob_the_method_lacks_names_the_methods_that_have_it(cli: Cli) -> None:
-    line = cli("run", "--prompt", "x", "--method", "ngram", "--d-max", "3").line
-    assert line == "method ngram has no knob --d-max; methods that have it: draft"
+    line = cli("run", "--prompt", "x", "--method", "ngram", "--k-max", "3").line
+    assert line == "method ngram has no knob --k-max; methods that have it: draft"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ from specviz.methods import get_method
 from specviz.wire import Command, Shutdown, Start, Stop
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
-SHAPES: list[dict[str, Any]] = [{"gamma": 5}, {"shape": "tree", "d_max": 3, "node_budget": 12}]
+SHAPES: list[dict[str, Any]] = [{"gamma": 5}, {"shape": "tree", "d_max": 3, "node_budget": 12},
+    {"shape": "caterpillar", "gamma": 3},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("knobs", SHAPES)
@@ -50,7 +52,7 @@ def test_a_draft_model_with_the_shorter_context_stops_drafting(
 def test_a_long_prompt_is_fed_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks change nothing, sliding windows included, and no forward is wider than one."""
     monkeypatch.setattr(rows, "BLOCK", block)
-    monkeypatch.setattr("specviz.drafters.draft_model.BLOCK", block)
+    monkeypatch.setattr("specviz.drafters.expander.BLOCK", block)
     prompt = [(7 * k) % 250 for k in range(50)]
     target, draft = build("mistral", seed=1), blurred(build("mistral", seed=1))
     want = greedy(build("mistral", seed=1), prompt, 20)

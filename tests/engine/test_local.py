@@ -12,6 +12,7 @@ from engine.zoo import blurred, build, save
 from specviz.engine.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import (
+    Chain,
     Closing,
     Commit,
     End,
@@ -29,6 +30,8 @@ from specviz.events import (
     encode,
     prob,
 )
+from specviz.methods import get_method
+from specviz.names import BACKWARD
 from specviz.trace import Recorder, read_events
 from specviz.wire import Start
 
@@ -43,6 +46,12 @@ RUNS: list[dict[str, Any]] = [
     {"knobs": {"shape": "tree", "d_max": 3, "node_budget": 12, "temperature": 1.2}},
     {"verifier": "tokenwise", "knobs": {"shape": "tree", "d_max": 2, "temperature": 1.2}},
     {"method": "ngram", "knobs": {"temperature": 0.6}},
+    {"verifier": "blockwise", "knobs": {"temperature": 0.9, "gamma": 5}},
+    {"verifier": "hsd_naive", "knobs": {"temperature": 0.9, "gamma": 4}},
+    {"verifier": "hsd_ref", "knobs": {"temperature": 0.9}},
+    {"verifier": "multi_hsd", "knobs": {"shape": "chains", "temperature": 0.9, "candidates": 3}},
+    {"verifier": "multi_traversal", "knobs": {"shape": "caterpillar", "temperature": 0.9}},
+    {"verifier": "tokenwise", "knobs": {"shape": "drawn_tree", "d_max": 3, "temperature": 0.9, "replacement": False}},
 ]  # fmt: skip
 
 
@@ -92,14 +101,17 @@ def test_records_keep_their_promises(pair: Pair, start: dict[str, Any], tmp_path
 @pytest.mark.parametrize("start", [r for r in RUNS if r.get("method") != "ar"])
 def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -> None:
     """From the records alone: u against the threshold, u against the interval, and who must have been looked at."""
-    _, events = events_of(pair, **start)
+    run, events = events_of(pair, **start)
     nodes = {n.node: n for n in of(events, Node)}
     verdicts = of(events, Verify)
     assert verdicts
+    backward = run.verifier.name in BACKWARD
     for verdict in verdicts:
         node = nodes[verdict.node]
         assert (verdict.status == "pruned") == (not node.kept)
-        if verdict.kind == "test" and verdict.u is not None:
+        assert verdict.implied == (verdict.why == "implied") or verdict.why in ("length", "after_stop")
+        assert backward or not verdict.implied
+        if verdict.kind == "test" and verdict.u is not None and not verdict.implied:
             cut = verdict.why in ("length", "after_stop")
             assert cut or (verdict.u < verdict.thr) == (verdict.status == "accepted")
         if verdict.interval is not None:
@@ -109,7 +121,7 @@ def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -
             assert inside == kept
             assert abs((high - low) - prob(verdict.logp)) < 1e-5
         parent = next((v for v in verdicts if v.node == node.parent), None)
-        if verdict.order is not None and node.parent != -1:
+        if verdict.order is not None and node.parent != -1 and not backward:
             assert parent is not None
             assert parent.status == "accepted" or parent.why in ("length", "after_stop")
     for end in of(events, RoundEnd):
@@ -119,6 +131,33 @@ def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -
         assert sum(v.status != "pruned" for v in mine) == end.n_drafted
 
 
+def test_ratios_are_recorded_whatever_the_verifier(pair: Pair) -> None:
+    """One draft, one set of `chain` records: what another verifier would have done can be worked out from any trace."""
+    knobs = {"temperature": 0.9, "gamma": 5}
+    found = {}
+    for verifier in get_method("draft").fitting(get_method("draft").table.knobs(knobs).values):
+        _, events = events_of(pair, verifier=verifier, knobs=knobs)
+        chains = [e for e in of(events, Chain) if e.r == 1]
+        assert len(chains) == 5
+        found[verifier] = [(e.node, e.log_r, e.cap_at, e.log_c, e.h, e.credit_naive) for e in chains]
+        if verifier in ("hsd", "blockwise"):
+            thr = {e.node: e.thr for e in of(events, Verify) if e.r == 1}
+            assert {e.node: e.h for e in chains} == thr
+    assert len(found) == 10
+    assert len({tuple(records) for records in found.values()}) == 1
+
+
+def test_every_chain_from_the_root_has_ratios(pair: Pair) -> None:
+    """Also of several chains and of the main chain of a caterpillar; never of point masses."""
+    for shape, n in (("chains", 8), ("caterpillar", 8), ("drawn_tree", 6)):
+        _, events = events_of(pair, knobs={"shape": shape, "gamma": 4, "d_max": 3, "temperature": 1.0})
+        nodes = {e.node: e for e in of(events, Node)}
+        chains = [nodes[e.node].cand for e in of(events, Chain) if e.r == 1]
+        assert (len(chains), set(chains)) == (n, {0, 1})
+    for knobs in ({"temperature": 0.0}, {"temperature": 1.0, "draft_mode": "argmax"}):
+        assert not of(events_of(pair, knobs=knobs)[1], Chain)
+
+
 @pytest.mark.parametrize("start", RUNS)
 def test_levels_change_what_is_written_and_nothing_else(pair: Pair, start: dict[str, Any]) -> None:
     """none is in summary is in full; the tokens are the same."""
@@ -126,7 +165,7 @@ def test_levels_change_what_is_written_and_nothing_else(pair: Pair, start: dict[
     assert len({tuple(run.tokens) for run, _ in runs.values()}) == 1
     kinds = {level: Counter(type(e) for e in events) for level, (_, events) in runs.items()}
     assert not {Node, Verify, Closing, Span} & set(kinds["none"])
-    assert kinds["summary"] == kinds["full"] - Counter({Pieces: 999})
+    assert kinds["summary"] == kinds["full"] - Counter({Pieces: 999, Chain: 9999})
     assert all(kinds["none"][k] == kinds["full"][k] for k in kinds["none"])
     assert all(v.top is None and v.entropy_p is None for v in of(runs["summary"][1], Verify))
     if kinds["full"][Verify] and start.get("method") != "ngram":
@@ -213,10 +252,10 @@ def test_a_generator_that_is_dropped_ends_its_trace(pair: Pair) -> None:
         ({"prompt": "a" * 300}, "300 tokens, the target's context holds 192"),
         ({"prompt": "a", "method": "drafft"}, "did you mean 'draft'"),
         ({"prompt": "a", "verifier": "walks"}, "did you mean 'walk'"),
-        ({"prompt": "a", "method": "ar", "verifier": "tokenwise"}, "goes with: walk"),
+        ({"prompt": "a", "method": "ar", "verifier": "tokenwise"}, "known: walk"),
         ({"prompt": "a", "knobs": {"gamma": -1}}, "0..64"),
         ({"prompt": "a", "knobs": {"gamme": 1}}, "did you mean 'gamma'"),
-        ({"prompt": "a", "knobs": {"shape": "tree", "draft_mode": "sampled"}}, "use shape chain"),
+        ({"prompt": "a", "knobs": {"shape": "tree", "draft_mode": "sampled"}}, "use shape drawn_tree"),
         ({"prompt": "a", "chat": True}, "no chat template"),
     ],
 )
@@ -239,11 +278,54 @@ def test_method_without_draft_model_says_so(pair: Pair) -> None:
     assert len(list(run.rounds())) >= 1
 
 
+@pytest.mark.parametrize(
+    ("start", "change"),
+    [
+        ({"verifier": "blockwise", "knobs": {"shape": "chains", "candidates": 1}}, ("candidates", 2)),
+        ({"verifier": "tokenwise", "knobs": {"draft_mode": "shared"}}, ("temperature", 0.8)),
+    ],
+)
+def test_a_knob_the_verifier_could_not_go_on_with_is_refused(
+    pair: Pair, start: dict[str, Any], change: tuple[str, Any]
+) -> None:
+    """Live, by the one who asks for it, and not by a round that fails."""
+    run = LocalRun(pair, Start(prompt="a", **start), lambda e: None)
+    with pytest.raises(KnobError, match="could not go on"):
+        run.set_knob(*change)
+    run.set_knob("gamma", 2)
+    assert len(list(run.rounds())) > 1
+
+
+def test_a_control_says_how_far_off_it_is(pair: Pair) -> None:
+    """In the header, with the knobs of the verifier; lossless ones say nothing."""
+    for verifier, knobs, far in (
+        ("hsd_ref", {}, 1 / 9), ("slack", {"slack": 0.3}, 0.2), ("hsd", {}, None), ("hsd_naive", {}, None),
+    ):  # fmt: skip
+        _, events = events_of(pair, verifier=verifier, knobs={"temperature": 1.0, "max_new_tokens": 3, **knobs})
+        [header] = of(events, Header)
+        assert (header.lossless, header.distance) == (far is None, far and pytest.approx(far))
+        assert header.knobs.get("slack") == knobs.get("slack", 0.25)
+
+
+def test_bans_are_texts_or_ids(pair: Pair) -> None:
+    """A text of several tokens is refused with their ids; what is banned is not said."""
+    plain, _ = events_of(pair, method="ar")
+    token = plain.tokens[2]
+    run, events = events_of(pair, knobs={"ban": [f"id:{token}", "q"]})
+    assert not {token, plain.texts.token_of("q")} & set(run.tokens)
+    assert of(events, Header)[0].sampling["ban"] == [f"id:{token}", "q"]
+    for ban, words in (("ab", r"'ab' is 2 tokens \(id:"), ("id:260", "from 0 to 259"), ("", "texts")):
+        with pytest.raises(KnobError, match=words):
+            LocalRun(pair, Start(prompt="a", knobs={"ban": [ban]}), lambda e: None)
+    with pytest.raises(KnobError, match="nothing is left"):
+        LocalRun(pair, Start(prompt="a", knobs={"ban": [f"id:{k}" for k in range(260)]}), lambda e: None)
+
+
 def test_shared_noise_draft_goes_with_walk(pair: Pair) -> None:
     """Its default verifier is walk; the one that does not fit is refused at the start and says which does."""
     knobs = {"draft_mode": "shared", "temperature": 1.0}
     assert LocalRun(pair, Start(prompt="a", knobs=knobs), lambda e: None).verifier.name == "walk"
-    with pytest.raises(SpecvizError, match="judge it with walk"):
+    with pytest.raises(SpecvizError, match="these do: walk"):
         LocalRun(pair, Start(prompt="a", verifier="tokenwise", knobs=knobs), lambda e: None)
 
 

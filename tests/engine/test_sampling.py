@@ -1,6 +1,7 @@
 """Our laws equal the library's logits processors, alone and together."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +12,18 @@ from specviz.engine.sampling import NUCLEUS, Warper
 from specviz.laws import CertainRows
 
 CASES = [
-    dict(zip(("temperature", "top_k", "top_p", "min_p", "repetition_penalty"), values, strict=True))
-    for values in itertools.product((0.7, 1.0, 1.9), (0, 1, 7), (0.05, 0.6, 1.0), (0.0, 0.2), (1.0, 1.4))
+    dict(zip(("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "banned"), values, strict=True))
+    for values in itertools.product(
+        (0.7, 1.0, 1.9), (0, 1, 7), (0.05, 0.6, 1.0), (0.0, 0.2), (1.0, 1.4), ((), (0, 3, 8, 41))
+    )
 ]
 
 
-def library(case: dict[str, float], logits: torch.Tensor, prefix: list[int]) -> torch.Tensor:
+def library(case: dict[str, Any], logits: torch.Tensor, prefix: list[int]) -> torch.Tensor:
     """The law `generate` would sample from with the same settings."""
     steps = [
         hf.RepetitionPenaltyLogitsProcessor(case["repetition_penalty"]) if case["repetition_penalty"] != 1 else None,
+        hf.SuppressTokensLogitsProcessor(case["banned"]) if case["banned"] else None,
         hf.TemperatureLogitsWarper(case["temperature"]) if case["temperature"] != 1 else None,
         hf.TopKLogitsWarper(int(case["top_k"])) if case["top_k"] else None,
         hf.TopPLogitsWarper(case["top_p"]) if case["top_p"] < 1 else None,
@@ -59,6 +63,7 @@ def test_temperature_zero_is_certain_and_takes_the_lowest_id_on_ties() -> None:
     logits = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 4.9]])
     assert Warper().laws(logits) == CertainRows((1, 0), 3)
     assert Warper(repetition_penalty=2.0).laws(logits, [[1], [0]]) == CertainRows((2, 2), 3)
+    assert Warper(banned=(0, 1)).laws(logits) == CertainRows((2, 2), 3)
 
 
 def test_float32_rows_sum_to_one() -> None:

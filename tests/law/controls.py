@@ -15,6 +15,9 @@ from specviz.draft import ROOT, Draft
 from specviz.keys import Tested
 from specviz.laws import positive_part
 from specviz.plan import Draw, Plan, State, Step, Test
+from specviz.prove.controls import retested as retested
+from specviz.prove.controls import softmax_argmax as softmax_argmax
+from specviz.prove.controls import stop_dropped as stop_dropped
 from specviz.tables import Problem
 from specviz.verifiers import spelling, tokenwise, walk
 
@@ -94,18 +97,6 @@ def redraw_after_miss(draft: Draft, rows: Any) -> Plan:
     return Plan(draft, (ROOT, False), open_step)
 
 
-def softmax_argmax(gamma: int) -> Grow:
-    """An arg-max chain that records the softmax it did not draw from."""
-
-    def grow(b: Builder) -> None:
-        node = ROOT
-        for _ in range(gamma):
-            row = b.row(node)
-            node = b.point(node, int(np.argmax(row)), law=row)
-
-    return grow
-
-
 def softmax_best(width: int) -> Grow:
     """Top-`width` siblings that record the softmax they were not drawn from."""
 
@@ -120,39 +111,6 @@ def softmax_best(width: int) -> Grow:
 def plain_row_kept(width: int) -> Grow:
     """Siblings drawn without replacement that record the whole row."""
     return lambda b: siblings(b, ROOT, width, replacement=False, record_plain=True) and None
-
-
-def stop_dropped(gamma: int, stop: int) -> Grow:
-    """A drawn chain that ends *before* the stop token it drew."""
-
-    def grow(b: Builder) -> None:
-        node = ROOT
-        for depth in range(gamma):
-            row = b.row(node)
-            token = b.keys.draw("draft", len(b.text) + depth, row, 0).token
-            if token == stop:
-                return
-            node = b.point(node, token, law=row)
-
-    return grow
-
-
-def retested_caterpillar(gamma: int, count: int) -> Grow:
-    """A caterpillar whose shared nodes are written down, and so tested, once per chain."""
-
-    def grow(b: Builder) -> None:
-        main = [ROOT]
-        for _ in range(gamma):
-            main.append(b.draw(main[-1]))
-        for depth in range(1, gamma):
-            for _ in range(count - 1):
-                node = ROOT
-                for shared in main[1 : depth + 1]:
-                    node = b.point(node, b.tokens[shared], law=b.laws[shared])
-                for _ in range(gamma - depth):
-                    node = b.draw(node)
-
-    return grow
 
 
 class LooseKeys(BranchKeys):

@@ -1,99 +1,32 @@
-"""Drafts on table models: every layout a verifier must take, drawn with the keys of contract.md section 2."""
+"""Drafts on table models: the layouts of production (`specviz.prove.drafting`), and odder ones that only tests need."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from specviz.draft import ROOT, Draft
-from specviz.tables import Table
+from specviz.draft import ROOT
+from specviz.prove.drafting import (
+    BRANCH,
+    JUDGED,
+    WINDOW,
+    Builder,
+    Grow,
+    best_tree,
+    caterpillar,
+    chain,
+    drawn_tree,
+    paths_tree,
+    shared_chain,
+    siblings,
+    without,
+)
+from specviz.prove.drafting import chains as distinct_or_not
 
-JUDGED, WINDOW, BRANCH = 0, 1, 2  # the three groups of a Draft, in feed order
-
-
-class Builder:
-    """Grows a draft node by node after `text`; nodes are named by their birth number, which becomes the id."""
-
-    def __init__(self, keys: Any, text: tuple[int, ...], table: Table) -> None:
-        self.keys, self.text, self.table = keys, text, table
-        self.tokens: list[int] = []
-        self.parents: list[int] = []
-        self.laws: list[Any] = []
-        self.roles: list[int] = []
-        self.drawn_at: dict[int, int] = {}
-
-    def path(self, node: int) -> tuple[int, ...]:
-        """The tokens that lead to a node."""
-        return () if node == ROOT else (*self.path(self.parents[node]), self.tokens[node])
-
-    def row(self, node: int) -> Any:
-        """The draft law after a node."""
-        return self.table.row((*self.text, *self.path(node)))
-
-    def point(self, parent: int, token: int, role: int = JUDGED, law: Any = None) -> int:
-        """A chosen token; `law` only to record a wrong one."""
-        self.tokens.append(int(token))
-        self.parents.append(parent)
-        self.laws.append(law)
-        self.roles.append(role)
-        return len(self.tokens) - 1
-
-    def draw(
-        self, parent: int, law: Any = None, *, role: int = JUDGED, record: Any = None, stream: str = "draft"
-    ) -> int:
-        """A token drawn from `law` (the draft law after the parent); `record` only to write down another one."""
-        law = self.row(parent) if law is None else law
-        depth = len(self.path(parent)) + 1
-        ordinal = 0
-        if stream == "draft":
-            ordinal = self.drawn_at[depth] = self.drawn_at.get(depth, -1) + 1
-        token = self.keys.draw(stream, len(self.text) - 1 + depth, law, ordinal).token
-        return self.point(parent, token, role, law if record is None else record)
-
-    def build(self, *, shared: bool = False, ids: Sequence[int] | None = None) -> Draft:
-        """The frozen draft, nodes in feed order."""
-        order = sorted(range(len(self.tokens)), key=lambda i: self.roles[i])
-        place = {node: k for k, node in enumerate(order)} | {ROOT: ROOT}
-        rows = [self.laws[i] for i in order if self.laws[i] is not None]
-        numbers = iter(range(len(rows)))
-        return Draft(
-            tokens=tuple(self.tokens[i] for i in order),
-            parents=tuple(place[self.parents[i]] for i in order),
-            ids=tuple(order if ids is None else [ids[i] for i in order]),
-            n_judged=self.roles.count(JUDGED),
-            n_fed=len(order) - self.roles.count(BRANCH),
-            law_rows=np.stack(rows) if rows else None,
-            row_of=tuple(-1 if self.laws[i] is None else next(numbers) for i in order),
-            shared=shared,
-        )
-
-
-Grow = Callable[[Builder], None]
-
-
-def chain(gamma: int, stop: Iterable[int] = (), after: int = ROOT) -> Grow:
-    """A drawn chain. It ends at a stop token, which is kept and not fed (verification.md 5.6)."""
-
-    def grow(b: Builder) -> None:
-        node = after
-        for _ in range(gamma):
-            node = b.draw(node)
-            if b.tokens[node] in stop:
-                b.roles[node] = BRANCH
-                return
-
-    return grow
-
-
-def shared_chain(gamma: int) -> Grow:
-    """A chain drawn with the target's own noise."""
-
-    def grow(b: Builder) -> None:
-        node = ROOT
-        for _ in range(gamma):
-            node = b.draw(node, stream="target")
-
-    return grow
+__all__ = [
+    "BRANCH", "JUDGED", "WINDOW", "Builder", "Grow", "argmax_chain", "best_tree", "branching", "caterpillar", "chain",
+    "chains", "distinct_chains", "drawn_tree", "hybrid", "paths_tree", "shared_chain", "siblings", "uneven_chains",
+    "windowed", "without",
+]  # fmt: skip
 
 
 def chains(gamma: int, count: int, stop: Iterable[int] = ()) -> Grow:
@@ -116,18 +49,6 @@ def uneven_chains(*lengths: int) -> Grow:
     return grow
 
 
-def caterpillar(gamma: int, count: int) -> Grow:
-    """A main chain, and `count - 1` fresh chains from every node of it."""
-
-    def grow(b: Builder) -> None:
-        chain(gamma)(b)
-        for depth, node in enumerate([ROOT, *range(gamma - 1)]):
-            for _ in range(count - 1):
-                chain(gamma - depth, after=node)(b)
-
-    return grow
-
-
 def argmax_chain(gamma: int) -> Grow:
     """The most probable token each time, the lowest id on ties: point masses."""
 
@@ -139,63 +60,9 @@ def argmax_chain(gamma: int) -> Grow:
     return grow
 
 
-def paths_tree(leaves: Iterable[Sequence[int]]) -> Grow:
-    """A deterministic tree by its root-to-leaf paths, shared nodes once."""
-
-    def grow(b: Builder) -> None:
-        nodes = {(): ROOT}
-        for leaf in leaves:
-            for depth in range(1, len(leaf) + 1):
-                path = tuple(leaf[:depth])
-                if path not in nodes:
-                    nodes[path] = b.point(nodes[path[:-1]], path[-1])
-
-    return grow
-
-
-def best_tree(depth: int, width: int) -> Grow:
-    """The `width` most probable children of every node."""
-
-    def grow(b: Builder) -> None:
-        level = [ROOT]
-        for _ in range(depth):
-            level = [b.point(n, t) for n in level for t in np.argsort(-b.row(n), kind="stable")[:width]]
-
-    return grow
-
-
-def drawn_tree(depth: int, width: int, *, replacement: bool) -> Grow:
-    """`width` children drawn at every node; without replacement each from what its elder siblings left."""
-
-    def grow(b: Builder) -> None:
-        level = [ROOT]
-        for _ in range(depth):
-            level = [child for n in level for child in siblings(b, n, width, replacement=replacement)]
-
-    return grow
-
-
-def siblings(b: Builder, parent: int, width: int, *, replacement: bool, record_plain: bool = False) -> list[int]:
-    """Drawn children of one node. `record_plain` keeps the whole row on record where draws are without replacement."""
-    out: list[int] = []
-    law = b.row(parent)
-    for _ in range(width):
-        if law.sum() == 0:
-            break
-        out.append(b.draw(parent, law / law.sum(), record=b.row(parent) if record_plain else None))
-        if not replacement:
-            law = without(law, b.tokens[out[-1]])
-    return out
-
-
 def distinct_chains(gamma: int, count: int) -> Grow:
     """Chains whose first tokens are drawn without replacement."""
-
-    def grow(b: Builder) -> None:
-        for node in siblings(b, ROOT, count, replacement=False):
-            chain(gamma - 1, after=node)(b)
-
-    return grow
+    return distinct_or_not(gamma, count, replacement=False)
 
 
 def hybrid(depth: int, points: int, *, drawn_first: bool = True) -> Grow:
@@ -244,10 +111,3 @@ def branching(gamma: int, *, drawn: bool) -> Grow:
             b.point(leaf, token, BRANCH)
 
     return grow
-
-
-def without(law: Any, token: int) -> Any:
-    """The row with one entry set to zero."""
-    out = law.copy()
-    out[token] = out[token] * 0
-    return out

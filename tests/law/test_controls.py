@@ -103,7 +103,7 @@ def test_ratio_rule_on_deterministic_siblings() -> None:
 
 @pytest.mark.parametrize("case", "BC")
 def test_a_shared_node_tested_twice(case: str) -> None:
-    assert off(CASES[case], controls.retested_caterpillar(2, 2), TOKENWISE, 3) > Fraction(1, 10_000)
+    assert off(CASES[case], controls.retested(2, 2), TOKENWISE, 3) > Fraction(1, 10_000)
 
 
 def test_comparison_that_lets_equality_pass() -> None:

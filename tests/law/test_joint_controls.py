@@ -264,7 +264,7 @@ def test_shared_nodes_tested_twice() -> None:
         found = controls.control_law(problem, drafts.caterpillar(2, 2), plan, 3, once=True)
         distance = total_variation(found, law(problem.p, 3))
         assert distance == 0 if right else distance > Fraction(1, 100)
-    found = controls.control_law(problem, controls.retested_caterpillar(2, 2), MULTI, 3, once=True)
+    found = controls.control_law(problem, controls.retested(2, 2), MULTI, 3, once=True)
     assert total_variation(found, law(problem.p, 3)) > Fraction(1, 100)
 
 
