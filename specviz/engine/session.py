@@ -17,6 +17,7 @@ from specviz.engine.context import Context, Counters, Drafter, Models, Observati
 from specviz.engine.lanes import Lanes, Serial
 from specviz.engine.round import Clock, Kind, Round
 from specviz.engine.rows import Rows, Tensor, fill
+from specviz.engine.said import Said
 from specviz.engine.sampling import Warper
 from specviz.engine.texts import Texts, banned_ids
 from specviz.errors import KnobError, SpecvizError
@@ -88,14 +89,13 @@ class Session:
         self.counters = Counters()
         self.number = 0
         self.finish: Finish | None = None
-        self.text = ""
         self.carry: Carry | None = None  # what the last round left to carried rounds
         self.verifier = parts.verifier.tuned(knobs)
         self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
         self.warper = Warper.of(knobs, self._banned)
         self._requests: list[Request] = []
         self._prefilled = False
-        self._stream = texts.stream(prompt) if texts else None
+        self._said = Said(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
         self._refuse_bad_prompt()
@@ -113,6 +113,11 @@ class Session:
     def seed(self) -> int:
         """The seed this query's draws are keyed by."""
         return int(self.knobs["seed"]) + self.query
+
+    @property
+    def text(self) -> str:
+        """The new text so far."""
+        return self._said.text
 
     @property
     def new_tokens(self) -> list[int]:
@@ -261,12 +266,12 @@ class Session:
         texts: list[str] = []
         limit, context = self.knobs["max_new_tokens"], self.target.context
         for kept, token in enumerate(tokens, 1):
-            texts.append(self._grow(token))
+            texts.append(self._said.grow(token))
             length = len(self.tokens) + kept
             if token in self.eos:
                 self.finish = "eos"
-            elif self._stopped(texts):
-                self.finish = "stop"
+            elif (left := self._said.stopped(self.knobs["stop"], texts[-1])) is not None:
+                self.finish, texts[-1] = "stop", left
             elif length - len(self.prompt) >= limit:
                 self.finish = "length"
             elif length >= context:
@@ -274,27 +279,6 @@ class Session:
             if self.finish:
                 return kept, texts
         return len(tokens), texts
-
-    def _grow(self, token: int) -> str:
-        piece = self._stream.push(token) if self._stream else ""
-        self.text += piece
-        return piece
-
-    def _stopped(self, texts: list[str]) -> bool:
-        """Whether the newest piece completes a stop text; then that piece ends where the stop text begins.
-
-        Only the completing token's piece is cut: what earlier tokens said is out already, whatever round they came in.
-        """
-        piece = texts[-1]
-        begins = len(self.text) - len(piece)
-        found = [
-            at for stop in self.knobs["stop"] if (at := self.text.find(stop, max(0, begins - len(stop) + 1))) >= 0
-        ]  # fmt: skip
-        if not found:
-            return False
-        texts[-1] = piece[: max(0, min(found) - begins)]
-        self.text = self.text[:begins] + texts[-1]
-        return True
 
     def _abort(self, now: Round, error: BaseException) -> None:
         """Leave the cache as the committed text has it; the number is used again."""
