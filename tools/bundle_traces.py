@@ -20,6 +20,7 @@ SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
 RUNS: dict[str, dict[str, Any]] = {
     "ar": {"method": "ar", "knobs": {**SAMPLED, "max_new_tokens": 40}},
     "draft": {"method": "draft", "knobs": SAMPLED},
+    "hsd": {"method": "draft", "verifier": "hsd", "knobs": {**SAMPLED, "temperature": 1.0, "gamma": 6}},
     "tree": {
         "method": "draft",
         "knobs": {"shape": "tree", "node_budget": 16, "d_max": 4, "w_max": 3, "k_max": 4, "max_new_tokens": 72},

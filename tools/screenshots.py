@@ -1,6 +1,6 @@
 """Take the pictures of the README again: the terminal's screens as SVG, the dashboard's pages as PNG.
 
-    python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE] [--target FOLDER --draft FOLDER]
+    python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN] [--target FOLDER --draft FOLDER]
 
 Needs chromium for the dashboard. Without `--trace` the bundled traces are shown; the live page decodes with the
 embedded pair, or with the one that is named.
@@ -34,13 +34,16 @@ COLOURS = 192  # enough for screens, a third of the size
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
 @click.option("--trace", type=click.Path(exists=True, path_type=Path), help="a sampled chain [default: bundled]")
 @click.option("--tree", type=click.Path(exists=True, path_type=Path), help="a draft tree [default: bundled]")
+@click.option("--scan", type=click.Path(exists=True, path_type=Path), help="a chain judged by hsd [default: bundled]")
 @click.option("--target", help="for the live page [default: embedded]")
 @click.option("--draft", help="for the live page [default: embedded]")
-def main(out: Path, trace: Path | None, tree: Path | None, target: str | None, draft: str | None) -> None:
+def main(
+    out: Path, trace: Path | None, tree: Path | None, scan: Path | None, target: str | None, draft: str | None
+) -> None:
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
-    trace, tree = trace or _bundled("code-draft"), tree or _bundled("prose-tree")
-    for name, path, keys in (("tui-chain", trace, "}"), ("tui-tree", tree, "}")):
+    trace, tree, scan = trace or _bundled("code-draft"), tree or _bundled("prose-tree"), scan or _bundled("code-hsd")
+    for name, path, keys in (("tui-chain", trace, "}"), ("tui-tree", tree, "}"), ("tui-hsd", scan, "5]")):
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
     if executable() is None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
@@ -52,6 +55,8 @@ def main(out: Path, trace: Path | None, tree: Path | None, target: str | None, d
             _page(browser, out / "web-phone.png", f"{url}/rounds?at=r3", PHONE, dark=True, scroll=".st-key-round-tree")
         with served(["--replay", str(tree)]) as url:
             _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
+        with served(["--replay", str(scan)]) as url:
+            _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
     for path in sorted(out.iterdir()):
@@ -61,7 +66,7 @@ def main(out: Path, trace: Path | None, tree: Path | None, target: str | None, d
 def _bundled(name: str) -> Path:
     path = Path(str(files("specviz_assets"))) / "traces" / f"{name}.sv.jsonl.gz"
     if not path.exists():
-        raise click.ClickException(f"there is no bundled trace {name}; name one with --trace and --tree")
+        raise click.ClickException(f"there is no bundled trace {name}; name one with --trace, --tree and --scan")
     return path
 
 
@@ -72,7 +77,7 @@ async def _terminal(trace: Path, keys: str) -> str:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
         for key in keys:
-            await pilot.press({"}": "right_curly_bracket"}.get(key, key))
+            await pilot.press({"}": "right_curly_bracket", "]": "right_square_bracket"}.get(key, key))
             await pilot.pause()
         picture = app.export_screenshot(title="specviz tui")
         return re.sub(

@@ -15,7 +15,7 @@ import msgspec
 
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Catalogue, Event, Header, Knob, Refused, State
-from specviz.sources import Worker
+from specviz.sources import KnobDesk, Worker
 from specviz.view import Feed, Frame, Options, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.settings import Settings
@@ -39,7 +39,7 @@ class Core:
         self._worker: Worker | None = None
         self._player = Player(animate=animate)
         self._events: list[Event] = []  # of the newest run
-        self._sent: dict[int, tuple[str, Any]] = {}  # command id -> knob and value not yet acknowledged
+        self._desk = KnobDesk()
         self._held = self._paced = False
         self._asked = -1  # rounds that were done when the next one was asked for
         self._next: Start | None = None  # waits for the run in hand to end
@@ -110,7 +110,7 @@ class Core:
                 self.catalogue = event
                 self._begin()
             elif isinstance(event, Refused):
-                self._sent.pop(event.id, None) if isinstance(event.id, int) else None
+                self._desk.refused(event.id)
                 self.refusals = [*self.refusals[-2:], event.message]
             elif isinstance(event, State):
                 self._held = event.state == "paused"
@@ -122,9 +122,9 @@ class Core:
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Header):
-            self.generation, self._events, self._sent, self.refusals = self.generation + 1, [], {}, []
+            self.generation, self._events, self._desk, self.refusals = self.generation + 1, [], KnobDesk(), []
         if isinstance(event, Knob):
-            self._sent = {id: sent for id, sent in self._sent.items() if sent[0] != event.name}
+            self._desk.acknowledged(event.name)
         self._events.append(event)
         self._player.extend([event])
 
@@ -184,7 +184,7 @@ class Core:
             raise SpecvizError("a run is started from the page, where its method and knobs are chosen")
         with self._lock:
             if isinstance(command, SetKnob):
-                self._sent[self.send(command)] = (command.name, command.value)
+                self._desk.was_sent(self.send(command), command.name, command.value)
                 self.version += 1
                 return
             if isinstance(command, Pause | StepRounds | Resume):
@@ -202,7 +202,7 @@ class Core:
     def look(self, show: Callable[[Frame, "Core"], Any]) -> Any:
         """`show` of the newest frame, under the lock."""
         with self._lock:
-            return show(self._player.frame(Options(sent=dict(self._sent.values())), self._state()), self)
+            return show(self._player.frame(Options(sent=self._desk.sent), self._state()), self)
 
     def since(self, generation: int, n: int) -> tuple[int, list[Event]]:
         """The newest run's number, and its events from the n-th on (all of them when another run is asked about)."""

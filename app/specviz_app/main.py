@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz_app.parts import style
-from specviz_app.screens import live, overview, rounds, trace
+from specviz_app.screens import live, overview, rounds, trace, verification
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
 
@@ -25,6 +25,8 @@ def main() -> None:
             st.Page(overview.page, title="Overview", icon=":material/bar_chart:", url_path="overview",
                     default=not wants_live, help="a run in numbers"),
             explorer,
+            st.Page(verification.page, title="Verification", icon=":material/rule:", url_path="verification",
+                    help="the verdict on a draft, scanned backward, and other rules on it"),
             st.Page(trace.page, title="Trace", icon=":material/list_alt:", url_path="trace",
                     help="the records, their schema, the file"),
         ],

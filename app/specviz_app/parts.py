@@ -33,6 +33,11 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in r"\`*_{}[]()#+-.!|<>$~:&" else c for c in text)
 
 
+def escaped(text: str) -> str:
+    """Words as HTML text."""
+    return escape(text)
+
+
 def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
     models = f"{info.target} ⇐ {info.draft}" if info.draft else info.target

@@ -21,6 +21,7 @@ def payload(frame: Frame, changes: list[Knob], refusals: list[str], sequence: in
                   "detail": frame.state.detail},
         "title": title(frame),
         "badge": frame.run.badge,
+        "lossy": not frame.run.lossless,
         "place": {"q": frame.query, "r": frame.round, "label": frame.timeline.label},
         "phase": frame.phase_text if frame.n_rounds else "",
         "counts": frame.counts.text,

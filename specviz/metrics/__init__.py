@@ -6,12 +6,14 @@
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
 from specviz.metrics.geometric import GeometricFit, geometric_fit
 from specviz.metrics.report import Metrics
+from specviz.metrics.same_draft import SameDraft
 from specviz.metrics.tally import Tally, measure
 
 __all__ = [
     "Estimate",
     "GeometricFit",
     "Metrics",
+    "SameDraft",
     "Tally",
     "delta_interval",
     "geometric_fit",

@@ -62,6 +62,15 @@ def ratio(top: Column, bottom: Column, units: Column, *, most: float | None = No
     return Estimate(value=float(top.sum() / below), interval=interval, n=len(tops))
 
 
+def mean_difference(values: Column, units: Column) -> Estimate | None:
+    """The mean of paired differences, which may be negative, with the delta interval over the units."""
+    if not len(values):
+        return None
+    _, where = np.unique(units, return_inverse=True)
+    tops, counts = np.bincount(where, values.astype(float)), np.bincount(where).astype(float)
+    return Estimate(value=float(values.mean()), interval=delta_interval(tops, counts), n=len(tops))
+
+
 def median(values: Column) -> Estimate | None:
     """The median, without an interval; null when there is nothing."""
     return Estimate(value=float(np.median(values)), n=len(values)) if len(values) else None

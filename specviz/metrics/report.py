@@ -6,6 +6,7 @@ import msgspec
 
 from specviz.metrics import formulas as f
 from specviz.metrics.estimate import Estimate
+from specviz.metrics.same_draft import SameDraft, same_draft
 from specviz.metrics.table import Table
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Metrics(msgspec.Struct, kw_only=True, frozen=True):
     survival: f.ByNumber | None
     position_acceptance: f.ByNumber | None
     depth_acceptance: f.ByNumber | None
+    same_draft: SameDraft | None
 
 
 _SUMMED = ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", "n_syncs")
@@ -89,4 +91,5 @@ def report(tally: "Tally") -> Metrics:
         survival=f.survival(table),
         position_acceptance=f.position_acceptance(table),
         depth_acceptance=f.depth_acceptance(table),
+        same_draft=same_draft(tally.replays),
     )

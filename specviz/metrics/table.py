@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from specviz.names import BACKWARD
+
 if TYPE_CHECKING:
     from specviz.metrics.tally import Tally
 
-BACKWARD = frozenset({"blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal"})  # scan from the end
 _QUERIES_AS_UNITS = 8
 Column = Any  # numpy [rounds] or [blocks]
 

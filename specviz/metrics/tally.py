@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
-from specviz.events import Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.metrics.chains import links, single_chain
 from specviz.metrics.report import Metrics, report
+from specviz.metrics.same_draft import Replay, replay
 
 
 class Row(msgspec.Struct):
@@ -39,6 +41,8 @@ class Pending(msgspec.Struct):
 
     start: RoundStart | None = None
     verdicts: list[Verify] = []
+    nodes: list[Node] = []
+    chains: dict[int, Chain] = {}
     parents: list[int] = []
     spans: list[Span] = []
     rejected: bool = False
@@ -65,7 +69,9 @@ class Tally:
         self.prefill_ns: list[int] = []
         self.busy: Counter[str] = Counter()  # lane -> measured ns
         self.void_draft_ns = 0
+        self.replays: list[Replay] = []  # of rounds whose draft was one sampled chain
         self.has_nodes = False
+        self._seed: int | None = None
         self._positions: dict[int, int] = {}
         self._began: int | None = None
         self._open_run = 0
@@ -93,7 +99,7 @@ class Tally:
 
     @add.register
     def _(self, event: Prefill) -> None:
-        self._positions, self._open_run = {}, 0
+        self._positions, self._open_run, self._seed = {}, 0, event.seed
         self._began = event.t - event.dur_ns
         self.prefill_ns.append(event.dur_ns)
 
@@ -106,11 +112,16 @@ class Tally:
         self._positions[event.node] = event.pos
         if event.kept:
             self._pending.parents.append(event.parent)
+            self._pending.nodes.append(event)
 
     @add.register
     def _(self, event: Verify) -> None:
         if event.status != "pruned":
             self._pending.verdicts.append(event)
+
+    @add.register
+    def _(self, event: Chain) -> None:
+        self._pending.chains[event.node] = event
 
     @add.register
     def _(self, event: Span) -> None:
@@ -142,8 +153,21 @@ class Tally:
             probe_ns=event.probe_ns, stage_ns=event.stage_ns,
             depth=self._note_spots(pending), tree=len(set(pending.parents)) < len(pending.parents),
         ))  # fmt: skip
+        self._note_chain(pending)
         for span in pending.spans:
             self._note_span(span)
+
+    def _note_chain(self, pending: Pending) -> None:
+        """What three verifiers would have done with this draft, when it is one sampled chain."""
+        start = pending.start
+        assert start is not None
+        nodes = single_chain(pending.nodes, start.n - 1)
+        if not nodes:
+            return
+        key = None if self._seed is None else (self._seed, start.r)
+        verdicts = {verdict.node: verdict for verdict in pending.verdicts}
+        verifier = self.header.verifier if self.header is not None else ""
+        self.replays.append(replay(start.q, links(nodes, verdicts, pending.chains, verifier, key)))
 
     def _note_runs(self, event: RoundEnd, rejected: bool) -> None:
         self._open_run += event.n_accepted

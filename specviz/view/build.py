@@ -32,6 +32,7 @@ from specviz.view.records import RoundRecord
 from specviz.view.series import Meter, header_metrics, overhead, point, spark
 from specviz.view.steps import Moment, Steps, moment, steps
 from specviz.view.strip import strip
+from specviz.view.verdicts import nothing, verification
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
@@ -100,11 +101,13 @@ class Builder:
             phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
             strip=strip(run, family, now),
             tree=tree(run, family, now, self._layout(cursor.index, options, selected), options, selected),
-            counts=counts(family, now, options.ascii),
+            counts=counts(family, now, options.ascii, run.backward),
             why=why(run, family, selected, now, options.ascii) if selected is not None else None,
             knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
             timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
             following=following, notices=notices(run),
+            verification=verification(run, family, now, selected, metrics, options.ascii)
+            if options.verification else None,
         )  # fmt: skip
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -136,6 +139,7 @@ class Builder:
             speed=speed,
             following=following,
             notices=notices(run),
+            verification=nothing(run, waiting) if options.verification else None,
         )
 
     def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
@@ -203,11 +207,11 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     return f"phase {int(phase)}/6 {text}"
 
 
-def counts(family: Family, now: Moment, ascii: bool = False) -> Counts:
+def counts(family: Family, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
     """What has happened up to this moment; totals of the round where only those are recorded."""
     end = family.record.end
     if not family.nodes and end is not None and end.n_drafted:
-        return _totals(family, ascii)
+        return _totals(family, ascii, backward)
     born = [i for i in family.nodes if now.visible(family, i)]
     kept = [i for i in born if family.nodes[i].kept]
     tested = [v for v in now.verdicts.values() if v.order is not None and v.node in family.nodes]
@@ -219,6 +223,7 @@ def counts(family: Family, now: Moment, ascii: bool = False) -> Counts:
     parts = [f"{len(kept)} drafted"]
     if now.phase >= Phase.ACCEPT and kept:
         parts.append(f"tested {len(tested)}: {glyph('accepted', ascii)}{accepted} {glyph('rejected', ascii)}{rejected}")
+        parts += [f"kept with them {glyph('accepted', ascii)}{implied}"] if implied else []
         parts += [f"never tested {untested}"] if now.all_tested and untested else []
     parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
     parts += [_drawn(closing, ascii)] if closing else []
@@ -230,18 +235,18 @@ def _drawn(mark: Mark, ascii: bool) -> str:
     return f"{'bonus' if mark == 'bonus' else 'drawn'} {glyph(mark, ascii)}1"
 
 
-def _totals(family: Family, ascii: bool) -> Counts:
+def _totals(family: Family, ascii: bool, backward: bool) -> Counts:
+    """Of a backward scan the tests say little: what is not kept has failed."""
     end, commit = family.record.end, family.record.commit
     assert end is not None
-    lost = end.n_tested - end.n_accepted
+    lost = max(0, (end.n_drafted if backward else end.n_tested) - end.n_accepted)
+    never = 0 if backward else max(0, end.n_drafted - end.n_tested)
     kinds: Sequence[str] = commit.kinds if commit else ()
     closing: Mark | None = "bonus" if "bonus" in kinds else "recovered" if "recovered" in kinds else None
-    parts = [
-        f"{end.n_drafted} drafted",
-        f"tested {end.n_tested}: {glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{max(0, lost)}",
-    ]
+    fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
+    parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []
-    numbers = (end.n_drafted, end.n_tested, end.n_accepted, max(0, lost), max(0, end.n_drafted - end.n_tested))
+    numbers = (end.n_drafted, end.n_tested, end.n_accepted, lost, never)
     return Counts(" · ".join(parts), *numbers, closing)
 
 

@@ -3,15 +3,17 @@ None.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from specviz.events import Node, Verify, prob
 from specviz.text import quoted, shown
+from specviz.view.chains import looked_at, n_carried
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import ROOT, Values
 
-BACKWARD = ("blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal")
+if TYPE_CHECKING:
+    from specviz.metrics.chains import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Case:
     verifier: str
     n_failed: int  # siblings that were tested before it and failed
     n_tests: int
-    n_below: int  # drafted nodes under it
+    n_below: int  # drafted nodes under it that were never tested
     taker: Taker | None
     blocker: Blocker | None
     stop_depth: int
@@ -58,6 +60,9 @@ class Case:
     raw_p: float | None  # before temperature 0, when it is among the recorded entries
     raw_least: float | None  # the smallest recorded entry: what is not recorded lies below it
     cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
+    link: "Link | None"  # its place in a drawn chain
+    length: int  # of that chain
+    n_carried: int  # carried rounds of naive HSD if the scan stops here
 
     @property
     def left(self) -> float | None:
@@ -91,19 +96,30 @@ def case(run: Run, family: Family, node: int) -> Case:
     numbers = values(born, verdict)
     order = verdict.order if verdict else None
     top = family.top(node)
+    path = looked_at(run, family, node) if numbers.q is not None else None
+    link = path.link(node) if path is not None else None
     siblings = [v for i in family.siblings(node) if (v := record.verdicts.get(i)) and v.order is not None]
     return Case(
         node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
-        greedy=record.temperature == 0, drawn=numbers.q is not None, backward=verifier in BACKWARD, verifier=verifier,
+        greedy=record.temperature == 0, drawn=numbers.q is not None, backward=run.backward, verifier=verifier,
         n_failed=sum(v.status == "rejected" and (v.order or 0) < order for v in siblings) if order is not None else 0,
-        n_tests=len(family.tests), n_below=sum(family.nodes[i].kept for i in family.descendants(node)),
+        n_tests=len(family.tests), n_below=never_tested(family, node),
         taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
         n_siblings=len(family.siblings(node)) - 1, budget=_whole(record.knobs.get("node_budget")),
         finish=record.commit.finish if record.commit else None,
         raw_p=family.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
         cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
+        link=link, length=len(path.links) if path is not None else 0,
+        n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
     )  # fmt: skip
+
+
+def never_tested(family: Family, node: int) -> int:
+    """Nodes below that the target saw for nothing; a backward scan has tested them before."""
+    verdicts = family.record.verdicts
+    below = (i for i in family.descendants(node) if family.nodes[i].kept)
+    return sum(i not in verdicts or verdicts[i].status == "untested" for i in below)
 
 
 def taker(run: Run, family: Family, node: int) -> Taker | None:

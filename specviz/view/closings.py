@@ -3,7 +3,7 @@
 from specviz.events import Closing, Verify
 from specviz.events import prob as linear
 from specviz.text import quoted
-from specviz.view.case import BACKWARD
+from specviz.view.chains import carried
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
@@ -67,7 +67,11 @@ def _where(closing: Closing) -> str:
 
 
 def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
+    if family.record.start.carry is not None:
+        return _carried(family, closing, token)
     lost = _losers(family)
+    if lost and run.backward and family.record.temperature != 0:
+        return _after_scan(run, family, closing, token)
     names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
     if family.record.temperature == 0:
         return f"{token} is the target's most likely token here; it is written in place of {names}."
@@ -80,6 +84,26 @@ def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
     left = "what the target wants more than the draft gave" if law else "the target's row without what failed"
     share = _share(closing)
     return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
+
+
+def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
+    """A backward scan stopped before the end: what the longer prefixes left of the target's row."""
+    last = family.nodes.get(family.stop)
+    where = f"No prefix longer than {quoted(last.text, last.bytes)} passed" if last else "No prefix passed"
+    if closing.fallback:
+        return f"{where}, and nothing was left over to draw from, so {token} comes from the target's plain row."
+    letter = "r" if run.header is not None and run.header.verifier == "hsd_naive" else "c"
+    drawn = f"one token is drawn from what the target, weighted with {letter}, has more than the draft"
+    return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
+
+
+def _carried(family: Family, closing: Closing, token: str) -> str:
+    """Naive HSD goes on with the block it left unfinished."""
+    ratio = carried(family.record.start.carry or 0.0)
+    text = "A carried round: the block of the last draft is written to its end, one target and one draft call a token"
+    if ratio == "∞":
+        return f"{text}. The draft could not have drawn the last token, so {token} comes from the target's plain row."
+    return f"{text}. {token} is drawn from max(0, R·p − q), R {ratio}{_share(closing)}."
 
 
 def _share(closing: Closing) -> str:
@@ -144,12 +168,16 @@ def _place(family: Family) -> tuple[int, ...]:
 def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | None]:
     if closing.kind == "bonus":
         return "The target's row here", None
+    if family.record.start.carry is not None:
+        return f"Carried: max(0, R·p − q), mass {prob(closing.mass)}", closing.mass
     lost = _losers(family)
     if not any(v.kind == "test" for v in lost):
         return f"The target's row here; not drafted: {prob(closing.mass)}", closing.mass
-    backward = run.header is not None and run.header.verifier in BACKWARD
-    formula = "max(0, c·p − q)" if backward else "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
-    after = f" after {len(lost)} failures" if len(lost) > 1 and not backward else ""
+    formula = "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
+    if run.backward:
+        naive = run.header is not None and run.header.verifier == "hsd_naive"
+        formula = "max(0, r·p − q)" if naive else "max(0, c·p − q)"
+    after = f" after {len(lost)} failures" if len(lost) > 1 and not run.backward else ""
     return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
 
 

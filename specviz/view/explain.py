@@ -4,6 +4,7 @@ Before its verdict is on screen a node shows what is known so far (q, then p) an
 given away. The sentences are in `words` and `closings`, the what-if in `flips`.
 """
 
+import math
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from specviz.view.family import Family
 from specviz.view.flips import flip
 from specviz.view.fold import Run
 from specviz.view.frame import CLOSING, ROOT, Phase, Why, WhyRow
-from specviz.view.numbers import fine, number, prob, ratio
+from specviz.view.numbers import apart, fine, joint, number, prob, ratio
 from specviz.view.palette import glyph, word
 from specviz.view.steps import Moment
 from specviz.view.words import node_words, span
@@ -125,7 +126,18 @@ def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
     rows.append(WhyRow("R  left" if residual_row else "p  target", fine(facts.left), facts.left))
     if facts.drawn and facts.left is not None and v.q:
         rows.append(WhyRow("R/q" if residual_row else "p/q", ratio(facts.left / v.q)))
-    return rows + (_verdict_rows(facts) if decided else [])
+    return rows + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
+
+
+def _prefix_rows(facts: Case) -> list[WhyRow]:
+    """What a backward scan weighs: the joint ratio of the whole prefix, and what is left of it below its maximum."""
+    if not facts.backward or facts.link is None:
+        return []
+    rows = [WhyRow("r  prefix", joint(facts.link.log_r), None, "p/q of all tokens up to here")]
+    if facts.verifier != "hsd_naive":
+        c = math.exp(facts.link.log_c)
+        rows.append(WhyRow("c  capped", fine(c), c))
+    return rows
 
 
 def _tested(facts: Case) -> bool:
@@ -134,7 +146,7 @@ def _tested(facts: Case) -> bool:
 
 def _verdict_rows(facts: Case) -> list[WhyRow]:
     v, verdict = facts.values, facts.verdict
-    if verdict is None or verdict.order is None or v.u is None:
+    if verdict is None or (verdict.order is None and not verdict.implied) or v.u is None:
         return []
     if verdict.kind == "draw":
         if v.lo is None or v.hi is None:
@@ -143,7 +155,8 @@ def _verdict_rows(facts: Case) -> list[WhyRow]:
         return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
     sign = "<" if v.thr is not None and v.u < v.thr else "≥"
     letter = "h" if facts.backward else "keep"
-    return [WhyRow(letter, fine(v.thr), v.thr), WhyRow("u", fine(v.u), v.u, f"{sign} {fine(v.thr)}")]
+    u, thr = apart(v.u, v.thr)
+    return [WhyRow(letter, thr, v.thr), WhyRow("u", u, v.u, f"{sign} {thr}")]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:

@@ -6,8 +6,9 @@ that begin alike compete for the same place, whatever their parent ids.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from specviz.events import Node, Top, Verify, prob
 from specviz.view.frame import ROOT
@@ -21,6 +22,7 @@ class Family:
     """The nodes of a round: those born in it, and pending ones from earlier rounds that it judged."""
 
     record: RoundRecord
+    known: dict[object, Any] = field(default_factory=dict, repr=False)  # what others worked out from this round
 
     @cached_property
     def nodes(self) -> dict[int, Node]:
@@ -118,6 +120,10 @@ class Family:
     @cached_property
     def n_levels(self) -> int:
         return max(self.depth.values(), default=0)
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """From a child of the root down to the node."""
+        return (*reversed(tuple(self.ancestors(node))), node)
 
     def kept_sibling(self, node: int) -> int | None:
         """The node that was kept at this node's place, if it is another one."""

@@ -30,6 +30,7 @@ from specviz.events import (
     Verify,
     Warn,
 )
+from specviz.names import BACKWARD
 from specviz.text import quoted, running, shown
 from specviz.view.frame import Mark, TextToken
 from specviz.view.palette import glyph
@@ -80,6 +81,11 @@ class Run:
     @property
     def level(self) -> str:
         return self.header.level if self.header else "none"
+
+    @property
+    def backward(self) -> bool:
+        """Whether the rule tests drafts from their end."""
+        return self.header is not None and self.header.verifier in BACKWARD
 
     @property
     def mixed(self) -> bool:

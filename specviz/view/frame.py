@@ -21,6 +21,7 @@ from specviz.view.panels import (
     WhyRow,
 )
 from specviz.view.terms import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Mark, Phase, StateName, ValueName
+from specviz.view.verification import Verification
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -204,6 +205,7 @@ class Frame:
     speed: float
     following: bool
     notices: tuple[str, ...] = ()  # warnings and the end, newest last
+    verification: Verification | None = None  # when it was asked for
 
 
 __all__ = [
@@ -237,6 +239,7 @@ __all__ = [
     "TreeNode",
     "ValueName",
     "Values",
+    "Verification",
     "Why",
     "WhyRow",
 ]

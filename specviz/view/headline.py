@@ -6,7 +6,7 @@ from typing import Any
 from specviz.events import Header, ModelInfo
 from specviz.view.fold import Run
 from specviz.view.frame import RunInfo, State, StateName
-from specviz.view.numbers import UNKNOWN, knob, number
+from specviz.view.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.options import Feed
 from specviz.view.palette import STATES
 
@@ -34,7 +34,7 @@ def badge(header: Header, mixed: bool = False) -> str:
     if header.imported:
         return f"metrics only, from {header.imported}"
     if not header.lossless:
-        far = f", TV {number(header.distance, 3)} on the toy" if header.distance is not None else ""
+        far = f" · TV {fraction(header.distance)} on the toy" if header.distance is not None else ""
         return f"NOT LOSSLESS{far}"
     text = "lossless: same tokens as plain decoding" if header.keeps_tokens else "lossless: same law as plain decoding"
     return text + (", sampling changed on the way" if mixed else "")

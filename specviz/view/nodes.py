@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from specviz.events import prob as linear
 from specviz.text import running, shown, width
-from specviz.view.case import values
+from specviz.view.case import never_tested, values
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import CLOSING, ROOT, Phase, Tree, TreeNode, ValueName, Values
@@ -142,7 +142,7 @@ def _note(family: Family, now: Moment, node: int) -> str:
     verdict = now.verdicts.get(node)
     if verdict is None or verdict.status != "rejected":
         return ""
-    below = sum(family.nodes[i].kept for i in family.descendants(node))
+    below = never_tested(family, node)
     return f"+ {below} never" if below else ""
 
 

@@ -5,6 +5,7 @@ Nothing is rounded to certainty: a probability below 1 never prints as `1`, one 
 """
 
 import math
+from fractions import Fraction
 from typing import Any
 
 UNKNOWN = "—"
@@ -53,6 +54,32 @@ def ratio(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return fine(value) if value < 1 else number(value, 2 if value < 10 else 1)
+
+
+def joint(log: float | None) -> str:
+    """A ratio of whole prefixes from its log, of any size: `.82`, `6.12`, `3.1e+12`, `0`."""
+    if log is None:
+        return UNKNOWN
+    if math.isinf(log):
+        return "0" if log < 0 else "∞"
+    if -11 < log < 9:
+        return ratio(math.exp(log))
+    tens = math.floor(log / math.log(10))
+    return f"{math.exp(log - tens * math.log(10)):.1f}e{tens:+d}"
+
+
+def apart(value: float | None, other: float | None) -> tuple[str, str]:
+    """Two probabilities with as many digits as tell them apart: a comparison must be seen to hold."""
+    if value is None or other is None or value == other or fine(value) != fine(other):
+        return fine(value), fine(other)
+    digits = next((d for d in range(4, 17) if prob(value, d) != prob(other, d)), 17)
+    return prob(value, digits), prob(other, digits)
+
+
+def fraction(value: float) -> str:
+    """An exact small fraction, `1/9`; else three digits, `.0628`."""
+    near = Fraction(value).limit_denominator(100)
+    return str(near) if abs(float(near) - value) < 1e-12 else fine(value)
 
 
 def times(value: float) -> str:

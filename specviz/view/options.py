@@ -18,6 +18,7 @@ class Options:
     value: ValueName = "q"
     folding: Folding = "pruned"
     ascii: bool = False
+    verification: bool = False  # work out what the screen HSD shows
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
 

@@ -1,6 +1,7 @@
 """`overview(run) -> Overview`: everything that is said about a whole run, arranged for a page. Numbers come from
 `specviz.metrics`; here they get their labels, their text and their order."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,8 @@ from specviz.view.fold import Run
 from specviz.view.frame import Metric
 from specviz.view.headline import NOTHING, run_info
 from specviz.view.numbers import number, percent, prob
-from specviz.view.panels import RoundPoint
-from specviz.view.series import Series, histogram, metric, overhead, point, records_of, series
+from specviz.view.panels import RoundPoint, Series
+from specviz.view.series import histogram, metric, overhead, point, records_of, series
 from specviz.view.terms import Mark
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def overview(run: Run) -> Overview:
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
         series=series(metrics), histogram=_histogram(metrics, fit), stages=_stages(metrics),
         drafting_share=percent(share), overhead=overhead(metrics), points=tuple(point(record) for record in run.rounds),
-        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings), marks=_marks(metrics),
+        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings), marks=_marks(run, metrics),
     )  # fmt: skip
 
 
@@ -109,11 +110,15 @@ def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
     return tuple(Stage(name, times[name].value, f"{number(times[name].value)} ms") for name in known)
 
 
-def _marks(metrics: "Metrics | None") -> tuple[tuple[Mark, int], ...]:
+def _marks(run: Run, metrics: "Metrics | None") -> tuple[tuple[Mark, int], ...]:
+    """Drafted tokens by what became of them: from the verdicts, or from the counts where only those are on record."""
     if metrics is None or not metrics.n_drafted:
         return ()
-    lost = metrics.n_tested - metrics.n_accepted
-    if lost < 0:  # a backward scan accepts what it never tests
-        return (("accepted", metrics.n_accepted), ("untested", metrics.n_drafted - metrics.n_accepted))
+    seen = Counter(v.status for record in run.rounds if record.complete for v in record.verdicts.values())
+    if seen:
+        return (("accepted", seen["accepted"]), ("rejected", seen["rejected"]), ("untested", seen["untested"]))
+    if run.backward:
+        return (("accepted", metrics.n_accepted), ("rejected", metrics.n_drafted - metrics.n_accepted))
     never = metrics.n_drafted - metrics.n_tested
+    lost = metrics.n_tested - metrics.n_accepted
     return (("accepted", metrics.n_accepted), ("rejected", lost), ("untested", max(0, never)))

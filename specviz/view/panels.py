@@ -153,3 +153,17 @@ class Timeline:
     index: int
     bars: str  # one sparkline character per round
     label: str  # "r37/37"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers over positions, depths or counts, with 95 % intervals where there are any; columns of one length."""
+
+    name: str
+    label: str
+    xs: tuple[int, ...]
+    values: tuple[float, ...]
+    lows: tuple[float | None, ...]
+    highs: tuple[float | None, ...]
+    ns: tuple[int, ...]
+    missing: str | None = None  # why it is empty

@@ -61,10 +61,10 @@ class RoundRecord:
         return self.end is not None and self.end.walk_end != "abort"
 
     @property
-    def stamp(self) -> tuple[int, int, bool, bool, bool]:
+    def stamp(self) -> tuple[int, int, int, bool, bool, bool]:
         """Changes whenever the record does: a key for what was worked out from it."""
         closed = (self.closing is not None, self.commit is not None, self.end is not None)
-        return (len(self.nodes), len(self.verdicts), *closed)
+        return (len(self.nodes), len(self.verdicts), len(self.chains), *closed)
 
     @property
     def temperature(self) -> float | None:

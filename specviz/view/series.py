@@ -1,41 +1,29 @@
 """Numbers over rounds for sparklines and plots. Every metric comes from `specviz.metrics`; here it is only arranged."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.events import Event
 from specviz.view.fold import Run
 from specviz.view.frame import Metric, RoundPoint
 from specviz.view.numbers import bar, half_width, number, percent, prob
+from specviz.view.panels import Series
 from specviz.view.records import RoundRecord
 
 if TYPE_CHECKING:
     from specviz.metrics import Estimate, Metrics, Tally
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Numbers over positions, depths or counts, with 95 % intervals where there are any; columns of one length."""
-
-    name: str
-    label: str
-    xs: tuple[int, ...]
-    values: tuple[float, ...]
-    lows: tuple[float | None, ...]
-    highs: tuple[float | None, ...]
-    ns: tuple[int, ...]
-    missing: str | None = None  # why it is empty
-
-
 _SERIES = (  # name, label
-    ("survival", "rounds that kept at least t tokens"),
+    ("survival", "drafts of which at least t tokens were kept"),
     ("position_acceptance", "kept / tested at position t"),
     ("depth_acceptance", "kept / tested at depth d"),
     ("share_above", "rounds that gave more than w tokens"),
 )
+_NOT_DEFINED = "not defined for this run, or not recorded"
+_PER_TEST = ("position_acceptance", "depth_acceptance")
 _HEADER = (  # name, label, help
-    ("mean_acceptance_length", "len", "tokens per round, the drawn one included"),
+    ("mean_acceptance_length", "len", "tokens per draft, the drawn ones included"),
     ("draft_acceptance_rate", "acc/drafted", "kept / drafted tokens"),
     ("test_acceptance_rate", "acc/tested", "kept / tested tokens, the draft's tests alone"),
     ("tokens_per_second", "tok/s", "new tokens / time of all rounds"),
@@ -87,6 +75,7 @@ def records_of(record: RoundRecord) -> Iterable[Event]:
     yield record.start
     yield from record.nodes.values()
     yield from record.verdicts.values()
+    yield from record.chains.values()
     yield from (event for event in (record.closing, record.commit) if event is not None)
     yield from record.spans
     if record.end is not None:
@@ -113,16 +102,20 @@ def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") 
 
 def series(metrics: "Metrics | None") -> dict[str, Series]:
     """Per-position and per-depth numbers, ready for a plot or a table."""
-    out = {}
-    for name, label in _SERIES:
-        column = getattr(metrics, name) if metrics is not None else None
-        out[name] = _series(name, label, column)
-    return out
+    return {name: one_series(name, metrics) for name, _ in _SERIES}
 
 
-def _series(name: str, label: str, column: "dict[int, Estimate] | None") -> Series:
+def one_series(name: str, metrics: "Metrics | None") -> Series:
+    """The numbers of one name."""
+    column = getattr(metrics, name) if metrics is not None else None
+    return _series(name, dict(_SERIES)[name], column, metrics)
+
+
+def _series(name: str, label: str, column: "dict[int, Estimate] | None", metrics: "Metrics | None") -> Series:
     if not column:
-        missing = "no round has ended yet" if column is not None else "not defined for this run, or not recorded"
+        missing = "no round has ended yet" if column is not None or metrics is None else _NOT_DEFINED
+        if metrics is not None and metrics.survival and name in _PER_TEST:
+            missing = "a backward scan keeps tokens it never tests, so there is no such rate: see survival"
         return Series(name, label, (), (), (), (), (), missing)
     xs = tuple(sorted(column))
     found = [column[x] for x in xs]

@@ -62,6 +62,8 @@ def _spine(family: Family, now: Moment) -> list[int]:
 
 def _tested(family: Family, now: Moment) -> list[int]:
     kept = [i for i in family.accepted if i in now.verdicts]
+    if now.testing is not None and not kept:  # the prefix on trial: all of it, for a backward scan begins at its end
+        return list(family.path(now.testing))
     if now.testing is not None:
         return [*(i for i in kept if family.depth[i] < family.depth[now.testing]), now.testing]
     return [*kept, CLOSING] if now.phase >= Phase.CLOSE and now.visible(family, CLOSING) and _closes(family) else kept

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from specviz.view.case import Blocker, Case, Taker
 from specviz.view.numbers import fine, percent, prob, times
+from specviz.view.scan_words import scan_words
 
 _NOTHING = "The trace does not say what became of it."
 ENDED = {
@@ -31,7 +32,7 @@ def node_words(case: Case) -> str:
         return sentence(case) if sentence else _NOTHING
     kept = verdict.status == "accepted"
     if case.backward:
-        return _backward_kept(case) if kept else _backward_failed(case)
+        return scan_words(case, kept)
     if case.greedy:
         return _greedy_kept(case) if kept else _greedy_rejected(case)
     if verdict.kind == "draw":
@@ -99,6 +100,8 @@ def span(lo: float, hi: float) -> str:
 def _test_kept(case: Case) -> str:
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
+    if case.verifier == "slack" and case.values.ratio is not None and case.values.ratio < 1:
+        return f"{_with_slack(case, case.values.ratio)} This draw was one."
     if case.values.thr is not None and case.values.thr >= 1:
         wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
         return f"{wants}, so no draw can reject it."
@@ -106,11 +109,23 @@ def _test_kept(case: Case) -> str:
 
 
 def _test_rejected(case: Case) -> str:
+    if case.verifier == "slack" and case.values.ratio is not None:
+        return f"{_with_slack(case, case.values.ratio)} This draw was not one."
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is not below that, so it goes."
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
+
+
+def _with_slack(case: Case, ratio: float) -> str:
+    """The lossy rule says what it adds, and what a lossless one would have done."""
+    v = case.values
+    plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
+    return (
+        f"p/q is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: without "
+        f"slack it {plain} be kept)."
+    )
 
 
 def _named(case: Case) -> str:
@@ -151,30 +166,6 @@ def _no_chance(case: Case) -> str:
 
 def _failed(case: Case) -> str:
     return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
-
-
-# Backward scans: the longest prefix that passes is kept -------------------------------------------------------------
-
-
-def _backward_kept(case: Case) -> str:
-    v = case.values
-    if case.verdict and case.verdict.implied:
-        alone = ""
-        if v.u is not None and v.thr is not None and v.u >= v.thr:
-            alone = f" Alone it would have failed: {prob(v.u, 3)} ≥ {prob(v.thr, 3)}."
-        return f"Kept with a longer prefix: the test at depth {case.stop_depth} passed.{alone}"
-    return f"{_prefix(case)} survives {percent(v.thr)} of draws; this draw was one. The scan stops here."
-
-
-def _backward_failed(case: Case) -> str:
-    thr = case.values.thr
-    if thr == 0:
-        return f"{_prefix(case)} has no target mass to keep it; a shorter one is tried."
-    return f"{_prefix(case)} survives {percent(thr)} of draws; this draw was not one. A shorter one is tried."
-
-
-def _prefix(case: Case) -> str:
-    return f"The prefix that ends in {case.token}"
 
 
 # Never tested -------------------------------------------------------------------------------------------------------

@@ -197,6 +197,23 @@ def test_a_click_in_the_recorded_tree_goes_into_the_address(recorded: Served, op
     _until(lambda: _address(page).endswith("at=r2"), "there is no way back")
 
 
+def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/verification?at=r2")
+    page.get_by_text("▶ play the scan").wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    bars = page.locator(".st-key-scan .barlayer .point path")
+    before = bars.first.get_attribute("style")
+    page.get_by_text("▶ play the scan").click()
+    _until(lambda: bars.first.get_attribute("style") != before, "the scan does not play")
+    assert page.evaluate("window.runs") == 0
+    page.wait_for_timeout(6000)  # it comes to its end
+    bars.nth(1).click(force=True)
+    _until(lambda: "at=r2%2Fn" in _address(page), "a click on a bar chooses nothing")
+
+
 def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/rounds?at=r2")
     page.get_by_text("▶ play the phases").wait_for()
@@ -207,7 +224,7 @@ def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., An
     _until(lambda: "at=r2" in _address(page), "the left arrow does nothing")
 
 
-@pytest.mark.parametrize("name", ["overview", "rounds", "trace"])
+@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "trace"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]

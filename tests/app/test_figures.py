@@ -12,7 +12,7 @@ from specviz.view import CLOSING, Frame, Player, fold
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.overview import overview
 from specviz.view.palette import colour, glyph
-from specviz.view.series import Series
+from specviz.view.panels import Series
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.round import fig_pq, fig_residual, fig_tests
 from specviz_app.figures.tree import SYMBOLS, fig_tree, tree_alt, tree_rows

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from trace_factory import write_trace
 from tui_stage import recorded
+from worked_trace import worked_events
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +28,9 @@ def tree_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def two_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded(tmp_path_factory.mktemp("two"), "two", queries=2, new_tokens=8)
+
+
+@pytest.fixture(scope="session")
+def case_d(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Case D of the specification, judged by hsd."""
+    return write_trace(tmp_path_factory.mktemp("d") / "case-d", worked_events())

@@ -15,6 +15,7 @@ from specviz_tui.screens.page import help_page
 from specviz_tui.screens.pick import PickScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.panel import FrameWidget
+from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.tree_canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
@@ -149,6 +150,7 @@ async def test_with_nothing_named_a_list_opens(
 TABLES = [
     (keymap.SCREEN_KEYS, MainScreen),
     (keymap.TREE_KEYS, TreeCanvas),
+    (keymap.SCAN_KEYS, ScanPane),
     (keymap.KNOB_KEYS, KnobPanel),
 ]  # fmt: skip
 
@@ -169,7 +171,7 @@ def test_ids_are_unique_over_all_tables() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_page_names_every_key(chain_trace: Path, width: int) -> None:
     app = replay_app(chain_trace)
-    async with app.run_test(size=(width, 100)) as pilot:
+    async with app.run_test(size=(width, 110)) as pilot:
         app.push_screen(help_page(Painter(), width))
         await pilot.pause()
         page = " ".join(shown(app).split())
@@ -190,5 +192,5 @@ async def test_f1_explains_the_focused_panel(chain_trace: Path) -> None:
 
 
 def test_every_panel_has_its_page() -> None:
-    panels = [TreeCanvas, WhyPanel, *FrameWidget.__subclasses__()]
+    panels = [TreeCanvas, WhyPanel, ScanPane, *FrameWidget.__subclasses__()]
     assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.PAGES] == []

@@ -20,6 +20,15 @@ def test_replay(name: str, size: tuple[int, int], snap_compare: Compare, request
     assert snap_compare(replay_app(request.getfixturevalue(name)), terminal_size=size, press=REJECTION)
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_scan(size: tuple[int, int], snap_compare: Compare, case_d: Path) -> None:
+    assert snap_compare(replay_app(case_d), terminal_size=size, press=["5"])
+
+
+def test_scan_in_the_middle(snap_compare: Compare, case_d: Path) -> None:
+    assert snap_compare(replay_app(case_d), terminal_size=WIDE, press=["5", *["comma"] * 3])
+
+
 def test_no_color(snap_compare: Compare, chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert snap_compare(replay_app(chain_trace), terminal_size=WIDE, press=REJECTION)

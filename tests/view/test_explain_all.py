@@ -23,6 +23,11 @@ RECIPES = [
         ("tree", 0.8, None, "cdf"),
         ("tree", 0.8, "tokenwise", "cdf"),
         ("none", 0.8, None, "cdf"),
+        ("chain", 0.8, "hsd", "cdf"),
+        ("chain", 0.8, "blockwise", "race"),
+        ("chain", 0.8, "hsd_naive", "cdf"),
+        ("chain", 0.8, "hsd_ref", "cdf"),
+        ("chain", 0.8, "slack", "cdf"),
     )
 ]
 
@@ -55,7 +60,7 @@ def test_every_node_has_a_sentence_of_its_own_kind(player: Player) -> None:
         assert "trace does not say" not in frame.why.words
         assert "None" not in frame.why.words
         assert frame.why.words.endswith(".")
-        assert len(frame.why.words) < 200
+        assert len(frame.why.words) < 330
         if verdict is not None and verdict.status == "rejected" and player.run.rounds[0].temperature == 0:
             assert "most likely token" in frame.why.words
 

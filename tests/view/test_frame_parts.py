@@ -173,7 +173,7 @@ def test_every_knob_of_the_header_has_its_value_and_place() -> None:
 
 def test_a_knob_without_effect_says_why() -> None:
     chain = items(Player(fold(make_events(temperature=0.8, seed=1)[:-1])), feed=Feed(steerable=True))
-    assert chain["d_max"].disabled == "no effect with shape chain: needs shape tree"
+    assert chain["d_max"].disabled == "no effect with shape chain: needs shape tree or drawn_tree"
     assert chain["gamma"].disabled is None
     assert chain["seed"].disabled == "fixed while a run lasts, applies at the next prompt"
     assert chain["shape"].disabled == "fixed while a run lasts, applies at the next run"
@@ -237,7 +237,9 @@ def test_header_numbers_are_those_of_the_metrics_module() -> None:
 def test_what_is_promised_about_the_text() -> None:
     assert badge(make_header()) == "lossless: same tokens as plain decoding"
     assert badge(make_header(keeps_tokens=False)) == "lossless: same law as plain decoding"
-    assert badge(make_header(lossless=False, distance=0.148)) == "NOT LOSSLESS, TV .148 on the toy"
+    assert badge(make_header(lossless=False, distance=0.148)) == "NOT LOSSLESS · TV .148 on the toy"
+    assert badge(make_header(lossless=False, distance=1 / 9)) == "NOT LOSSLESS · TV 1/9 on the toy"
+    assert badge(make_header(lossless=False, distance=None)) == "NOT LOSSLESS"
     assert badge(make_header(imported="vLLM")) == "metrics only, from vLLM"
     assert badge(make_header(), mixed=True).endswith("sampling changed on the way")
 

@@ -241,12 +241,11 @@ def test_backward_scan() -> None:
         words(run, 0)
         == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
     )
-    assert (
-        words(run, 1) == "The prefix that ends in ▁work survives 70 % of draws; this draw was one. The scan stops here."
+    assert words(run, 1) == (
+        "The prefix that ends in ▁work survives 70 % of draws. u .350 is below it. The scan stops here."
     )
-    assert (
-        words(run, 2)
-        == "The prefix that ends in ed survives 20 % of draws; this draw was not one. A shorter one is tried."
+    assert words(run, 2) == (
+        "The prefix that ends in ed survives 20 % of draws. u .600 is not below it, so a shorter prefix is tried."
     )
     assert panel(run, 0).flip is None  # its own u decided nothing
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.events import At, Catalogue, End, Event, Header, Knob, Note, Refused, State
-from specviz.sources import Source, Worker
+from specviz.sources import KnobDesk, Source, Worker
 from specviz.trace import Recorder
 from specviz.view import Feed as FeedState
 from specviz.view import Frame, Options, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
-from specviz_tui.knobs import KnobDesk
 
 NOTHING = "nothing is open: press o"
 IDLE = "press p to enter a prompt"

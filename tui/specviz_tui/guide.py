@@ -53,6 +53,49 @@ PAGES: dict[str, tuple[str, str]] = {
         "tested ones. "
         "± is half of the 95 % interval over the rounds of the run.",
     ),
+    "scan": (
+        "HSD: the backward scan",
+        "One drawn chain, one column a position. r is the joint ratio: what the target gives the whole prefix over "
+        "what the draft gave it. c is r divided by its running maximum, so never above 1: what the prefix is worth. "
+        "Below each prefix D+ is the target mass its continuations miss (Σ max(0, c·p − q)), D- the draft mass they "
+        "have too much of.\n\n"
+        "The scan begins at the last position and tests u < h, with h = D+/D- and at the last position c itself. The "
+        "first test that passes ends it: that prefix is kept whole, and with it positions whose own test would have "
+        "failed (marked *). That is what a backward scan gains on token-wise tests, which stop at the first failure. "
+        "When nothing passes, nothing is kept.\n\n"
+        "Capped HSD and blockwise verification are the same algorithm: same h, same residual, same law. hsd_naive uses "
+        "r without the cap, keeps more, and pays with carried rounds. hsd_ref leaves out the cap at the last position "
+        "alone, as released code does: it keeps drafts it should not, and the text leaves the target's law.\n\n"
+        "The staircase below: r climbs and falls, the cap line rides on its peaks, c hangs below 1 by what was lost "
+        "since the peak.",
+    ),
+    "rules": (
+        "Same draft, same u",
+        "The draft of this round, decided again by three rules with the uniforms of this very round (they follow from "
+        'the seed, so no model is asked). ▶ is the rule of the run. "expected" is the number of tokens a rule keeps of '
+        "this draft on average over the uniforms: the sum of its credits, Π min(1, p/q) for token-wise, c for "
+        "blockwise and hsd, min(1, r) for naive. On average hsd keeps at least as many as token-wise; on one draw "
+        "it may not.\n\n"
+        "Below the box: the paired difference to token-wise over the run, with its 95 % interval.",
+    ),
+    "residual": (
+        "The row at the stop",
+        "The token that closes the round is drawn from max(0, c·p − q), c of the kept prefix, scaled to sum to one; "
+        "after the whole draft was kept, from the target's row. left is the difference, share its part of the draw. "
+        "hsd_naive takes r in place of c: where r is above 1, max(0, p − q/r).",
+    ),
+    "branches": (
+        "Below each prefix",
+        "The mass that both laws give the continuations of a prefix (░), what the target's row, weighted with c, has "
+        "and the draft lacks (█ D+), and what the draft has too much of (▒ D-). D+ over D- is the keep chance.",
+    ),
+    "survival": (
+        "Over the run",
+        "Survival at t: the share of drafts, of those at least t long, of which at least t tokens were kept; in "
+        "brackets Wilson's 95 % interval. Beside it what each rule must give on these very drafts, exactly: the mean "
+        "of its credit at t. The observed column must follow the rule of the run (▶), up to chance. For a backward "
+        "scan this replaces acceptance per position, which has no meaning there.",
+    ),
     "status": (
         "Status",
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "

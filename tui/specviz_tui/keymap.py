@@ -6,7 +6,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["Time", "Tree", "Knobs", "Run", "Screen"]
+Group = Literal["Time", "Tree", "Scan", "Knobs", "Run", "Screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
+    Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
     Key("explain", "f1", "explain", "F1", "explain the focused panel", "Screen"),
@@ -95,6 +96,15 @@ TREE_KEYS: tuple[Key, ...] = (
     Key("tree.page_down", "pagedown", "page_down", "PgDn", "scroll the tree down", "Tree"),
 )
 
+SCAN_KEYS: tuple[Key, ...] = (
+    Key("scan.left", "left,h", "move('left')", "← h", "to the position before", "Scan"),
+    Key("scan.right", "right,l", "move('right')", "→ l", "to the position after", "Scan"),
+    Key("scan.up", "up,k", "scroll(-1)", "↑ k", "scroll up", "Scan"),
+    Key("scan.down", "down,j", "scroll(1)", "↓ j", "scroll down", "Scan"),
+    Key("scan.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Scan"),
+    Key("scan.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Scan"),
+)
+
 KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
@@ -107,7 +117,8 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 
-GROUPS: tuple[Group, ...] = ("Time", "Tree", "Knobs", "Run", "Screen")
+GROUPS: tuple[Group, ...] = ("Time", "Tree", "Scan", "Knobs", "Run", "Screen")
+SCREENS: tuple[tuple[str, str, str], ...] = (("1", "Tree", "tree"), ("5", "HSD", "hsd"))  # key, name, action
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
     "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",

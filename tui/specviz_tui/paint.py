@@ -6,6 +6,7 @@ what is only furniture (borders, hints) from the theme of the style sheet."""
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.app import App
@@ -98,3 +99,14 @@ def fitted(parts: list[tuple[int, Text]], cells: int, gap: str = "   ") -> Text:
     while len(kept) > 1 and sum(part.cell_len + len(gap) for _, part in kept) - len(gap) > cells:
         kept.remove(max(kept, key=lambda item: item[0]))
     return joined([part for _, part in kept], cells, gap)
+
+
+def wrapped(words: str, cells: int) -> list[str]:
+    """The words in lines of at most so many cells, broken at spaces."""
+    lines: list[str] = []
+    for word in words.split():
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= cells:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines

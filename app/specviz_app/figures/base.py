@@ -1,6 +1,7 @@
 """What all figures share: margins, axes, safe text."""
 
 import html
+import textwrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,6 +10,7 @@ from specviz.text import clip
 from specviz.text import html as _html
 
 MARGIN = {"l": 8, "r": 8, "t": 8, "b": 8}
+_LINE = 44  # characters of a line of words in place of a plot: a phone's width
 _LABEL = 14  # cells of a token on a plot
 
 
@@ -41,7 +43,10 @@ def sentence(text: str) -> str:
 def empty(reason: str, height: int = 120) -> go.Figure:
     """A figure that says why there is nothing to see."""
     out = figure([], height)
-    out.add_annotation(text=sentence(reason), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper")
+    lines = textwrap.wrap(reason, _LINE)
+    out.add_annotation(
+        text="<br>".join(sentence(line) for line in lines), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper"
+    )
     out.update_xaxes(visible=False)
     out.update_yaxes(visible=False)
     return out

@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.view.overview import Histogram, Stage
 from specviz.view.palette import colour, glyph, word
-from specviz.view.panels import RoundPoint
-from specviz.view.series import Series
+from specviz.view.panels import RoundPoint, Series
 from specviz.view.terms import Mark
 from specviz_app.figures.base import empty, figure, sentence
 

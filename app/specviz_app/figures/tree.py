@@ -11,13 +11,13 @@ from specviz.view.frame import Mark, Tree, TreeNode
 from specviz.view.numbers import fine
 from specviz.view.palette import colour
 from specviz_app.figures.base import empty, figure, safe, sentence, short
+from specviz_app.figures.playing import buttons, slider
 
 SYMBOLS: dict[Mark, str] = {
     "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
     "recovered": "diamond", "bonus": "star", "untested": "circle-open-dot", "pruned": "circle-open-dot",
     "exit": "triangle-right", "prompt": "circle",
 }  # fmt: skip
-_STEP_MS = 700
 _BEND = 0.55  # of a column
 _QUIET = "#8C8C8C"
 _ROW, _TIGHT_ROW, _TALL_ROW, _CONTROLS = 58, 44, 34, 120  # pixels
@@ -40,7 +40,7 @@ def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool =
     out = figure(_traces(last, look), _CONTROLS + row * max(2, down), showlegend=False)
     out.frames = [go.Frame(name=str(k), data=_traces(m.tree, look)) for k, m in enumerate(moments)]
     out.update_layout(
-        sliders=[_slider(moments)], updatemenus=[_buttons()], margin={"l": 8, "r": 8, "t": 8, "b": 100},
+        sliders=[slider(moments)], updatemenus=[buttons()], margin={"l": 8, "r": 8, "t": 8, "b": 100},
         clickmode="event+select",
     )  # fmt: skip
     quiet: dict[str, Any] = {"visible": False, "fixedrange": True}
@@ -128,44 +128,6 @@ def hover(node: TreeNode) -> str:
     if v.rank is not None:
         lines.append(f"the target ranks it {v.rank}")
     return "<br>".join([*lines, sentence(node.note)] if node.note else lines)
-
-
-def _slider(moments: Sequence[Frame]) -> dict[str, Any]:
-    still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
-    steps = [
-        {"method": "animate", "label": step_label(m), "args": [[str(k)], still]} for k, m in enumerate(moments)
-    ]  # fmt: skip
-    return {
-        "active": len(moments) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46, "b": 0, "l": 4, "r": 4},
-        "y": 0, "yanchor": "top",
-        "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": _QUIET}},
-        "minorticklen": 0, "ticklen": 4, "tickcolor": _QUIET, "font": {"size": 1, "color": "rgba(0,0,0,0)"},
-        "bgcolor": _QUIET, "bordercolor": _QUIET, "activebgcolor": colour("accepted", True),
-    }  # fmt: skip
-
-
-def step_label(moment: Frame) -> str:
-    """`2/6 DRAFT, step 1 of 3`."""
-    text = moment.phase_text.removeprefix("phase ")
-    return f"{text} · {_step_number(moment)} of {moment.n_steps}" if moment.n_steps > 1 else text
-
-
-def _step_number(moment: Frame) -> int:
-    return moment.step or 1
-
-
-def _buttons() -> dict[str, Any]:
-    play = {"mode": "immediate", "fromcurrent": False, "transition": {"duration": 0},
-            "frame": {"duration": _STEP_MS, "redraw": True}}  # fmt: skip
-    halt = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}
-    return {
-        "type": "buttons", "direction": "left", "showactive": False, "x": 0, "y": 0, "xanchor": "left",
-        "yanchor": "top", "pad": {"t": 8, "l": 4}, "font": {"size": 13},
-        "buttons": [
-            {"label": "▶ play the phases", "method": "animate", "args": [None, play]},
-            {"label": "❚❚", "method": "animate", "args": [[None], halt]},
-        ],
-    }  # fmt: skip
 
 
 def tree_alt(moment: Frame) -> str:

@@ -4,13 +4,13 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.view.numbers import prob
 from specviz.view.overview import Overview, overview
-from specviz.view.series import Series
+from specviz.view.panels import Series
 from specviz_app import parts, state
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
 from specviz_app.library import LIVE
+from specviz_app.screens.moving import opened
 from specviz_app.server import current
 from specviz_app.viewer import Viewer
 
@@ -30,13 +30,8 @@ def page() -> None:
 
 
 def _body() -> None:
-    try:
-        held = state.viewer(current())
-    except SpecvizError as error:
-        st.error(parts.plain(str(error)))
-        return
-    if not held.player.run.rounds:
-        st.info("Nothing to count yet. Choose a run on the left, or start one on the page Live.")
+    held = opened("Nothing to count yet. Choose a run on the left, or start one on the page Live.")
+    if held is None:
         return
     show(_overview(held), state.dark())
 

@@ -1,23 +1,20 @@
 """Round explorer: one round, moment by moment, and why every token of it lived or died."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.view import Frame, Options
 from specviz.view.frame import TreeNode
 from specviz.view.options import Folding
 from specviz_app import parts, state
-from specviz_app.figures.overview import fig_timeline
 from specviz_app.figures.round import fig_pq, fig_tests
 from specviz_app.figures.tree import fig_tree, node_name, tree_alt, tree_rows
-from specviz_app.server import current
-from specviz_app.viewer import FILTERS, Viewer
+from specviz_app.screens import moving
+from specviz_app.viewer import Viewer
 
-FILTER, TREE = "rounds", "tree"
+TREE = "tree"
 _AUTO = "as fits"
 _FOLDING: dict[str, Folding] = {"tested part": "losers", "sent to the target": "pruned", "everything": "none"}
 _MANY = 40  # nodes of a round above which only the tested part is shown unless asked for more
@@ -25,63 +22,16 @@ _MANY = 40  # nodes of a round above which only the tested part is shown unless 
 
 def page() -> None:
     """The page."""
-    try:
-        held = state.viewer(current())
-    except SpecvizError as error:
-        st.error(parts.plain(str(error)))
+    held = moving.opened()
+    if held is None:
         return
-    if not held.player.run.rounds:
-        st.info("No round yet. Choose a run on the left, or start one on the page Live.")
-        return
-    if problem := state.bad_place():
-        st.warning(parts.plain(problem))
     dark = state.dark()
-    moves(held)
-    timeline(held, dark)
-    explorer(held, dark)
-    state.put_place(held)
-
-
-def moves(held: Viewer) -> None:
-    """Buttons and keys that go from round to round, and the filter they obey."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
-        _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
-        _button("◀ rejection", "J", lambda: held.rejection(-1), held)
-        _button("rejection ▶", "K", lambda: held.rejection(1), held)
-        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=165)
+    with moving.moves(held):
         st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
                      help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
-
-
-def _only() -> str:
-    """The filter; known once its widget was placed."""
-    return str(st.session_state.get(FILTER) or FILTERS[0])
-
-
-def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
-    def clicked() -> None:
-        if not move():
-            st.toast("no further round like that")
-
-    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=clicked)
-
-
-def timeline(held: Viewer, dark: bool) -> None:
-    """All rounds; a click goes there."""
-    only = _only()
-    matching = held.matching(only)
-    frame = held.frame
-    points = frame.timeline.points
-    figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
-    alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
-    event = parts.plot(figure, "timeline", alt, on_select="rerun", selection_mode="points")
-    chosen = [p.get("x") for p in event.selection.points] if event else []
-    last = st.session_state.get("timeline_seen")
-    st.session_state["timeline_seen"] = chosen
-    if chosen and chosen != last and chosen[0] != frame.cursor.index:
-        held.seek(int(chosen[0]))
-        st.rerun()
+    moving.timeline(held, dark)
+    explorer(held, dark)
+    state.put_place(held)
 
 
 def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
@@ -99,7 +49,7 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     event = parts.plot(
         figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
     )
-    _clicked(held, frame, [p.get("customdata") for p in event.selection.points] if event else [], key)
+    moving.clicked(held, frame.selected, [p.get("customdata") for p in event.selection.points] if event else [], key)
     left, right = st.columns([5, 6], gap="large")
     with left:
         _choice(held, frame, key)
@@ -112,20 +62,7 @@ def _options(held: Viewer) -> Options:
     """How much of the tree is drawn: what was asked for, or what can be looked at."""
     wanted = str(st.session_state.get(TREE) or _AUTO)
     many = (held.frame.counts.n_drafted or 0) > _MANY
-    return replace(held.options, folding=_FOLDING.get(wanted, "losers" if many else "pruned"))
-
-
-def _clicked(held: Viewer, frame: Frame, data: list[object], key: str) -> None:
-    """A click on a node of the plot, once."""
-    seen = st.session_state.get(f"{key}-clicked")
-    st.session_state[f"{key}-clicked"] = data
-    if not data or data == seen:
-        return
-    raw = data[0]
-    found = raw[0] if isinstance(raw, list) else raw.get("0") if isinstance(raw, dict) else raw
-    if isinstance(found, int | float) and int(found) != frame.selected:
-        held.choose(int(found))
-        st.rerun()
+    return replace(held.options, folding=_FOLDING.get(wanted, "losers" if many else "pruned"), verification=False)
 
 
 def _choice(held: Viewer, frame: Frame, key: str) -> None:

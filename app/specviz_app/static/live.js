@@ -103,6 +103,7 @@ class LiveView {
     text(".state", [state.glyph, state.text, state.detail].filter(Boolean).join(" "));
     text(".title", frame.title);
     text(".badge", frame.badge);
+    this.find(".badge").classList.toggle("bad", frame.lossy);
     text(".place", frame.place.label);
     text(".phase", frame.phase);
     text(".queue", frame.queue);

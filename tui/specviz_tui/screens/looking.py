@@ -38,6 +38,7 @@ class LookingActions(Base):
         frame: "Frame | None"
 
         def paint_soon(self) -> None: ...
+        def focus_main(self) -> None: ...
         def ask_core(self, ask: Callable[[], Any]) -> None: ...
 
     # Time ------------------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class LookingActions(Base):
         """Close what is open, then let go of the node, then follow."""
         panel = self.query_one(WhyPanel)
         panel.pinned = False
-        self.query_one(TreeCanvas).focus()
+        self.focus_main()
         self.select(None)
 
     def action_copy(self) -> None:

@@ -4,6 +4,7 @@ One tick of the clock, at most 15 a second, applies every new event and paints a
 answered by one frame too."""
 
 import time
+from dataclasses import replace
 
 from rich.text import Text
 from textual import events, on
@@ -25,6 +26,7 @@ from specviz_tui.screens.looking import LookingActions
 from specviz_tui.screens.page import PageScreen, error_page, help_page
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.status_line import NumberLine, StatusLine
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Sparkline, Transport
@@ -62,6 +64,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         with Container(id="body"):
             yield TreeBox(id="tree-box").data_bind(MainScreen.frame)
             yield WhyPanel(id="why").data_bind(MainScreen.frame)
+        yield ScanPane(id="hsd").data_bind(MainScreen.frame)
         yield KnobPanel(id="knobs").data_bind(MainScreen.frame)
         yield Sparkline(id="sparkline").data_bind(MainScreen.frame)
         yield Transport(id="transport").data_bind(MainScreen.frame)
@@ -126,6 +129,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Make the frame of the present moment and hand it to the widgets."""
         self._due = False
         with self.app.batch_update():
+            self.feed.options = replace(self.feed.options, verification=self.scanning)
             self.frame = self.feed.frame()
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
@@ -146,7 +150,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
 
     @on(NodePicked)
     def _picked(self, message: NodePicked) -> None:
-        self.query_one(TreeCanvas).focus()
+        self.focus_main()
         self.select(message.node)
 
     @on(Moved)
@@ -163,7 +167,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
 
     @on(Left)
     def _left(self) -> None:
-        self.query_one(TreeCanvas).focus()
+        self.focus_main()
 
     @on(KnobStaged)
     def _staged(self, message: KnobStaged) -> None:
@@ -193,9 +197,29 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Every action by name."""
         self.app.action_command_palette()
 
+    @property
+    def scanning(self) -> bool:
+        """Whether screen 5 is shown."""
+        return self.has_class("-hsd")
+
+    def focus_main(self) -> None:
+        """To the tree, or what stands in its place."""
+        (self.query_one(ScanPane) if self.scanning else self.query_one(TreeCanvas)).focus()
+
     def action_tree(self) -> None:
-        """Back to the draft tree."""
-        self.query_one(TreeCanvas).focus()
+        """Screen 1: the draft tree."""
+        self._choose(False)
+
+    def action_hsd(self) -> None:
+        """Screen 5: the verdict on the draft, scanned backward."""
+        self._choose(True)
+
+    def _choose(self, scanning: bool) -> None:
+        self.set_class(scanning, "-hsd")
+        chosen = "hsd" if scanning else "tree"
+        self.query_one(StatusLine).chosen = self.query_one(NumberLine).chosen = chosen
+        self.focus_main()
+        self.paint()
 
     def action_open(self) -> None:
         """Another trace, or the core."""

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from specviz.view import palette
 from specviz.view.frame import Mark
-from specviz_tui.keymap import GROUPS, KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key
+from specviz_tui.keymap import GROUPS, KNOB_KEYS, SCAN_KEYS, SCREEN_KEYS, TREE_KEYS, Key
 from specviz_tui.paint import FAINT, STRONG, Painter
 
 SIDE_BY_SIDE = 110
@@ -56,7 +56,7 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     table.add_column(ratio=1)
     table.add_column(ratio=1)
     left = (blocks["Time"], blocks["Screen"], glyphs)
-    table.add_row(Group(*left), Group(blocks["Tree"], blocks["Knobs"], blocks["Run"]))
+    table.add_row(Group(*left), Group(blocks["Tree"], blocks["Scan"], blocks["Knobs"], blocks["Run"]))
     return PageScreen("Keys", table, "keys")
 
 
@@ -65,7 +65,7 @@ def _glyphs() -> list[tuple[Mark, palette.Style]]:
 
 
 def _keys(group: str) -> Table:
-    every = (*SCREEN_KEYS, *TREE_KEYS, *KNOB_KEYS)
+    every = (*SCREEN_KEYS, *TREE_KEYS, *SCAN_KEYS, *KNOB_KEYS)
     return _block(group, [(_caps(key), key.help) for key in every if key.group == group])
 
 

@@ -112,9 +112,10 @@ class KnobPanel(FrameWidget, can_focus=True):
         return spread(line, pages, width)
 
     def _hint(self, item: KnobItem) -> Text:
-        hint = Text(f" {item.name}", style=STRONG).append(f"  {item.help}", style=FAINT)
-        if item.disabled:
-            return hint.append(f" · {item.disabled}", style=STRONG)
+        hint = Text(f" {item.name}", style=STRONG)
+        if item.disabled:  # before the help, which may be longer than the line
+            return hint.append(f"  {item.disabled}", style=STRONG).append(f" · {item.help}", style=FAINT)
+        hint.append(f"  {item.help}", style=FAINT)
         hint.append(f" · {knob_values.span(item)} · {item.applies_text}", style=FAINT)
         return hint.append(" · changes the text" if item.changes_text else "", style=FAINT)
 

@@ -5,7 +5,8 @@ from textual.reactive import reactive
 
 from specviz.view.frame import Frame, Mark, Metric, RunInfo
 from specviz.view.numbers import UNKNOWN
-from specviz_tui.paint import FAINT, STRONG, fitted, joined, spread
+from specviz_tui.keymap import SCREENS
+from specviz_tui.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
 LOST = ("error", "core_lost", "lag")
@@ -17,6 +18,7 @@ class StatusLine(FrameWidget):
 
     EXPLAIN = "status"
     recording: reactive[str] = reactive("")
+    chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
         """State, run, place and numbers."""
@@ -35,16 +37,17 @@ class StatusLine(FrameWidget):
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
         parts = [
-            (0, _name()), (1, self._state(frame)), (6, _models(run)), (2, _method(run)),
+            (0, _name()), (1, self._state(frame)), (1, badge(run, self.painter)), (6, _models(run)), (2, _method(run)),
             (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
         return fitted(parts, self.size.width)
 
     def _narrow(self, frame: Frame) -> Text:
         place = Text(f"r{frame.round}" if frame.round else "")
-        parts = [_name(), self._state(frame), place, *(metric(m) for m in frame.metrics[:3] if m.value is not None)]
-        parts += [_badge(frame.run), Text(self.recording)]
-        return joined([p for p in parts if p], self.size.width, " ")
+        numbers = [(4 + k, metric(m)) for k, m in enumerate(frame.metrics[:3]) if m.value is not None]
+        parts = [(3, _name()), (0, self._state(frame)), (1, badge(frame.run, self.painter)), (2, place), *numbers]
+        parts += [(8, Text(self.recording)), (2, tabs(self.chosen, names=False))]
+        return fitted(parts, self.size.width, " ")
 
     def _state(self, frame: Frame) -> Text:
         mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
@@ -55,6 +58,7 @@ class NumberLine(FrameWidget):
     """The metrics of the run so far, and on the right what waits or was said last."""
 
     EXPLAIN = "numbers"
+    chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
         """Numbers and notices."""
@@ -65,7 +69,9 @@ class NumberLine(FrameWidget):
         if self.frame is None:
             return Text("")
         known = [metric(m) for m in self.frame.metrics if m.value is not None]
-        left = Text(" ").append_text(joined(known, self.size.width - 2))
+        screens = tabs(self.chosen)
+        left = Text(" ").append_text(screens).append("   ")
+        left.append_text(joined(known, self.size.width - screens.cell_len - 5))
         frame = self.frame
         queue = frame.queue.text if frame.state.name in MOVING else ""
         said = queue or frame.state.detail or " ".join(frame.notices[-1:])
@@ -88,13 +94,19 @@ def _models(run: RunInfo) -> Text:
 
 def _method(run: RunInfo) -> Text:
     words = [w for w in (run.method, run.shape, run.verifier) if w]
-    return Text(" · ".join(words)).append(f" ({_short_badge(run)})", style=FAINT if run.lossless else STRONG)
+    text = Text(" · ".join(words))
+    return text.append(f" ({run.badge.partition(':')[0]})", style=FAINT) if run.lossless else text
 
 
-def _short_badge(run: RunInfo) -> str:
-    """`lossless`; what is not lossless is said in full."""
-    return run.badge.partition(":")[0] if run.lossless else run.badge
+def badge(run: RunInfo, painter: Painter) -> Text:
+    """What is not lossless says so, in red, on every screen: `NOT LOSSLESS · TV 1/9 on the toy`."""
+    return Text("" if run.lossless else f" {run.badge} ", style=painter.tint("rejected") + STRONG + CURSOR)
 
 
-def _badge(run: RunInfo) -> Text:
-    return Text("" if run.lossless else run.badge, style=STRONG)
+def tabs(chosen: str, names: bool = True) -> Text:
+    """`[1 Tree] 5 HSD`, or the digits alone."""
+    line = Text(no_wrap=True)
+    for key, name, action in SCREENS:
+        caption = f"{key} {name}" if names else key
+        line.append(f"[{caption}]" if action == chosen else f" {caption} ", style=STRONG if action == chosen else FAINT)
+    return line

@@ -1,0 +1,88 @@
+"""What the pages about one round share: the run, the way from round to round, the time line, a click on a node."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz_app import parts, state
+from specviz_app.figures.overview import fig_timeline
+from specviz_app.server import current
+from specviz_app.viewer import FILTERS, Viewer
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+FILTER = "rounds"
+NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
+
+
+def opened(nothing: str = NOTHING) -> Viewer | None:
+    """The tab's run, at the place of the address; None, with the reason on the page, when there is nothing to show."""
+    try:
+        held = state.viewer(current())
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return None
+    if not held.player.run.rounds:
+        st.info(nothing)
+        return None
+    return held
+
+
+def moves(held: Viewer) -> "DeltaGenerator":
+    """Buttons and keys that go from round to round, and the filter they obey; the row, for what a page adds."""
+    if problem := state.bad_place():
+        st.warning(parts.plain(problem))
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
+        _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
+        _button("◀ rejection", "J", lambda: held.rejection(-1), held)
+        _button("rejection ▶", "K", lambda: held.rejection(1), held)
+        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=165)
+    return row
+
+
+def _only() -> str:
+    """The filter; known once its widget was placed."""
+    return str(st.session_state.get(FILTER) or FILTERS[0])
+
+
+def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
+    def clicked() -> None:
+        if not move():
+            st.toast("no further round like that")
+
+    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=clicked)
+
+
+def timeline(held: Viewer, dark: bool) -> None:
+    """All rounds; a click goes there."""
+    only = _only()
+    matching = held.matching(only)
+    frame = held.frame
+    points = frame.timeline.points
+    figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
+    alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
+    event = parts.plot(figure, "timeline", alt, on_select="rerun", selection_mode="points")
+    chosen = [p.get("x") for p in event.selection.points] if event else []
+    last = st.session_state.get("timeline_seen")
+    st.session_state["timeline_seen"] = chosen
+    if chosen and chosen != last and chosen[0] != frame.cursor.index:
+        held.seek(int(chosen[0]))
+        st.rerun()
+
+
+def clicked(held: Viewer, selected: int | None, data: list[object], key: str) -> None:
+    """A click on a node of a plot, once."""
+    seen = st.session_state.get(f"{key}-clicked")
+    st.session_state[f"{key}-clicked"] = data
+    if not data or data == seen:
+        return
+    raw = data[0]
+    found = raw[0] if isinstance(raw, list) else raw.get("0") if isinstance(raw, dict) else raw
+    if isinstance(found, int | float) and int(found) != selected:
+        held.choose(int(found))
+        st.rerun()

@@ -1,0 +1,143 @@
+"""Verification: the verdict on one draft, scanned backward; other rules on the same draft; the run as a whole."""
+
+from dataclasses import replace
+from typing import cast
+
+import streamlit as st
+
+from specviz.view import Frame
+from specviz.view.verification import Scan, Verification
+from specviz_app import parts, state
+from specviz_app.figures.rules import (
+    fig_paired,
+    fig_rules,
+    fig_survival,
+    paired_rows,
+    rule_rows,
+    survival_rows,
+)
+from specviz_app.figures.verification import (
+    branch_rows,
+    closing_rows,
+    fig_branches,
+    fig_closing,
+    fig_scan,
+    fig_stairs,
+    scan_alt,
+    scan_rows,
+    stairs_rows,
+)
+from specviz_app.screens import moving
+from specviz_app.viewer import Viewer
+
+
+def page() -> None:
+    """The page."""
+    held = moving.opened()
+    if held is None:
+        return
+    dark = state.dark()
+    moving.moves(held)
+    moving.timeline(held, dark)
+    held.options = replace(held.options, verification=True, folding="pruned")
+    moments = held.moments()
+    frame = moments[-1]
+    parts.run_header(frame.run, len(held.player.run.rounds))
+    found = frame.verification
+    if found is not None:
+        _round(held, moments, found, dark)
+        _run(found, dark)
+    held.options = replace(held.options, verification=False)
+    state.put_place(held)
+
+
+def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) -> None:
+    """The draft under the cursor; the reason, where there is no scan of it."""
+    scan, frame = found.scan, moments[-1]
+    if scan is None:
+        st.info(parts.plain(found.missing or "Nothing to scan in this round."))
+        return
+    st.html(f'<p class="sv-dim">{parts.escaped(scan.title)}</p>')
+    st.dataframe(scan_rows(scan), hide_index=True, key="scan-table", alt=scan_alt(scan))
+    if scan.note:
+        st.caption(parts.plain(scan.note))
+    _position(held, scan, frame.selected)
+    event = parts.plot(fig_scan(moments, dark), "scan", scan_alt(scan), on_select="rerun", selection_mode="points")
+    moving.clicked(held, frame.selected, [p.get("customdata") for p in event.selection.points] if event else [], "scan")
+    st.html(f'<p class="sv-said">{parts.escaped(scan.words)}</p>')
+    left, right = st.columns(2, gap="large")
+    with left:
+        _stairs(found, dark)
+        _branches(found, dark)
+    with right:
+        _rules(found, dark)
+        _closing(found, dark)
+
+
+def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
+    """Every position by name: the keyboard's way to what a click on a bar does."""
+    columns = {c.node: c for c in scan.columns}
+    here = selected if selected in columns else scan.columns[0].node
+    if st.session_state.get("scan-position") != here:
+        st.session_state["scan-position"] = here
+
+    def changed() -> None:
+        held.choose(cast(int, st.session_state["scan-position"]))
+
+    def named(node: int) -> str:
+        c = columns.get(node, scan.columns[0])
+        return f"{c.t}  {c.glyph} {c.shown}"
+
+    st.selectbox("Position", list(columns), key="scan-position", format_func=named, on_change=changed)
+
+
+def _stairs(found: Verification, dark: bool) -> None:
+    st.subheader("Ratio staircase", help="r: target over draft probability of the whole prefix. The cap rides on its "
+                 "peaks; c is what is left below the cap, and what the prefix is worth.")  # fmt: skip
+    words = found.stairs.words if found.stairs is not None else ""
+    parts.plot(fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", stairs_rows(found.stairs))
+
+
+def _branches(found: Verification, dark: bool) -> None:
+    st.subheader("Below each prefix", help="The mass of the next token under both laws, the target's weighted with c. "
+                 "D+ over D- is the keep chance.")  # fmt: skip
+    alt = "; ".join(f"{b.shown}: D+ {b.d_plus:.3f}, D- {b.d_minus:.3f}" for b in found.branches)
+    figure = fig_branches(found.branches, found.branches_missing, dark)
+    parts.plot(figure, "branches", alt or found.branches_missing or "No branches yet.", branch_rows(found.branches))
+
+
+def _rules(found: Verification, dark: bool) -> None:
+    st.subheader("Same draft, same u", help="Three rules on this draft with the uniforms of this round. They follow "
+                 "from the seed: no model is asked. ▶ is the rule of the run.")  # fmt: skip
+    words = found.comparison.words if found.comparison is not None else ""
+    parts.plot(fig_rules(found.comparison, dark), "rules", words or "No comparison.", rule_rows(found.comparison))
+    if words:
+        st.caption(parts.plain(words))
+
+
+def _closing(found: Verification, dark: bool) -> None:
+    row = found.closing
+    st.subheader("The row at the stop", help="What the token that closes the round was drawn from.")
+    alt = f"{row.title}. {row.words}" if row is not None and row.missing is None else "No row."
+    parts.plot(fig_closing(row, dark), "closing", alt, closing_rows(row))
+    if row is not None and row.title:
+        st.caption(parts.plain(f"{row.title}. {row.words}"))
+
+
+def _run(found: Verification, dark: bool) -> None:
+    """Survival, and the paired difference."""
+    st.divider()
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Survival", help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. "
+                     "Lines: what each rule must give on these very drafts, exactly.")  # fmt: skip
+        words = (found.survival.words or found.survival.missing) if found.survival is not None else None
+        rows = survival_rows(found.survival)
+        parts.plot(fig_survival(found.survival, dark), "survival-exact", words or "No survival.", rows)
+        st.caption(parts.plain(words or ""))
+    with right:
+        st.subheader("More than token-wise", help="Paired: the same draft, the same uniforms.")
+        said = " ".join(p.words or p.missing or "" for p in found.paired)
+        parts.plot(fig_paired(found.paired, dark), "paired", said or "Nothing to compare.", paired_rows(found.paired))
+        for p in found.paired:
+            st.caption(parts.plain(p.words or p.missing or ""))

@@ -1,0 +1,55 @@
+"""Knobs between a person and the core: chosen, sent, acknowledged or refused. One desk for both front-ends."""
+
+from typing import Any
+
+from specviz.knobs import KnobSpec
+
+
+class KnobDesk:
+    """What was chosen and not sent (`staged`), what was sent and not yet confirmed (`sent`)."""
+
+    def __init__(self) -> None:
+        self.staged: dict[str, Any] = {}
+        self.sent: dict[str, Any] = {}
+        self._ids: dict[int, str] = {}
+        self._before: list[tuple[str, Any]] = []  # name and what was staged before, newest last
+
+    def stage(self, spec: KnobSpec, value: Any, now: Any) -> None:
+        """Choose a value; choosing the one in force takes the knob off the table. Raises KnobError."""
+        checked = spec.check(value)
+        self._before.append((spec.name, self.staged.get(spec.name)))
+        if checked == now:
+            self.staged.pop(spec.name, None)
+        else:
+            self.staged[spec.name] = checked
+
+    def undo(self) -> bool:
+        """Take the last choice back."""
+        if not self._before:
+            return False
+        name, value = self._before.pop()
+        if value is None:
+            self.staged.pop(name, None)
+        else:
+            self.staged[name] = value
+        return True
+
+    def take(self) -> dict[str, Any]:
+        """Everything staged, which leaves the table."""
+        staged, self.staged, self._before = self.staged, {}, []
+        return staged
+
+    def was_sent(self, id: int, name: str, value: Any) -> None:
+        """Remember until the core answers."""
+        self.sent = {**self.sent, name: value}
+        self._ids[id] = name
+
+    def acknowledged(self, name: str) -> None:
+        """The core took it."""
+        self.sent = {key: value for key, value in self.sent.items() if key != name}
+
+    def refused(self, id: object) -> None:
+        """The core did not take it."""
+        name = self._ids.pop(id, None) if isinstance(id, int) else None
+        if name is not None:
+            self.acknowledged(name)

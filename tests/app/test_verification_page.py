@@ -1,0 +1,228 @@
+"""The page Verification: what is drawn is what the view says, on case D of the specification, or a reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conftest import Open
+from specviz.view import Frame, Options, Player, fold
+from specviz.view.palette import glyph
+from specviz.view.verification import Verification
+from specviz_app.figures.rules import (
+    fig_paired,
+    fig_rules,
+    fig_survival,
+    paired_rows,
+    rule_rows,
+    survival_rows,
+)
+from specviz_app.figures.verification import (
+    branch_rows,
+    closing_rows,
+    fig_branches,
+    fig_closing,
+    fig_scan,
+    fig_stairs,
+    scan_alt,
+    scan_rows,
+    stairs_rows,
+)
+from specviz_app.settings import Settings
+from trace_factory import make_events, write_trace
+from worked_trace import worked_events
+
+
+@pytest.fixture(scope="module")
+def case_d(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("d") / "case-d", worked_events())
+
+
+@pytest.fixture(scope="module")
+def hsd_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    events = make_events(temperature=0.8, verifier="hsd", gamma=6, new_tokens=80, noise=0.5)
+    return write_trace(tmp_path_factory.mktemp("hsd") / "hsd", events)
+
+
+def moments(**worked: Any) -> list[Frame]:
+    player = Player(fold(worked_events(**worked)), animate=False)
+    at = player.builder.steps(0)
+    feed: Any = Options(verification=True)
+    out = []
+    for k in range(len(at.moments)):
+        player.place = at.cursor(0, k)
+        out.append(player.frame(feed))
+    return out
+
+
+def found(**worked: Any) -> Verification:
+    last = moments(**worked)[-1].verification
+    assert last is not None
+    return last
+
+
+def spec(figure: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain
+
+
+def test_the_scan_plays_one_verdict_a_stop_from_right_to_left() -> None:
+    figure = spec(fig_scan(moments()))
+    verdicts = [next(t for t in f["data"] if t["name"] == "verdict")["text"] for f in figure["frames"]]
+    bad, good = glyph("rejected"), glyph("accepted")
+    assert verdicts[0] == ["", "", "", "", "", ""]
+    assert ["", "", "", "", "", bad] in verdicts
+    assert ["", "", "", "", bad, bad] in verdicts
+    assert verdicts[-1] == [f"{good}*", good, good, f"{good} STOP", bad, bad]
+    assert len(figure["layout"]["sliders"][0]["steps"]) == len(figure["frames"])
+
+
+def test_the_bars_are_the_keep_chances_and_the_diamonds_the_draws() -> None:
+    figure = spec(fig_scan(moments()))
+    traces = {t["name"]: t for t in figure["data"]}
+    assert traces["h"]["y"] == pytest.approx([101 / 821, 1, 1, 1, 0, 0])
+    assert [a + b for a, b in zip(traces["h"]["y"], traces["1 − h"]["y"], strict=True)] == pytest.approx([1] * 6)
+    assert traces["u"]["y"] == [0.9, 0.35, 0.71, 0.27, 0.44, 0.08]
+    assert traces["h"]["customdata"] == [0, 1, 2, 3, 4, 5]  # a click names the node
+    assert traces["h"]["marker"]["pattern"]["shape"] == ["/", "/", "/", "", "", ""]  # kept with a longer prefix
+
+
+def test_the_table_is_the_scan_row_by_row() -> None:
+    scan = found().scan
+    assert scan is not None
+    rows = {row[""]: row for row in scan_rows(scan)}
+    assert rows["h  keep"]["1 she"] == ".123"
+    assert rows["verdict"]["4 ▁45"] == "✓ STOP"
+    assert rows["u"]["how to read it"] == "passes if u < h"
+    assert scan_alt(scan).startswith(
+        "Backward scan over 6 drafted tokens: stops at 4; kept though its own test fails: she."
+    )
+
+
+def test_the_staircase_marks_a_ratio_of_zero_on_the_floor() -> None:
+    stairs = found().stairs
+    figure = spec(fig_stairs(stairs))
+    ratio = next(t for t in figure["data"] if t["name"].startswith("r"))
+    assert ratio["marker"]["symbol"][4:] == ["circle", "triangle-down", "triangle-down"]
+    assert ratio["y"][5] < min(ratio["y"][:5])
+    assert "0" in figure["layout"]["yaxis"]["ticktext"]
+    assert [row["r"] for row in stairs_rows(stairs)] == ["1", ".820", "1.03", "1.59", "6.12", "0", "0"]
+
+
+def test_branches_add_up() -> None:
+    branches = found().branches
+    figure = spec(fig_branches(branches))
+    agreed, plus, minus = (t["y"] for t in figure["data"])
+    assert [a + m for a, m in zip(agreed, minus, strict=True)] == pytest.approx([1] * 6, abs=1e-5)
+    assert plus[1] == pytest.approx(0.02525)
+    assert figure["layout"]["xaxis"]["ticktext"][4] == "4 ■"
+    assert branch_rows(branches)[1]["D-"] == pytest.approx(0.20525)
+
+
+def test_the_closing_row_stands_against_p_and_q() -> None:
+    row = found().closing
+    figure = spec(fig_closing(row))
+    assert {t["name"]: t["y"] for t in figure["data"]} == {
+        "c·p": pytest.approx([0.75, 0.25]), "q": pytest.approx([0.5, 0.2]), "left": pytest.approx([0.25, 0.05]),
+    }  # fmt: skip
+    assert [r["drawn"] for r in closing_rows(row)] == [True, False]
+
+
+def test_the_rules_stand_one_below_the_other() -> None:
+    comparison = found().comparison
+    figure = spec(fig_rules(comparison))
+    assert len(figure["data"]) == 3
+    assert figure["layout"]["yaxis"]["ticktext"][1] == "▶ blockwise = hsd<br>keeps 4 of 6"
+    token, capped, _ = figure["data"]
+    assert token["marker"]["symbol"][:2] == ["x", "circle-open-dot"]
+    assert capped["marker"]["symbol"] == ["circle"] * 4 + ["x"] * 2
+    assert [row["kept"] for row in rule_rows(comparison)] == [0, 4, 4]
+
+
+def test_survival_is_drawn_beside_what_every_rule_must_give() -> None:
+    survival = found().survival
+    figure = spec(fig_survival(survival))
+    lines = {t["name"]: t["y"] for t in figure["data"] if t["type"] == "scatter" and "exact" in t["name"]}
+    assert set(lines) == {"token-wise, exact", "▶ blockwise = hsd, exact", "hsd_naive, exact"}
+    assert lines["▶ blockwise = hsd, exact"] == pytest.approx([0.82, 1, 1, 1, 0, 0], abs=1e-5)
+    assert survival_rows(survival)[0]["token-wise, exact"] == pytest.approx(0.82, abs=1e-5)
+
+
+def test_the_paired_difference_counts_drafts() -> None:
+    paired = found().paired
+    bars = [t for t in spec(fig_paired(paired))["data"] if t["type"] == "bar"]
+    assert [(t["x"], t["y"]) for t in bars] == [([4], [1]), ([4], [1])]
+    assert paired_rows(paired)[0] == {"rule": "blockwise = hsd", "more tokens": 4, "drafts": 1}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_tokens_are_never_markup(dark: bool) -> None:
+    hostile = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')
+    all_moments = moments(texts=hostile)
+    last = all_moments[-1].verification
+    assert last is not None
+    figures = (
+        fig_scan(all_moments, dark), fig_branches(last.branches, None, dark), fig_closing(last.closing, dark),
+        fig_rules(last.comparison, dark),
+    )  # fmt: skip
+    for figure in figures:
+        text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+        for tag in ("<script", "<i>", "<b>x", "\x1b"):
+            assert tag not in text
+
+
+@pytest.mark.parametrize("make", [fig_stairs, fig_rules, fig_survival, fig_closing])
+def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
+    assert spec(make(None))["layout"]["annotations"][0]["text"]
+
+
+# The page itself ----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_scan_of_the_round_in_the_address(hsd_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=hsd_trace), "verification", at="r2")
+    assert not at.exception
+    assert any("Round 2 · γ=6 · rule hsd" in str(h.value) for h in at.get("html"))
+    assert len(at.get("plotly_chart")) == 8  # the time line and seven of its own
+    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert list(at.dataframe[0].value[""])[:3] == ["r  joint p/q", "c  capped", "D+ │ D-"]
+
+
+def test_choosing_a_position_moves_the_sentence_and_the_address(case_d: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=case_d), "verification")
+    at.selectbox(key="scan-position").set_value(0).run()
+    assert not at.exception
+    assert any("Alone it would have failed: .900 ≥ .123." in str(h.value) for h in at.get("html"))
+    place = at.query_params["at"]
+    assert (place if isinstance(place, str) else place[0]) == "r37/n0"
+
+
+def test_rounds_are_walked_as_in_the_explorer(hsd_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=hsd_trace), "verification")
+    at.button(key="go-round ▶").click().run()
+    assert not at.exception
+    place = at.query_params["at"]
+    assert (place if isinstance(place, str) else place[0]).startswith("r2")
+
+
+@pytest.mark.parametrize(("name", "words"), [("tree_trace", "no sampled chain"), ("greedy", "nothing is drawn")])
+def test_a_run_without_a_chain_gives_the_reason(
+    name: str, words: str, open_page: Open, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    path = write_trace(tmp_path / "g", make_events()) if name == "greedy" else request.getfixturevalue(name)
+    at = open_page(Settings(replay=path), "verification")
+    assert not at.exception
+    said = at.info[0].value.replace("\\", "")
+    assert words in said
+    assert "--verifier hsd" in said
+
+
+@pytest.mark.parametrize("page", ["overview", "rounds", "verification", "trace"])
+def test_not_lossless_is_told_in_red_on_every_page(page: str, tmp_path: Path, open_page: Open) -> None:
+    path = write_trace(tmp_path / "ref", worked_events("hsd_ref"))
+    at = open_page(Settings(replay=path), page)
+    assert not at.exception
+    badges = [str(h.value) for h in at.get("html") if "sv-badge" in str(h.value)]
+    assert badges
+    assert 'sv-badge bad">NOT LOSSLESS · TV 1/9 on the toy' in badges[0]

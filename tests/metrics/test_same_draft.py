@@ -1,0 +1,168 @@
+"""Three verifiers on the same drafts: golden numbers of section 7.1, the real verifiers as the judge, the intervals."""
+
+import math
+from itertools import product
+
+import pytest
+
+from specviz import events as ev
+from specviz.keys import Keys
+from specviz.metrics import measure
+from specviz.metrics.chains import RULES, kept, links
+from specviz.metrics.same_draft import Replay, same_draft
+from specviz.verifiers import get_verifier
+from table_model import Recipe, Run, draft_of, target_rows
+from table_verdicts import chains
+from trace_factory import make_events, plain_round, plain_run
+from worked_trace import worked_events
+
+# Case A, gamma 2: p = (1/3, 2/3), q = (2/3, 1/3); rows are written with the drafted token first.
+DRAWN = {0: ((1 / 3, 2 / 3, 0), (2 / 3, 1 / 3, 0)), 1: ((2 / 3, 1 / 3, 0), (1 / 3, 2 / 3, 0))}
+
+
+def case_a(first: int, second: int, verifier: str = "hsd") -> list[ev.Event]:
+    """The draft `first second` of case A."""
+    (p1, q1), (p2, q2) = DRAWN[first], DRAWN[second]
+    return worked_events(verifier, us=(0.5, 0.5), p=(p1, p2, p1), q=(q1, q2), texts=("a", "b"))
+
+
+def test_mean_credits_over_all_drafts_are_the_golden_numbers() -> None:
+    expected = dict.fromkeys(RULES, 0.0)
+    for first, second in product((0, 1), repeat=2):
+        weight = DRAWN[first][1][0] * DRAWN[second][1][0]  # Q of the draft
+        found = measure(case_a(first, second)).same_draft
+        assert found is not None
+        for rule in RULES:
+            expected[rule] += weight * found.expected_accepted[rule]
+    assert expected == pytest.approx({"tokenwise": 10 / 9, "hsd": 11 / 9, "hsd_naive": 12 / 9}, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("draft", "hsd", "naive"),
+    [
+        ((0, 0), (0, 1 / 4), (0, 1 / 4)),
+        ((0, 1), (0, 1), (0, 1)),
+        ((1, 0), (1, 1 / 2), (1, 1)),
+        ((1, 1), (1, 1), (1, 1)),
+    ],
+)
+def test_keep_chances_of_case_a(draft: tuple[int, int], hsd: tuple[float, ...], naive: tuple[float, ...]) -> None:
+    events = case_a(*draft, verifier="hsd_ref")  # a rule that is none of the three: nothing is taken from its verdicts
+    found = links(
+        [e for e in events if isinstance(e, ev.Node)],
+        {e.node: e for e in events if isinstance(e, ev.Verify)},
+        {e.node: e for e in events if isinstance(e, ev.Chain)},
+        "hsd_ref",
+        (0, 37),
+    )
+    assert [link.keep["hsd"] for link in found] == pytest.approx(hsd, abs=1e-5)
+    assert [link.keep["hsd_naive"] for link in found] == pytest.approx(naive, abs=1e-5)
+    ratios = [2.0 if token else 0.5 for token in draft]
+    assert [link.keep["tokenwise"] for link in found] == pytest.approx([min(1, rho) for rho in ratios], abs=1e-5)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_replay_is_what_the_verifier_would_have_done(rule: str) -> None:
+    """The same draft and keys, judged by the production verifier itself. 60 drafts of 5 over rows of 16 tokens."""
+    differ = 0
+    for seed in range(60):
+        run = Run(Recipe(temperature=0.9, verifier="hsd", gamma=5, noise=0.7))
+        run.tokens = [6, 7, 8, 9, 10, 5]
+        keys = Keys(seed, 3)
+        draft, born = draft_of(run, keys, 9)
+        rows = target_rows(run, draft)
+        verdicts = {
+            draft.ids[i]: ev.Verify(
+                node=draft.ids[i], order=None, kind="draw", logp=ev.log6(float(rows[draft.parents[i] + 1][t])),
+                logq=None, thr=None, u=None, status="untested", why="length",
+            )
+            for i, t in enumerate(draft.tokens)
+        }  # fmt: skip
+        nodes = [e for e in born if isinstance(e, ev.Node)]
+        found = links(nodes, verdicts, {c.node: c for c in chains(draft, rows)}, "walk", (seed, 3))
+        outcome = get_verifier(rule).plan(draft, rows).walk(keys, len(run.tokens))
+        assert kept(found, rule) == len(outcome.accepted)  # type: ignore[arg-type]
+        differ += kept(found, rule) != kept(found, "tokenwise")
+    assert differ > 5 or rule == "tokenwise"  # the comparison compares something
+
+
+def test_the_order_of_the_rules_holds_in_expectation() -> None:
+    found = measure(make_events(temperature=0.8, verifier="hsd", gamma=6, new_tokens=200)).same_draft
+    assert found is not None
+    for t in found.survival["hsd"]:
+        assert found.survival["tokenwise"][t] <= found.survival["hsd"][t] + 1e-9
+        assert found.survival["hsd"][t] <= found.survival["hsd_naive"][t] + 1e-9
+
+
+def test_observed_survival_follows_its_own_rule_within_its_interval() -> None:
+    """1 of 20 intervals may miss; here the widest gap must stay within four standard errors."""
+    metrics = measure(make_events(temperature=0.8, verifier="hsd", gamma=4, new_tokens=900, seed=5))
+    assert metrics.survival is not None
+    assert metrics.same_draft is not None
+    for t, seen in metrics.survival.items():
+        expected = metrics.same_draft.survival["hsd"][t]
+        assert abs(seen.value - expected) < 4 * math.sqrt(expected * (1 - expected) / seen.n) + 1 / seen.n
+
+
+def _replay(token: int, hsd: int, q: int = 0) -> Replay:
+    kept_by: dict[str, int | None] = {"tokenwise": token, "hsd": hsd, "hsd_naive": None}
+    return Replay(q, 2, kept_by, dict.fromkeys(RULES, (0.5, 0.25)))
+
+
+def test_the_paired_difference_by_hand() -> None:
+    found = same_draft([_replay(0, 2), _replay(1, 1), _replay(2, 1), _replay(0, 1)])
+    assert found is not None
+    gain = found.gain["hsd"]
+    assert gain is not None
+    assert gain.value == (2 + 0 - 1 + 1) / 4
+    spread = sum((d - 0.5) ** 2 for d in (2, 0, -1, 1))  # 1.5^2 + .5^2 + 1.5^2 + .5^2 = 5
+    half = 1.959963984540054 * math.sqrt(4 / 3 * spread) / 4
+    assert gain.interval == pytest.approx((0.5 - half, 0.5 + half))  # below 0 too: it is a difference
+    assert found.gains["hsd"] == {-1: 1, 0: 1, 1: 1, 2: 1}
+
+
+def test_one_draft_that_cannot_be_told_takes_the_rule_out() -> None:
+    """The drafts that can be told are those the tests decided early: their mean alone would be biased."""
+    found = same_draft([_replay(0, 2), _replay(1, 1)])
+    assert found is not None
+    assert (found.accepted["hsd_naive"], found.gain["hsd_naive"], found.gains["hsd_naive"]) == (None, None, {})
+
+
+def test_from_eight_queries_on_the_queries_are_the_units() -> None:
+    found = same_draft([_replay(0, 1, q) for q in range(8) for _ in range(3)])
+    assert found is not None
+    assert found.gain["hsd"] is not None
+    assert found.gain["hsd"].n == 8
+
+
+def test_runs_without_a_sampled_chain_have_none() -> None:
+    for recipe in ({"temperature": 0.0}, {"shape": "tree", "temperature": 0.7}, {"temperature": 0.7, "level": "none"}):
+        assert measure(make_events(**recipe)).same_draft is None  # type: ignore[arg-type]
+    assert measure(plain_run([plain_round(1, 5, 4, 2)])).same_draft is None
+
+
+def test_at_level_summary_only_the_own_rule_is_told() -> None:
+    found = measure(make_events(temperature=0.8, verifier="tokenwise", level="summary", new_tokens=80)).same_draft
+    assert found is not None
+    assert found.accepted["tokenwise"] is not None
+    assert found.gain == {"hsd": None, "hsd_naive": None}
+    full = measure(make_events(temperature=0.8, verifier="tokenwise", new_tokens=80)).same_draft
+    assert full is not None
+    assert found.survival["hsd"] == pytest.approx(full.survival["hsd"], abs=1e-4)  # credits need only logp and logq
+
+
+def test_naive_counts_a_round_and_its_carried_rounds_as_one_block() -> None:
+    events = make_events(temperature=0.8, verifier="hsd_naive", gamma=5, new_tokens=120, seed=2)
+    starts = [e for e in events if isinstance(e, ev.RoundStart)]
+    ends = [e for e in events if isinstance(e, ev.RoundEnd)]
+    metrics = measure(events)
+    carried = sum(start.carry is not None for start in starts)
+    assert carried > 0
+    assert (metrics.n_rounds, metrics.n_blocks) == (len(ends), len(ends) - carried)
+    total = sum(e.n_emitted for e in ends)
+    assert metrics.mean_acceptance_length is not None
+    assert metrics.block_efficiency is not None
+    assert metrics.mean_acceptance_length.value == pytest.approx(total / (len(ends) - carried))
+    assert metrics.block_efficiency.value == pytest.approx(total / len(ends))
+    assert (metrics.test_acceptance_rate, metrics.position_acceptance, metrics.depth_acceptance) == (None, None, None)
+    assert metrics.survival
