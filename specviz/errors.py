@@ -35,8 +35,9 @@ class MissingExtra(SpecvizError):
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name closest to `word`, or None when nothing is close."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return close[0] if close else None
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    return names[close[0]] if close else None
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
             return ", ".join(self.choices)
         if self.kind in ("bool", "texts"):
             return {"bool": "on, off", "texts": "texts"}[self.kind]
-        lo, hi = ("" if v is None else f"{v:g}" for v in (self.lo, self.hi))
+        lo, hi = ("" if v is None else f"{v:.16g}" for v in (self.lo, self.hi))
         return f"{'above ' if self.lo_open else ''}{lo}..{hi}"
 
     def check(self, value: Any) -> Any:
@@ -66,6 +66,9 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
         return above and (self.hi is None or value <= self.hi)
 
     def _error(self, value: Any) -> KnobError:
+        if self.kind == "texts":
+            given = list(value) if isinstance(value, tuple) else value
+            return KnobError(f"knob {self.name}: {given!r} is no text; give one or more, none of them empty")
         wanted = {"int": "a whole number", "float": "a number"}.get(self.kind, "a value")
         return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {self.default})")
 
@@ -149,6 +152,8 @@ def _sampling(name: str, default: float, help_: str, **rest: Any) -> KnobSpec:
     return KnobSpec(name=name, kind=rest.pop("kind", "float"), default=default, help=help_, text="T", **rest)
 
 
+LAST_SEED = 2**53 - 1  # where JSON and browsers still count exactly
+
 SAMPLING: tuple[KnobSpec, ...] = (
     _sampling("temperature", 0.0, "0 decodes greedily", symbol="T", lo=0),
     _sampling("top_k", 0, "keep the k most likely tokens, 0 all", kind="int", lo=0),
@@ -166,7 +171,7 @@ SAMPLING: tuple[KnobSpec, ...] = (
 )
 RUN: tuple[KnobSpec, ...] = (
     KnobSpec(
-        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=2**53 - 1, applies="Q", text="T",
+        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=LAST_SEED, applies="Q", text="T",
     ),
     KnobSpec(
         name="draw", kind="choice", default="cdf", choices=("cdf", "race"), applies="Q", text="T",

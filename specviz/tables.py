@@ -2,29 +2,20 @@
 
 A table gives `row(prefix) -> [V]`, the law of the next token. Entries are Fractions in an object array, so whatever
 runs on rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds, as
-read from JSON by `specviz prove --tables`: independent draws, a first-order Markov chain, and rows by prefix.
-`CASE_A`, `CASE_B` and `CASE_C` are the golden cases of verification.md section 7.
-
-Refused, each with the place in the file: entries that are not numbers or fraction strings, negative entries, rows of
-the wrong length, rows that do not sum to 1 (a sum within 1e-6 counts as rounding and is divided out).
+`prove.files` reads them from JSON: independent draws, a first-order Markov chain, and rows by prefix. `CASE_A`,
+`CASE_B` and `CASE_C` are the golden cases of verification.md section 7.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from specviz.errors import SpecvizError, suggestion
+from specviz.errors import SpecvizError
 
 Layout = Literal["parallel", "caterpillar"]
-ROUNDING = Fraction(1, 10**6)
-KEYS = ("vocab", "gamma", "p", "q", "candidates", "layout", "replacement", "tree")
-TABLE_KEYS = {"iid": ("probs",), "markov": ("init", "trans"), "prefix": ("rows", "default")}
 
 
 class MissingRow(SpecvizError):
@@ -85,10 +76,11 @@ class Markov:
 
 @dataclass(frozen=True)
 class PrefixTable:
-    """One row per prefix; `default` serves the prefixes that have none."""
+    """One row per prefix; `default` serves the prefixes that have none. `name`: for what is said of a missing row."""
 
     rows: Mapping[tuple[int, ...], Any]
     default: Any = None
+    name: str = "the table"
 
     @property
     def vocab(self) -> int:
@@ -99,13 +91,13 @@ class PrefixTable:
         found = self.rows.get(tuple(prefix), self.default)
         if found is None:
             name = ",".join(map(str, prefix))
-            raise MissingRow(f"the table has no row for the prefix \"{name}\"; add it, or a 'default' row")
+            raise MissingRow(f"{self.name} has no row for the prefix \"{name}\"; add it, or a 'default' row")
         return found
 
     def in_floats(self) -> "PrefixTable":
         """The same model with float64 rows."""
         default = None if self.default is None else self.default.astype(np.float64)
-        return PrefixTable({k: row.astype(np.float64) for k, row in self.rows.items()}, default)
+        return PrefixTable({k: row.astype(np.float64) for k, row in self.rows.items()}, default, self.name)
 
 
 @dataclass(frozen=True)
@@ -147,140 +139,6 @@ def exact_row(values: Iterable[int | str | Fraction]) -> Any:
     row = np.empty(len(out), dtype=object)
     row[:] = out
     return row
-
-
-def read_problem(path: str | Path) -> Problem:
-    """The problem in a JSON file. SpecvizError with file and place for anything it cannot be read from."""
-    try:
-        # Decimal numbers keep the value that was typed: 0.1 is one tenth.
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_float=Decimal, parse_constant=str)
-    except OSError as error:
-        raise SpecvizError(f"cannot read the tables {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise SpecvizError(f"{path} is not UTF-8 text; tables are JSON") from None
-    except json.JSONDecodeError as error:
-        raise SpecvizError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
-    return parse_problem(data, str(path))
-
-
-def parse_problem(data: Any, where: str = "tables") -> Problem:
-    """The problem in a decoded JSON object; `where` opens every error message."""
-    _known_keys(data, KEYS, where)
-    for name in ("vocab", "gamma", "p", "q"):
-        if name not in data:
-            raise SpecvizError(f"{where}: '{name}' is missing; needed are vocab, gamma, p and q")
-    vocab = _whole(data["vocab"], 1, f"{where}: vocab")
-    layout = data.get("layout", "parallel")
-    if layout not in ("parallel", "caterpillar"):
-        raise SpecvizError(f"{where}: layout is {layout!r}; it must be 'parallel' or 'caterpillar'")
-    replacement = data.get("replacement", True)
-    if not isinstance(replacement, bool):
-        raise SpecvizError(f"{where}: replacement is {replacement!r}; it must be true or false")
-    return Problem(
-        vocab=vocab,
-        gamma=_whole(data["gamma"], 0, f"{where}: gamma"),
-        p=parse_table(data["p"], vocab, f"{where}: p"),
-        q=parse_table(data["q"], vocab, f"{where}: q"),
-        candidates=_whole(data.get("candidates", 1), 1, f"{where}: candidates"),
-        layout=layout,
-        replacement=replacement,
-        tree=_paths(data["tree"], vocab, f"{where}: tree") if data.get("tree") is not None else None,
-    )
-
-
-def parse_table(data: Any, vocab: int, where: str) -> Table:
-    """One table model in a decoded JSON object."""
-    kind = data.get("type") if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in TABLE_KEYS:
-        hint = suggestion(kind, TABLE_KEYS) if isinstance(kind, str) else "; known: iid, markov, prefix"
-        raise SpecvizError(f"{where}: a table is an object with a 'type', here {kind!r}{hint}")
-    _known_keys(data, ("type", *TABLE_KEYS[kind]), where)
-    for name in TABLE_KEYS[kind]:
-        if name != "default" and name not in data:
-            raise SpecvizError(f"{where}: a table of type '{kind}' needs '{name}'")
-    return _PARSERS[kind](data, vocab, where)
-
-
-def _iid(data: Any, vocab: int, where: str) -> Table:
-    return Iid(_row(data["probs"], vocab, f"{where}.probs"))
-
-
-def _markov(data: Any, vocab: int, where: str) -> Table:
-    init, trans = _row(data["init"], vocab, f"{where}.init"), data["trans"]
-    if not isinstance(trans, list) or len(trans) != vocab:
-        raise SpecvizError(f"{where}.trans: needs {vocab} rows, one after each token, has {_size(trans)}")
-    return Markov(init, np.stack([_row(r, vocab, f"{where}.trans[{i}]") for i, r in enumerate(trans)]))
-
-
-def _prefix(data: Any, vocab: int, where: str) -> Table:
-    rows, default = data["rows"], data.get("default")
-    if not isinstance(rows, dict) or not (rows or default is not None):
-        raise SpecvizError(f'{where}.rows: must be an object {{"": [..], "0,2": [..]}} with at least one row')
-    found = {}
-    for name, values in rows.items():
-        place = f'{where}.rows["{name}"]'
-        found[_prefix_of(name, vocab, place)] = _row(values, vocab, place)
-    return PrefixTable(found, None if default is None else _row(default, vocab, f"{where}.default"))
-
-
-_PARSERS: dict[str, Callable[[Any, int, str], Table]] = {"iid": _iid, "markov": _markov, "prefix": _prefix}
-
-
-def _prefix_of(name: str, vocab: int, where: str) -> tuple[int, ...]:
-    parts = [p.strip() for p in name.split(",")] if name.strip() else []
-    if not all(p.isascii() and p.isdigit() and int(p) < vocab for p in parts):
-        raise SpecvizError(f"{where}: a prefix is token ids 0..{vocab - 1} with commas between, '' for the empty one")
-    return tuple(map(int, parts))
-
-
-def _row(values: Any, vocab: int, where: str) -> Any:
-    if not isinstance(values, list) or len(values) != vocab:
-        raise SpecvizError(f"{where}: needs {vocab} numbers (vocab), has {_size(values)}")
-    row = exact_row(_number(v, f"{where}[{i}]") for i, v in enumerate(values))
-    total = row.sum()
-    if abs(total - 1) > ROUNDING:
-        raise SpecvizError(f"{where}: sums to {float(total):g}, not 1")
-    return row / total
-
-
-def _number(value: Any, where: str) -> Fraction:
-    try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-            raise ValueError
-        number = Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise SpecvizError(f'{where}: {value!r} is not a number; write 0.25 or "1/4"') from None
-    if number < 0:
-        raise SpecvizError(f"{where}: {value} is negative; probabilities are not")
-    return number
-
-
-def _whole(value: Any, least: int, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SpecvizError(f"{where} is {value!r}; it must be a whole number, {least} or more")
-    return value
-
-
-def _paths(data: Any, vocab: int, where: str) -> tuple[tuple[int, ...], ...]:
-    if not isinstance(data, list) or not all(isinstance(p, list) and p for p in data):
-        raise SpecvizError(f"{where}: must be a list of root-to-leaf paths, each a list of token ids")
-    for i, path in enumerate(data):
-        for token in path:
-            if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab:
-                raise SpecvizError(f"{where}[{i}]: {token!r} is not a token id; ids are 0..{vocab - 1}")
-    return tuple(tuple(path) for path in data)
-
-
-def _known_keys(data: Any, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(data, dict):
-        raise SpecvizError(f"{where}: must be an object with the keys {', '.join(known)}")
-    for name in data:
-        if name not in known:
-            raise SpecvizError(f"{where}: unknown key '{name}'{suggestion(name, known)}")
-
-
-def _size(values: Any) -> str:
-    return str(len(values)) if isinstance(values, list) else f"{type(values).__name__}, not a list"
 
 
 def _chain(init: str, *trans: str) -> Markov:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from specviz.bench.results import Report
 from specviz.bench.words import Sheet, lines, sheets
+from specviz.console import standard_output
 
 _NARROWEST = 110  # columns when standard output is no terminal
 _WORDS = frozenset({"method", "over", "as", "promise", "first divergence", "prompts", "verifier", "rule", "law"})
@@ -21,16 +21,14 @@ def print_card(report: Report) -> None:
 
 def print_sheets(heading: Sequence[str], tables: Sequence[Sheet]) -> None:
     """Lines that must be known before any number, then the tables with how to read them."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _NARROWEST)
-    for line in heading:
-        console.print(Text(line, style="dim"))
-    for sheet in tables:
+    with standard_output(_NARROWEST) as console:
+        for line in heading:
+            console.print(Text(line, style="dim"))
+        for sheet in tables:
+            console.print()
+            console.print(_table(sheet))
+            console.print(Text(sheet.note, style="dim"))
         console.print()
-        console.print(_table(sheet))
-        console.print(Text(sheet.note, style="dim"))
-    console.print()
 
 
 def _table(sheet: Sheet) -> Table:

@@ -72,8 +72,13 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
 def domains(verifiers: Sequence[Verifier], found: Sequence[Counted], prompts: PromptSet) -> list[Domain]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
-    named = [(kind, [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
+    named = [(_apart(kind), [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
+
+
+def _apart(kind: str) -> str:
+    """A kind of prompt that a file calls `all` is not all of them."""
+    return f"{ALL} (a kind)" if kind == ALL else kind
 
 
 def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[Counted]) -> Domain:

@@ -79,7 +79,7 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, str]:
     where = f"{path.name} line {number}"
     try:
         record: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecvizError(f"{where} is not JSON: {error}") from None
     if not isinstance(record, dict):
         raise SpecvizError(f"{where} is no JSON object; one object a line, with {_words()}")
@@ -92,7 +92,9 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, str]:
         value = value[0]
     if not isinstance(value, str) or not value:
         raise SpecvizError(f"{where}: {name} holds no text")
-    kind = next((record[name] for name in KINDS if isinstance(record.get(name), str)), path.stem)
+    kind = next((k for k in map(record.get, KINDS) if isinstance(k, str) and k.strip()), path.stem)
+    if any("\ud800" <= sign <= "\udfff" for sign in value + kind):  # JSON may escape one half of a pair
+        raise SpecvizError(f"{where} holds half of a character (a lone surrogate); write the whole one")
     return value, kind
 
 

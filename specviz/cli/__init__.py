@@ -27,11 +27,12 @@ COMMANDS: dict[str, str] = {
     "stats": "Print the metrics of a trace.",
     "compare": "Compare verifiers on the same prompts, seeds and drafts.",
     "prove": "Prove by enumeration that verifiers keep the target's law; show wrong ones failing.",
+    "sweep": "Replay early-exit settings on a recorded text, without decoding again.",
     "bench": "Measure speeds against the library's own loops.",
     "schema": "Print the JSON Schema of the event records.",
     "doctor": "Show versions, devices, memory, terminal and missing extras.",
     "models": "Show the embedded models, or what a folder or hub id needs.",
-    "train": "Train a model pair from nothing.",
+    "train": "Train a model pair from nothing, or exit heads for a target.",
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

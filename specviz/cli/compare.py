@@ -4,6 +4,7 @@ Standard output is a card for people and, last, one JSON line; with `--json` the
 torch is imported.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,10 @@ from specviz.cli import options
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
 from specviz.errors import SpecvizError
+from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.plan import Verifier
+from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
     from specviz.bench.compare_run import Progress, Question
@@ -29,16 +32,17 @@ _SECTIONS = {
     "Models": ("target", "draft", "device", "dtype", "threads"),
     "Output": ("as_json", "quiet"),
 }
+_FOUR = ("tokenwise", "blockwise", "hsd", "walk")
+_SIZES = ("shape", "gamma", "candidates", "replacement", "d_max", "w_max", "k_max", "node_budget")
 _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
 @click.command("compare", cls=SectionedCommand, sections=_SECTIONS)
 @click.option(
     "--verifiers",
-    default="tokenwise,blockwise,hsd,walk",
-    show_default=True,
     metavar="LIST",
-    help="Of those that fit the method's draft; differences are taken to the first.",
+    help="Of those that fit the draft; differences are taken to the first "
+    f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
 )
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
 @click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
@@ -84,15 +88,14 @@ def command(**given: Any) -> None:
 
 def _question(method: Method, given: Mapping[str, Any]) -> "Question":
     """Raises SpecvizError for anything that can be known without a model."""
-    names = [name.strip() for name in given["verifiers"].split(",") if name.strip()]
-    if not names:
-        raise SpecvizError(f"--verifiers names none; {method.name} takes: {', '.join(method.verifiers)}")
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-    if twice:
-        raise SpecvizError(f"--verifiers names '{twice}' twice")
     with_defaults = {**given, **{name: value for name, value in _DEFAULTS.items() if given.get(name) is None}}
-    knobs = options.given_knobs(method, {**with_defaults, "verifier": names[0]})
-    verifiers: list[Verifier] = [pick_verifier(method, name, method.table.knobs(knobs)) for name in names]
+    asked = None if given["verifiers"] is None else _names(given["verifiers"], method)
+    knobs = options.given_knobs(method, {**with_defaults, "verifier": asked[0] if asked else None})
+    _check_amounts(knobs, given)
+    snapshot = method.table.knobs(knobs)
+    knobs = _drafted_with(method, snapshot) | knobs
+    names = asked or _that_fit(method, snapshot)
+    verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
     from specviz.bench.compare_run import Question
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
@@ -101,6 +104,39 @@ def _question(method: Method, given: Mapping[str, Any]) -> "Question":
     return Question(
         method.name, tuple(verifiers), knobs, given["seeds"], seconds, {**models, "needs_draft": method.needs_draft}
     )  # fmt: skip
+
+
+def _names(text: str, method: Method) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise SpecvizError(f"--verifiers names none; {method.name} takes: {', '.join(method.verifiers)}")
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice:
+        raise SpecvizError(f"--verifiers names '{twice}' twice")
+    return names
+
+
+def _that_fit(method: Method, knobs: Knobs) -> list[str]:
+    """The four, or all lossless verifiers that such a draft fits: tokenwise is the base where it is one of them."""
+    fitting = [name for name in method.fitting(knobs.values) if get_verifier(name).lossless]
+    if set(_FOUR) <= set(fitting):
+        return list(_FOUR)
+    return sorted(fitting, key=lambda name: {"tokenwise": 0, "walk": 2}.get(name, 1))
+
+
+def _drafted_with(method: Method, knobs: Knobs) -> dict[str, Any]:
+    """What sizes the draft, defaults too: numbers of a comparison mean nothing without them."""
+    specs = {spec.name: spec for spec in method.table.specs}
+    works = [n for n in _SIZES if n in specs and all(knobs[k] in values for k, values in specs[n].needs.items())]
+    return {name: knobs[name] for name in works}
+
+
+def _check_amounts(knobs: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    if given["minutes"] is not None and not math.isfinite(given["minutes"]):
+        raise SpecvizError(f"--minutes {given['minutes']} is no time; give a number, or leave it out for no bound")
+    last = int(knobs.get("seed", 0)) + given["seeds"] - 1
+    if last > LAST_SEED:
+        raise SpecvizError(f"--seeds {given['seeds']} goes up to seed {last}; the last there is is {LAST_SEED}")
 
 
 @contextmanager
@@ -124,7 +160,11 @@ def _progress(quiet: bool) -> Iterator["Progress"]:
 
 def _command(question: "Question", prompts: PromptSet, given: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
-    words = ["specviz compare", f"--verifiers {given['verifiers']}", f"--method {question.method}"]
+    words = [
+        "specviz compare",
+        f"--verifiers {','.join(v.name for v in question.verifiers)}",
+        f"--method {question.method}",
+    ]
     words += [f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items()]
     words += [f"--prompts {prompts.source}"] * bool(given["prompts"])
     words += [f"--{name} {given[name]}" for name in ("limit", "seeds", "minutes") if given[name] is not None]

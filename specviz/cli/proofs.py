@@ -1,6 +1,5 @@
 """The tables of `specviz prove`: a section for each set of tables, the wrong rules, the verdict; and a progress bar."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from specviz.console import standard_output
 from specviz.prove.controls import Caught
 from specviz.prove.cost import Cost
 from specviz.prove.layouts import LAYOUTS
 from specviz.prove.report import Done, Verdict, full, number
 from specviz.prove.worked import Branch
-from specviz.text import ascii_only, running
+from specviz.text import running
 from specviz.view import numbers
 
 _NARROWEST = 100  # columns when standard output is no terminal
@@ -42,7 +42,7 @@ TRACE = (
 
 def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
     """All of it on standard output."""
-    with _console() as console:
+    with standard_output(_NARROWEST) as console:
         _print_proofs(console, done, caught, verdict)
 
 
@@ -60,22 +60,6 @@ def _print_proofs(console: Console, done: Sequence[Done], caught: Sequence[Caugh
     console.print()
     for good, line in verdict.lines:
         console.print(_line(good, line))
-
-
-@contextmanager
-def _console() -> Iterator[Console]:
-    """Standard output, wide enough in a pipe. One that cannot write our marks gets their short forms."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _NARROWEST)
-    try:
-        "✓✗—·".encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        with console.capture() as captured:
-            yield console
-        sys.stdout.write(ascii_only(captured.get()))
-        return
-    yield console
 
 
 def _proofs(group: list[Done], width: int) -> Table:
@@ -110,7 +94,7 @@ def _controls(caught: Sequence[Caught]) -> Table:
 
 def print_trace(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
     """Case D: the positions of one draft, and where each verifier stops on it."""
-    with _console() as console:
+    with standard_output(_NARROWEST) as console:
         _print_trace(console, found, stops, good)
 
 

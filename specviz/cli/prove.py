@@ -13,6 +13,7 @@ from specviz.cli.proofs import print_proofs, print_trace, progress
 from specviz.errors import SpecvizError
 from specviz.prove import worked
 from specviz.prove.controls import CONTROLS, Caught, Control, catch, registered
+from specviz.prove.files import MOST, read_problem
 from specviz.prove.jobs import (
     Job,
     Subject,
@@ -26,7 +27,6 @@ from specviz.prove.jobs import (
 )
 from specviz.prove.proof import prove
 from specviz.prove.report import Done, as_object, control_object, verdict
-from specviz.tables import read_problem
 from specviz.text import running
 
 CASES = ("A", "B", "C", "D")
@@ -36,9 +36,11 @@ CASES = ("A", "B", "C", "D")
 @click.argument("verifiers", metavar="[VERIFIER]...", nargs=-1)
 @click.option("--case", "cases", multiple=True, metavar="A|B|C|D", help="A golden case, or several; all of A, B, C.")
 @click.option("--tables", metavar="FILE", type=click.Path(path_type=Path), help="Tables of your own, as JSON.")
-@click.option("--gamma", type=click.IntRange(0, 16), metavar="N", help="Tokens to draft; 2 and 3 on the cases.")
+@click.option("--gamma", type=click.IntRange(0, MOST), metavar="N", help="Tokens to draft; 2 and 3 on the cases.")
 @click.option("--layout", metavar="NAME", help="chain, shared, parallel, caterpillar, tree or drawn_tree.")
-@click.option("--candidates", type=click.IntRange(1, 16), metavar="K", help="Candidates, or children of a tree's node.")
+@click.option(
+    "--candidates", type=click.IntRange(1, MOST), metavar="K", help="Candidates, or children of a tree's node."
+)
 @click.option("--distinct", is_flag=True, help="Draw siblings without replacement.")
 @click.option("--floats", is_flag=True, help="Compute in float64, as in a session, and not in fractions.")
 @click.option("--long", "any_length", is_flag=True, help="Enumerate also what takes minutes.")
@@ -61,11 +63,12 @@ def command(
     """
     request = Request(verifiers, _cases(cases, tables), tables, gamma, layout, candidates, not distinct, floats)
     if request.cases == ("D",):
+        request.refuse_sizes()
         return show_trace(request.verifiers, as_json)
     jobs = request.jobs(any_length)
-    for line in request.remarks(jobs):
-        narrate(f"specviz: {running(line)}")
     done, caught = _enumerate(jobs, (*registered(), *CONTROLS) if request.is_whole else (), floats)
+    for line in request.remarks(jobs):  # only now: tables may end before the enumeration does
+        narrate(f"specviz: {running(line)}")
     if any(d.proof.chained_tv is None for d in done):
         narrate("specviz: block after block was not checked, the tables have no rows for a second block")
     conclusion = verdict(done, caught)
@@ -98,6 +101,14 @@ class Request:
         asked = (self.verifiers, self.tables, self.gamma, self.layout, self.candidates)
         return self.cases == CASES[:3] and not any(asked) and self.replacement
 
+    def refuse_sizes(self) -> None:
+        """SpecvizError when something was asked for that case D does not have."""
+        given = {"--gamma": self.gamma, "--layout": self.layout, "--candidates": self.candidates}
+        flags = [flag for flag, value in given.items() if value is not None]
+        flags += ["--distinct"] * (not self.replacement) + ["--floats"] * self.floats
+        if flags:
+            raise SpecvizError(f"case D is one given draft, a chain of 6 tokens, in fractions; leave out {flags[0]}")
+
     def jobs(self, any_length: bool) -> list[Job]:
         """The proofs to make. SpecvizError for what does not exist, does not fit or takes minutes."""
         if self.tables is not None:
@@ -105,7 +116,7 @@ class Request:
         else:
             subjects = case_subjects(self.cases, self.gamma, self.candidates, self.replacement)
             jobs = case_jobs(self.verifiers, subjects, self.layout)
-            jobs = jobs if self.layout or any_length else in_seconds(jobs, bool(self.verifiers))
+            jobs = jobs if self.layout is not None or any_length else in_seconds(jobs, bool(self.verifiers))
         if not jobs:
             raise SpecvizError("no verifier can judge such a draft; name another --layout")
         if not any_length:
@@ -140,6 +151,11 @@ class Request:
             candidates=self.candidates or problem.candidates,
             replacement=problem.replacement and self.replacement,
         )
+        for i, path in enumerate(problem.tree or ()):
+            if len(path) > problem.gamma:  # the law is compared over gamma + 1 tokens, which would not be all of it
+                raise SpecvizError(
+                    f"{tables}: tree[{i}] has {len(path)} tokens and gamma is {problem.gamma}; raise gamma"
+                )
         return Subject(f"{tables.name}, gamma {problem.gamma}", problem)
 
 
@@ -160,6 +176,8 @@ def show_trace(verifiers: Sequence[str], as_json: bool) -> int:
     """Case D, position by position."""
     found = worked.branches()
     chosen = [v for v in pick(verifiers) if v.lossless and v.refuses(worked.draft()) is None]
+    if left := [name for name in verifiers if name not in {v.name for v in chosen}]:
+        raise SpecvizError(f"case D is judged by lossless verifiers of one drawn chain, not by {left[0]}")
     stops = {v.name: worked.stop_law(v) for v in chosen}
     good = worked.agrees(found, stops)
     if as_json:

@@ -10,13 +10,14 @@ import msgspec
 
 from specviz.cli.layout import echo_json, narrate
 from specviz.cost.recorded import Query, n_layers_of, own_values, queries
-from specviz.cost.replay import Setting, Total, total
+from specviz.cost.replay import Setting, Total, added, total
 from specviz.errors import SpecvizError
 from specviz.events import End, Event, ExitTable, Header, Knob
 from specviz.methods import early, get_method
 from specviz.trace import Trace
 
 METHODS = {"specbound": 0.5, "adadecode": 1.0, "layerskip": 1.0}  # the share of the layers that d_max -1 stands for
+ADVISED = "advised exit layers"  # the part of a header that keeps what `auto` stands for
 _KNOBS = ("alpha", "tau", "d_max", "w_max")
 
 
@@ -43,11 +44,14 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
         events = opened.poll()
     header, found = queries(events)
     n_layers = n_layers_of(header)
-    if heads is not None or not all(query.records for query in found):
-        _ask_heads(header, found, target, heads)
+    said = header.models.parts.get(ADVISED)
+    if heads is None and said is not None and all(query.records for query in found):
+        advised = [int(layer) for layer in said.split()]
+    else:
+        advised = _ask_heads(header, found, target, heads)
     if write is not None:
-        _copy(events, found, write)
-    base = _base(method, header, n_layers, values["exit_layers"])
+        _copy(events, found, advised, write)
+    base = _base(method, header, n_layers, values["exit_layers"], advised)
     settings = _settings(base, values)
     totals = [added([total(q.table(n_layers), s, q.room, q.ends) for q in found]) for s in settings]
     checked = _checked(method, header, events, found, base, n_layers)
@@ -57,8 +61,11 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
     _show(totals, checked)
 
 
-def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> None:
-    """One pass of the target over every text. Raises ModelError for a model that cannot have written them."""
+def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> list[int]:
+    """One pass of the target over every text; the layers its heads advise to test.
+
+    Raises SpecvizError for a model that cannot have written them.
+    """
     from specviz.drafters.exit_table import exit_table
     from specviz.drafters.heads import pick
     from specviz.engine.local import load_pair
@@ -73,15 +80,16 @@ def _ask_heads(header: Header, found: list[Query], target: str | None, heads: st
     narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in found)} tokens")
     for query in found:
         query.records = list(exit_table(adapter, chosen, query.prompt + query.tokens, len(query.prompt)))
+    return list(chosen.advised)
 
 
-def _base(method: str, header: Header, n_layers: int, exit_layers: str | None) -> Setting:
+def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> Setting:
     """The method's setting: the run's own values if it was that method, its defaults otherwise."""
     table = get_method(method).table
     own = own_values(header, (*_KNOBS, "exit_layers")) if header.method == method else {}
     if exit_layers is not None:
         own["exit_layers"] = [exit_layers]
-    limits = early.read(table.knobs(own).values, n_layers, METHODS[method])
+    limits = early.read(table.knobs(own).values, n_layers, METHODS[method], advised)
     return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
@@ -104,14 +112,6 @@ def _values(name: str, text: str, kind: Any) -> list[Any]:
         example = "0..6 or 2,4,6" if kind is int else "0.5,0.75"
         raise SpecvizError(f"--{name.replace('_', '-')} {text}: no list of numbers; write {example}") from None
     return out
-
-
-def added(totals: list[Total]) -> Total:
-    """Several texts under one setting."""
-    sums = ("n_new", "n_rounds", "kept", "exits", "calls", "calls_more")
-    return Total(
-        totals[0].setting, totals[0].n_layers, **{name: sum(getattr(t, name) for t in totals) for name in sums}
-    )
 
 
 def _checked(
@@ -153,8 +153,8 @@ def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
         narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
 
 
-def _copy(events: list[Event], found: list[Query], path: Path) -> None:
-    """The trace again with the records added in front of its end."""
+def _copy(events: list[Event], found: list[Query], advised: list[int], path: Path) -> None:
+    """The trace again with the records added in front of its end, and the advice of the heads in its header."""
     from specviz.cli.recording import check_place
     from specviz.trace import Recorder
 
@@ -165,6 +165,9 @@ def _copy(events: list[Event], found: list[Query], path: Path) -> None:
         for record in records if isinstance(event, End) else ():
             record.t = event.t
             recorder.write(record)
+        if isinstance(event, Header):
+            parts = event.models.parts | {ADVISED: " ".join(map(str, advised))}
+            event = msgspec.structs.replace(event, models=msgspec.structs.replace(event.models, parts=parts))
         if not isinstance(event, ExitTable):
             recorder.write(event)
     recorder.close()

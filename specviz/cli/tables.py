@@ -1,11 +1,11 @@
 """The tables of `specviz stats`: one for the whole run, one by draft position and depth, one histogram."""
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from specviz.cli.printer import setting
+from specviz.console import standard_output
 from specviz.events import End, Header
 from specviz.metrics import Estimate, Metrics
 from specviz.text import running
@@ -37,16 +37,13 @@ _ESTIMATES = (
 
 def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
     """One run as tables on standard output."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _NARROWEST)
-    if not first:
-        console.print()
-    console.print(Text(running(file), style="bold"))
-    console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
     tables = (_whole(metrics), _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics))
-    for table in tables:
-        if table is not None:
+    with standard_output(_NARROWEST) as console:
+        if not first:
+            console.print()
+        console.print(Text(running(file), style="bold"))
+        console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
+        for table in (table for table in tables if table is not None):
             console.print()
             console.print(table)
 

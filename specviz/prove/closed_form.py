@@ -4,10 +4,11 @@ The credit of a text is the chance that it is drafted and kept, so that every fo
 checks the tests of a verifier on its own: a wrong threshold moves it even where the emitted law happens to agree.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from specviz.prove.drafting import Builder
 from specviz.prove.layouts import Layout
@@ -37,8 +38,7 @@ def shared_by_race(problem: Problem) -> Any:
 
 def _drawn(credit: Credit, problem: Problem) -> Any:
     """One chain, drawn: the credits of all texts of 1 to gamma tokens."""
-    texts = (text for t in range(1, problem.gamma + 1) for text in product(range(problem.vocab), repeat=t))
-    return sum(credit(rows) for text in texts if (rows := _possible(problem, text)) is not None)
+    return sum(credit(rows) for rows in _drafts(problem))
 
 
 def _deterministic(layout: Layout, problem: Problem) -> Any:
@@ -50,15 +50,15 @@ def _deterministic(layout: Layout, problem: Problem) -> Any:
     return sum(prod(problem.p.row(path[:i])[token] for i, token in enumerate(path)) for path in paths)
 
 
-def _possible(problem: Problem, text: tuple[int, ...]) -> Rows | None:
-    """The rows along a text; None when the draft never says it (a table may have no row there)."""
-    rows: list[tuple[Any, Any, int]] = []
-    for i, token in enumerate(text):
-        q = problem.q.row(text[:i])
-        if not q[token] > 0:
-            return None
-        rows.append((problem.p.row(text[:i]), q, token))
-    return rows
+def _drafts(problem: Problem, text: tuple[int, ...] = (), rows: Rows = ()) -> Iterator[Rows]:
+    """The rows along every text of 1 to gamma tokens that the draft may say (a table may have no row on others)."""
+    if len(text) == problem.gamma:
+        return
+    p, q = problem.p.row(text), problem.q.row(text)
+    for token in np.flatnonzero(q).tolist():
+        longer = (*rows, (p, q, token))
+        yield longer
+        yield from _drafts(problem, (*text, token), longer)
 
 
 def _tokenwise(rows: Rows) -> Any:

@@ -4,6 +4,7 @@ The seconds are a rough measure of one core of a small machine; they decide what
 side. A `PrefixTable` remembers everything, which costs a round per text in place of one per last token.
 """
 
+import math
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -17,6 +18,7 @@ from specviz.tables import Iid, Markov, PrefixTable, Problem, Table
 
 A_LOT = 60.0  # seconds
 _PATH, _DRAWN = 20e-6, 15e-6  # seconds for a path, and for each drawn token on it
+_TEXT = 10e-6  # seconds for a text of the target's law
 _SHARED = 3  # noise that outlives its round keeps texts apart that would be one
 
 
@@ -36,12 +38,20 @@ class Cost:
 def cost(problem: Problem, layout: Layout, verifier: Verifier) -> Cost:
     """What proving one verifier on this layout will cost."""
     n_drawn, options = layout.n_drawn(problem), _options(problem.p)
+    n_texts = _power(options, problem.gamma + 1)
     outcomes = (problem.gamma + 1) * options
     if verifier.carries:  # a block may go on for gamma tokens, each of them open
-        outcomes = max(outcomes, options**problem.gamma)
-    n_paths = _options(problem.q) ** n_drawn * outcomes * (1 + _starts(problem))
+        outcomes = max(outcomes, n_texts / options)
+    n_paths = _power(_options(problem.q), n_drawn) * outcomes * (1 + _starts(problem))
     each = _PATH + _DRAWN * n_drawn
-    return Cost(n_paths, n_paths * each * (_SHARED if layout.shared else 1))
+    return Cost(max(n_paths, n_texts), n_paths * each * (_SHARED if layout.shared else 1) + n_texts * _TEXT)
+
+
+def _power(base: float, exponent: int) -> float:
+    try:
+        return base**exponent
+    except OverflowError:
+        return math.inf
 
 
 def _options(table: Table) -> float:

@@ -23,6 +23,7 @@ _ABOUT = {
     "C": "first-order Markov with zeros in both, as after top-k",
 }
 _QUICK, _EXACT = 1.0, 20.0  # seconds
+_UNTOLD, _YEAR = 1e12, 365 * 86400.0  # paths, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def case_jobs(names: Sequence[str], subjects: Sequence[Subject], layout: str | N
             # A rule that says it is not lossless is no claimant: it stands among the controls.
             if not names and not verifier.lossless:
                 continue
-            shown = [layout] if layout else meant_for(verifier, subject.problem)
+            shown = [layout] if layout is not None else meant_for(verifier, subject.problem)
             jobs += [Job(subject, verifier, get_layout(each)) for each in shown]
     return _fitting(jobs, bool(names))
 
@@ -124,14 +125,14 @@ def _is_quick(job: Job) -> bool:
 
 def table_jobs(names: Sequence[str], subject: Subject, layout: str | None) -> list[Job]:
     """Proofs on tables of a file, in the layout the file or the user asks for."""
-    asked = get_layout(layout) if layout else layout_of(subject.problem)
+    asked = get_layout(layout) if layout is not None else layout_of(subject.problem)
     return _fitting([Job(subject, verifier, asked) for verifier in pick(names)], bool(names))
 
 
 def left_out(jobs: Sequence[Job], subject: Subject, layout: str | None) -> Iterator[str]:
     """A line for each reason why verifiers cannot judge the drafts of these tables."""
     done = {job.verifier.name for job in jobs}
-    asked = get_layout(layout) if layout else layout_of(subject.problem)
+    asked = get_layout(layout) if layout is not None else layout_of(subject.problem)
     reasons: dict[str, list[str]] = {}
     for name, verifier in all_verifiers().items():
         why = misfit(verifier, Job(subject, verifier, asked).problem, asked)
@@ -158,13 +159,19 @@ def refuse_long(jobs: Sequence[Job]) -> None:
     worst = max(jobs, key=_seconds, default=None)
     if worst is not None and worst.cost.is_too_much:
         raise SpecvizError(
-            f"{worst.verifier.name} on {worst.subject.title} ({worst.layout.words(worst.problem)}) has some "
-            f"{worst.cost.n_paths:,.0f} paths, about {_duration(worst.cost.seconds)}; "
+            f"{worst.verifier.name} on {worst.subject.title} ({worst.layout.words(worst.problem)}) has "
+            f"{_many(worst.cost.n_paths)} paths, {_duration(worst.cost.seconds)}; "
             f"lower --gamma or --candidates, or add --long to enumerate them all the same"
         )
 
 
+def _many(count: float) -> str:
+    return f"some {count:,.0f}" if count < _UNTOLD else "more than a million million"
+
+
 def _duration(seconds: float) -> str:
+    if seconds > _YEAR:
+        return "more than a year"
     if seconds < 2 * A_LOT:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:,.0f} minutes" if seconds < 7200 else f"{seconds / 3600:,.0f} hours"
+        return f"about {seconds:.0f} seconds"
+    return f"about {seconds / 60:,.0f} minutes" if seconds < 7200 else f"about {seconds / 3600:,.0f} hours"

@@ -6,6 +6,7 @@ Whether a verifier can judge a draft is the verifier's own word (`refuses`); the
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from specviz.draft import Draft
 from specviz.errors import SpecvizError, suggestion
@@ -13,7 +14,7 @@ from specviz.plan import Verifier
 from specviz.prove import drafting
 from specviz.prove.drafting import Builder, Grow
 from specviz.prove.enumerate import Branch
-from specviz.tables import Problem
+from specviz.tables import Iid, Problem, exact_row
 
 WIDTH = 2  # children of a node in a tree nobody sized
 
@@ -52,8 +53,14 @@ def layout_of(problem: Problem) -> Layout:
 
 
 def misfit(verifier: Verifier, problem: Problem, layout: Layout) -> str | None:
-    """Why the verifier cannot judge such a draft, None when it can."""
-    return verifier.refuses(draw(Branch().keys(1), (), problem, layout))
+    """Why the verifier cannot judge such drafts, None when it can.
+
+    Told by a small draft of the same form in which every token is possible: one of the tables' own may happen to have
+    no branches where the next has some, and one of 16 candidates to have more nodes than there is memory.
+    """
+    every = Iid(exact_row([Fraction(1, problem.vocab)] * problem.vocab))
+    small = replace(problem, q=every, gamma=min(2, problem.gamma), candidates=min(2, problem.candidates))
+    return verifier.refuses(draw(Branch().keys(1), (), small, layout))
 
 
 def meant_for(verifier: Verifier, problem: Problem) -> list[str]:

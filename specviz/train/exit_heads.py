@@ -4,7 +4,7 @@ Each part leaves a file in the work folder and is skipped when it is done, so an
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,18 +13,18 @@ from safetensors.torch import save_file
 
 from specviz.drafters.exit_head import KINDS, ExitHead, FinalHead
 from specviz.drafters.head_files import Config, fingerprint
-from specviz.drafters.heads import load
+from specviz.drafters.heads import LogitLens, cost_in_layers, load
 from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.train import corpus, head_card, head_text
 from specviz.train.console import Console
 from specviz.train.head_loop import HeadRun, Job, Labels
-from specviz.train.head_measure import greedy_texts
+from specviz.train.head_measure import greedy_texts, tables
 from specviz.train.schedule import Budget
 
 WRITING = 0.25  # of the time goes into the target's own text
-N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 8, 48, 96
+N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 6, 48, 96
 FEW_LAYERS = 24  # a model with no more gets a head at every layer
 
 
@@ -96,8 +96,13 @@ def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
         "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
         "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
     }  # fmt: skip
-    made = head_card.Made(config, request.command, spent, *_held_out(adapter, source, request.seed))
-    return head_card.write(request.out, made, adapter, load(request.out, adapter))
+    texts, windows = _held_out(adapter, source, request.seed)
+    trained = load(request.out, adapter)
+    said, by_lens = (tables(adapter, heads_, texts) for heads_ in (trained, LogitLens(adapter)))
+    config = replace(config, advised=head_card.advice(config, cost_in_layers(adapter, trained), said))
+    config.write(request.out)
+    made = head_card.Made(config, request.command, spent, said, by_lens, windows)
+    return head_card.write(request.out, made, adapter, trained)
 
 
 def _refuse(request: Request) -> None:

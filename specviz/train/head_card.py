@@ -13,25 +13,26 @@ from typing import Any
 
 import torch
 
-from specviz.cost.gates import shares
-from specviz.cost.replay import Setting
+from specviz.cost.replay import Setting, Table, advised
 from specviz.drafters.head_files import Config
 from specviz.drafters.heads import Heads, LogitLens, cost_in_layers
 from specviz.engine.model import ModelAdapter
+from specviz.methods import early, get_method
 from specviz.train import head_plot
-from specviz.train.head_measure import SURE, Greedy, Reliability, reliabilities, replayed
+from specviz.train.head_measure import SURE, Reliability, reliabilities, replayed
 
-_DEFAULT_LAYERS = (1 / 8, 1 / 4, 3 / 8, 1 / 2)
+DEPTH = 0.5  # the share of the layers that specbound's d_max stands for where nothing is advised
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How the heads came about, and what to measure them on: `texts` are greedy, by domain, `windows` `[n, length]`."""
+    """How the heads came about, what they said of greedy texts, by domain, and windows `[n, length]` to measure on."""
 
     config: Config
     command: str
     spent: dict[str, Any]
-    texts: dict[str, list[Greedy]]
+    said: dict[str, list[Table]]
+    said_by_lens: dict[str, list[Table]]
     windows: torch.Tensor
 
 
@@ -49,7 +50,8 @@ def write(folder: Path, made: Made, adapter: ModelAdapter, heads: Heads) -> dict
         "c_h": round(cost_in_layers(adapter, heads), 3),
         "c_h_lens": round(cost_in_layers(adapter, lens), 3),
         "layers": {str(layer): {"heads": _row(trained[layer]), "lens": _row(bare[layer])} for layer in layers},
-        "replay": _replays(adapter, heads, lens, made.texts),
+        "replay": _replays(made),
+        "advised": list(made.config.advised),
         "n_layers": adapter.n_layers,
         "command": made.command,
         "training": made.spent,
@@ -71,21 +73,26 @@ def _row(found: Reliability) -> dict[str, float | None]:
     }
 
 
-def default_setting(n_layers: int) -> Setting:
+def default_setting(config: Config) -> Setting:
     """Method `specbound` as it stands without any knob."""
-    return Setting(0.5, SURE, -(-n_layers // 2), 6, tuple(shares(_DEFAULT_LAYERS, n_layers)))
+    knobs = get_method("specbound").table.knobs().values
+    limits = early.read(knobs, config.n_layers, DEPTH, config.advised)
+    return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def _replays(
-    adapter: ModelAdapter, heads: Heads, lens: Heads, texts: dict[str, list[Greedy]]
-) -> dict[str, dict[str, Any]]:
-    setting = default_setting(adapter.n_layers)
+def advice(config: Config, heads_cost: float, said: dict[str, list[Table]]) -> tuple[int, ...]:
+    """The layers worth testing at the default threshold: those that make a token of these texts cheapest."""
+    return advised([table for own in said.values() for table in own], default_setting(config), heads_cost)
+
+
+def _replays(made: Made) -> dict[str, dict[str, Any]]:
+    setting = default_setting(made.config)
     return {
         domain: {
-            name: {key: round(value, 3) for key, value in replayed(adapter, each, own, [setting])[0].items()}
-            for name, each in (("heads", heads), ("lens", lens))
+            name: {k: None if v is None else round(v, 3) for k, v in replayed(said[domain], setting).items()}
+            for name, said in (("heads", made.said), ("lens", made.said_by_lens))
         }
-        for domain, own in texts.items()
+        for domain in made.said
     }
 
 
@@ -117,12 +124,12 @@ brackets the logit lens, which is the target's own head read too early.
 
 ## What decoding gains
 
-Method `specbound` with its default knobs at temperature 0, replayed over greedy texts. Plain decoding takes {n_layers}
-layer calls a token and one round a token. Calls are given from least to most: what would have been drafted behind a
-wrong draft is not in the text.
+Method `specbound` with its default knobs at temperature 0, replayed over greedy texts; tested after {tested}. Plain
+decoding takes {n_layers} layer calls a token and one round a token. Calls are given from least to most: what would have
+been drafted behind a wrong draft is not in the text.
 
-| text | tokens a round | layer calls a token | drafts right | tokens a round, logit lens |
-|---|---|---|---|---|
+| text | tokens a round | layer calls a token | head tests a token | drafts right | tokens a round, logit lens |
+|---|---|---|---|---|---|
 {gain_lines}
 
 One head test reads {c_h:g} layers' worth of weights ({c_h_lens:g} for the lens), and tests are not in the layer calls:
@@ -143,6 +150,7 @@ def page(numbers: dict[str, Any]) -> str:
         **{name: numbers[name] for name in ("target", "labels", "n_layers", "c_h", "c_h_lens", "command")},
         shape=shape,
         sure=SURE,
+        tested=f"layers {', '.join(map(str, numbers['advised']))}" if numbers["advised"] else "its usual layers",
         layer_lines="\n".join(_layer_line(layer, row) for layer, row in numbers["layers"].items()),
         gain_lines="\n".join(_gain_line(domain, row) for domain, row in numbers["replay"].items()),
         own_tokens=spent["own_tokens"],
@@ -166,10 +174,9 @@ def _share(value: float | None) -> str:
 def _gain_line(domain: str, row: dict[str, Any]) -> str:
     own, lens = row["heads"], row["lens"]
     least, most = own["layer_calls_per_token_least"], own["layer_calls_per_token_most"]
-    precision = "-" if own["draft_precision"] != own["draft_precision"] else f"{own['draft_precision']:.0%}"
     return (
-        f"| {domain} | {own['tokens_per_round']:.2f} | {least:.1f} to {most:.1f} | {precision} | "
-        f"{lens['tokens_per_round']:.2f} |"
+        f"| {domain} | {own['tokens_per_round']:.2f} | {least:.1f} to {most:.1f} | {own['head_tests_per_token']:.1f} | "
+        f"{_share(own['draft_precision'])} | {lens['tokens_per_round']:.2f} |"
     )
 
 

@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from specviz.cost.replay import Setting, Table, Total, total
+from specviz.cost.replay import Setting, Table, added, total
 from specviz.drafters.exit_table import exit_table
 from specviz.drafters.heads import Heads
 from specviz.engine.model import ModelAdapter
-from specviz.events import ExitTable
 from specviz.train.head_loop import States
 
 N_BINS = 15
@@ -107,24 +106,24 @@ def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[Greed
     return [Greedy(tokens, len(prompts[0])) for tokens in torch.cat(grown, 1).tolist()]
 
 
-def replayed(
-    adapter: ModelAdapter, heads: Heads, texts: Iterable[Greedy], settings: Iterable[Setting]
-) -> list[dict[str, float]]:
-    """Tokens per round, draft precision and layer calls a token over all texts, for every setting."""
-    tables = [_table(adapter, heads, text) for text in texts]
-    return [_summary([total(table, setting) for table in tables]) for setting in settings]
+def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[Greedy]]) -> dict[str, list[Table]]:
+    """What the heads say along texts, by domain."""
+    return {domain: [_table(adapter, heads, text) for text in own] for domain, own in texts.items()}
 
 
 def _table(adapter: ModelAdapter, heads: Heads, text: Greedy) -> Table:
-    records: list[ExitTable] = list(exit_table(adapter, heads, text.tokens, text.n_prompt))
+    records = exit_table(adapter, heads, text.tokens, text.n_prompt)
     return Table.of(records, text.tokens[text.n_prompt :], adapter.n_layers)
 
 
-def _summary(totals: list[Total]) -> dict[str, float]:
-    n_new, exits = sum(t.n_new for t in totals), sum(t.exits for t in totals)
+def replayed(own: Iterable[Table], setting: Setting) -> dict[str, float | None]:
+    """Tokens per round, draft precision (None: nothing drafted) and layer calls a token over some texts."""
+    found = added([total(table, setting) for table in own])
+    least, most = found.calls_per_token
     return {
-        "tokens_per_round": n_new / sum(t.n_rounds for t in totals),
-        "draft_precision": sum(t.kept for t in totals) / exits if exits else float("nan"),
-        "layer_calls_per_token_least": sum(t.calls for t in totals) / n_new,
-        "layer_calls_per_token_most": sum(t.calls + t.calls_more for t in totals) / n_new,
+        "tokens_per_round": found.tokens_per_round,
+        "draft_precision": found.precision,
+        "layer_calls_per_token_least": least,
+        "layer_calls_per_token_most": most,
+        "head_tests_per_token": found.tests / found.n_new,
     }

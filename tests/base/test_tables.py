@@ -1,6 +1,7 @@
 """Table models: their laws, their JSON forms, and one clear line for everything that cannot be read."""
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.tables import CASE_A, CASE_B, CASES, Iid, Markov, PrefixTable, exact_row, law, parse_problem, read_problem
+from specviz.prove.files import parse_problem, read_problem
+from specviz.tables import CASE_A, CASE_B, CASES, Iid, Markov, PrefixTable, exact_row, law
 
 IID = {"type": "iid", "probs": ["1/3", "2/3"]}
 GOOD = {"vocab": 2, "gamma": 2, "p": IID, "q": {"type": "iid", "probs": [0.5, 0.5]}}
@@ -66,7 +68,7 @@ def test_rounded_rows_are_divided_out() -> None:
     ("change", "message"),
     [
         ({"vocab": 0}, "vocab is 0; it must be a whole number, 1 or more"),
-        ({"gamma": -1}, "gamma is -1"),
+        ({"gamma": -1}, "gamma is -1; it must be a whole number in 0..16"),
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"gamma": True}, "gamma is True"),
         ({"candidates": "2"}, "candidates is '2'"),
@@ -81,7 +83,7 @@ def test_rounded_rows_are_divided_out() -> None:
         ({"p": {"type": "iid"}}, "p: a table of type 'iid' needs 'probs'"),
         ({"p": {"type": "iid", "probs": [1, 0], "init": [1, 0]}}, "p: unknown key 'init'"),
         ({"p": {"type": "iid", "probs": [1]}}, r"p.probs: needs 2 numbers \(vocab\), has 1"),
-        ({"p": {"type": "iid", "probs": "1 0"}}, "has str, not a list"),
+        ({"p": {"type": "iid", "probs": "1 0"}}, "is .1 0., not a list"),
         ({"p": {"type": "iid", "probs": [0.5, 0.4]}}, "p.probs: sums to 0.9, not 1"),
         ({"p": {"type": "iid", "probs": [1.5, -0.5]}}, r"p.probs\[1\]: -0.5 is negative"),
         ({"p": {"type": "iid", "probs": ["1/0", 1]}}, r"p.probs\[0\]: '1/0' is not a number"),
@@ -94,6 +96,18 @@ def test_rounded_rows_are_divided_out() -> None:
         ({"p": {"type": "prefix", "rows": {}}}, "at least one row"),
         ({"p": {"type": "prefix", "rows": {"0,2": [1, 0]}}}, r'p.rows\["0,2"\]: a prefix is token ids 0..1'),
         ({"p": {"type": "prefix", "rows": {"x": [1, 0]}}}, "a prefix is token ids"),
+        ({"p": {"type": "prefix", "rows": {"0" * 5000: [1, 0]}}}, "a prefix is token ids"),
+        ({"p": {"type": "prefix", "rows": {"0,1": [1, 0], "0, 1": [1, 0]}}}, "another key says the same prefix"),
+        ({"gamma": 17}, "gamma is 17; it must be a whole number in 0..16"),
+        ({"candidates": 10**9}, "candidates is 1000000000; it must be a whole number in 1..16"),
+        ({"gamma": Decimal("2.0")}, "gamma is 2.0; it must"),
+        ({"gamma": "y" * 10_000}, r"gamma is 'y{59}\.\. \(10,002 characters\); it must"),
+        ({"x" * 10_000: 1}, r"unknown key 'x{59}\.\. "),
+        ({"p": {"type": "iid", "probs": [0.5, 0.500002]}}, "sums to 1.000002, not 1"),
+        ({"p": {"type": "iid", "probs": [Decimal("1e400"), 1]}}, "more than 100 digits"),
+        ({"p": {"type": "iid", "probs": ["1e-99999999", 1]}}, "more than 100 digits"),
+        ({"p": {"type": "iid", "probs": ["1e9_999_999_9", 1]}}, "more than 100 digits"),
+        ({"p": {"type": "iid", "probs": ["0." + "3" * 6000, 1]}}, r"'0\.3+\.\. \(6,004 characters\) has more than 100"),
     ],
 )
 def test_one_clear_line(change: dict[str, Any], message: str) -> None:
@@ -122,6 +136,28 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     torn.write_text('{"vocab": 2, "gamma": 1, "p": {"type": "iid", "probs": [NaN, 1]}, "q": 1}')
     with pytest.raises(SpecvizError, match="'NaN' is not a number"):
         read_problem(torn)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 200_000, "brackets in brackets without end"),
+        ('{"vocab": ' + "9" * 5000 + "}", "thousands of digits"),
+        ('{"vocab": 2, "gamma": 1, "gamma": 2}', "the key 'gamma' stands twice"),
+    ],
+    ids=["deep", "digits", "twice"],
+)
+def test_what_json_itself_chokes_on_or_swallows(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(text)
+    with pytest.raises(SpecvizError, match=rf"mine\.json: .*{message}"):
+        read_problem(path)
+
+
+def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(GOOD), encoding="utf-8-sig")
+    assert read_problem(path).gamma == 2
 
 
 def test_tables_are_plain_values() -> None:

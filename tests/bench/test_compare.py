@@ -147,6 +147,14 @@ def test_several_candidates(told: tuple[str, ...], capsys: Captured) -> None:
         (("--gamma", "99"), "gamma"),
         (("--prompts", "no-such.jsonl"), "cannot read the prompts"),
         (("--method", "drafft"), "drafft"),
+        (("--minutes", "nan"), "--minutes nan is no time"),
+        (("--minutes", "inf"), "--minutes inf is no time"),
+        (
+            ("--seed", str(2**53 - 2), "--seeds", "3"),
+            f"--seeds 3 goes up to seed {2**53}; the last there is is {2**53 - 1}",
+        ),
+        (("--stop", ""), "knob stop: [''] is no text"),
+        (("--verifiers", "HSD"), "did you mean 'hsd'?"),
     ],
 )
 def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Captured) -> None:
@@ -154,6 +162,56 @@ def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Capt
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert says in err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("[" * 100_000, "line 1 is not JSON"),
+        (r'{"prompt": "a\ud800b"}', "line 1 holds half of a character"),
+        (r'{"prompt": "a", "domain": "\ud800"}', "line 1 holds half of a character"),
+    ],
+    ids=["deep", "surrogate", "surrogate-kind"],
+)
+def test_hostile_prompts_are_one_line(line: str, says: str, tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(line)
+    code, out, err = call(capsys, "--prompts", file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+def test_kinds_without_a_name_and_one_called_all(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"prompt": "a", "domain": " ", "task": 3}\n{"prompt": "b", "domain": "all"}\n')
+    prompts = load_prompts(file)
+    assert prompts.domains == ("mine", "all")
+    found = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
+    assert [d.name for d in domains([get_verifier("tokenwise")], found, prompts)] == ["all (a kind)", "mine", ALL]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ((), ["tokenwise", "blockwise", "hsd", "walk"]),
+        (("--draft-mode", "shared"), ["walk"]),
+        (("--shape", "chains"), ["tokenwise", "multi_tokenwise", "multi_hsd", "multi_traversal", "walk"]),
+        (("--shape", "tree"), ["tokenwise", "multi_tokenwise", "multi_hsd", "multi_traversal", "walk"]),
+    ],
+    ids=str,
+)
+def test_without_a_list_those_that_fit(
+    options: tuple[str, ...], names: list[str], told: tuple[str, ...], capsys: Captured
+) -> None:
+    """Nobody should be told that a verifier they never named does not fit."""
+    code, out, _ = call(capsys, *SMALL, *told, *options, "--json")
+    assert code == 0
+    report = json.loads(out)
+    found = [line["verifier"] for line in report["domains"][-1]["lines"]]
+    assert (found[0], found[-1], sorted(found)) == (names[0], names[-1], sorted(names))
+    assert f"--verifiers {','.join(found)} " in report["command"]
+    assert report["knobs"]["shape"] == (options[1] if "--shape" in options else "chain")  # defaults are said too
+    assert ("gamma" in report["knobs"], "candidates" in report["knobs"]) == ("tree" not in options, "chains" in options)
 
 
 def test_a_prompt_without_room_is_left_out_and_counted(pair: tuple[str, str], tmp_path: Path, capsys: Captured) -> None:

@@ -108,6 +108,23 @@ def test_a_false_claim_ends_with_1(cli: Cli, tables: Path, monkeypatch: pytest.M
         (["hsd", "--layout", "caterpilar"], "no layout 'caterpilar'; did you mean 'caterpillar'?"),
         (["hsd", "--layout", "caterpillar"], "hsd cannot judge the draft (caterpillar 2): it judges one chain"),
         (["hsd", "--case", "C", "--gamma", "9"], "hsd on case C, gamma 9 (chain) has some"),
+        (["HSD"], "no verifier 'HSD'; did you mean 'hsd'?"),
+        (["hsd", "--layout", ""], "no layout ''"),
+        (
+            ["multi_hsd", "--layout", "drawn_tree", "--gamma", "16", "--candidates", "16"],
+            "multi_hsd on case A, gamma 16 (drawn tree 16) has more than a million million paths, more than a year;",
+        ),
+        (["walk", "--layout", "tree", "--gamma", "16", "--candidates", "4", "--case", "C"], "walk on case C, gamma 16"),
+        (["--gamma", "16"], ""),
+        (
+            ["--case", "D", "--gamma", "2"],
+            "case D is one given draft",
+        ),
+        (
+            ["--case", "D", "--distinct"],
+            "case D is one given draft",
+        ),
+        (["slack", "--case", "D"], "case D is judged by lossless verifiers of one drawn chain, not by slack"),
         (["--tables", "none.json"], "cannot read the tables none.json"),
         (["--tables", "none.json", "--case", "A"], "--case and --tables are two sources of tables"),
     ],
@@ -122,7 +139,9 @@ def test_bad_input_is_one_line(arguments: list[str], line: str, cli: Cli) -> Non
         ({"p": {"type": "iid", "probs": [0.5, 0.6]}}, "p.probs: sums to 1.1, not 1"),
         ({"p": {"type": "iid"}}, "needs 'probs'"),
         ({"gama": 3}, "unknown key 'gama'; did you mean 'gamma'?"),
-        ({"q": {"type": "prefix", "rows": {"": [0.5, 0.5]}}}, 'no row for the prefix "0"'),
+        ({"q": {"type": "prefix", "rows": {"": [0.5, 0.5]}}}, 'mine.json: q has no row for the prefix "0"'),
+        ({"p": {"type": "prefix", "rows": {"0": [1, 0]}}}, 'mine.json: p has no row for the prefix ""'),
+        ({"tree": [[0], [0, 1, 1]]}, "tree[1] has 3 tokens and gamma is 2; raise gamma"),
     ],
 )
 def test_broken_tables_are_one_line(changes: dict[str, Any], part: str, cli: Cli, tmp_path: Path) -> None:
@@ -196,3 +215,49 @@ def test_no_model_library_is_imported(tmp_path: Path) -> None:
     assert code_ == 0
     assert not {name.partition(".")[0] for name in modules} & {"torch", "transformers", "scipy", "textual"}
     assert not [name for name in modules if name.startswith(("specviz.engine", "specviz.drafters"))]
+
+
+def test_tables_without_a_row_are_one_line_even_when_verifiers_are_left_out(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, p={"type": "prefix", "rows": {"": [0.5, 0.5], "0": [1, 0], "1": [1, 0]}})
+    assert 'p has no row for the prefix "0,0"' in cli("prove", "--tables", path).line
+
+
+def test_a_slack_rule_need_not_keep_what_lossless_rules_keep_of_a_tree(cli: Cli, tmp_path: Path) -> None:
+    """verification.md 3.8 is about lossless rules; `slack` keeps more, and says what it is."""
+    done = cli("prove", "slack", "walk", "--tables", write(tmp_path, tree=[[0, 1]]), "--json")
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert found["slack"]["closed_form"] is None
+    assert found["slack"]["expected_accepted"] > found["walk"]["expected_accepted"] == found["walk"]["closed_form"]
+
+
+def test_a_draft_that_branches_only_later_is_refused_too(cli: Cli, tmp_path: Path) -> None:
+    """Distinct siblings of a certain row are one; behind another text they are two."""
+    q = {"type": "markov", "init": [1, 0], "trans": [[0.5, 0.5], [0.5, 0.5]]}
+    options = ("--layout", "parallel", "--distinct", "--tables", write(tmp_path, q=q))
+    assert cli("prove", "hsd", *options).line.startswith(
+        "hsd cannot judge the draft (2 chains, distinct): it judges one"
+    )
+    assert cli("prove", "multi_hsd", *options).code == 0
+
+
+def test_long_drafts_of_a_certain_row_are_cheap_and_of_a_wide_target_dear(cli: Cli, tmp_path: Path) -> None:
+    certain = {"type": "iid", "probs": [1, *[0] * 9]}
+    wide = {"type": "iid", "probs": ["1/10"] * 10}
+    path = write(tmp_path, vocab=10, gamma=16, p=certain, q=certain)
+    assert json.loads(cli("prove", "hsd", "--tables", path, "--json").out)["hsd"]["expected_accepted"] == 16
+    assert (
+        "hsd on mine.json, gamma 16"
+        in cli("prove", "hsd", "--tables", write(tmp_path, vocab=10, gamma=16, p=wide, q=certain)).line
+    )
+
+
+@pytest.mark.parametrize("command", [["prove", "hsd", "--case", "A"], ["prove", "--case", "D"]], ids=str)
+def test_a_reader_that_goes_away_is_told_by_its_own_code(command: list[str]) -> None:
+    """`| head -1`: more is printed than a pipe that nobody reads would take."""
+    code = "import sys; from specviz.cli import main; sys.exit(main(sys.argv[1:]))"
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-c", code, *command], stdout=pipe, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("Traceback")) == (141, 0)

@@ -1,0 +1,244 @@
+"""Early exit replayed without a model: exact rounds for any setting from one recorded pass (specbound.md 11.5).
+
+Under `walk` the text does not depend on the exit settings, so what every head says after every token of it decides
+all rounds. Tokens per round are exact. Layer calls are exact up to a wrong draft; what would have been drafted behind
+it is not in the text, so there they lie between two bounds. Draws that the target shares with the draft are not
+recorded: the replay is of `draft_mode` argmax.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from specviz.cost.ledger import RoundCost
+from specviz.errors import SpecvizError
+from specviz.events.early_exit import GRID, ExitTable
+
+Array = np.ndarray[Any, Any]
+NEAR = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The four knobs, and which layers are tested (None: all that the table has)."""
+
+    alpha: float = 0.5
+    tau: float = 0.75
+    d_max: int = 1_000
+    w_max: int = 6
+    layers: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the heads say along one text: `tokens[t]` was committed after the token at `first + t`."""
+
+    n_layers: int
+    first: int
+    tokens: Array  # [n]
+    layers: tuple[int, ...]
+    top1: Array  # [n, layers]
+    conf: Array  # [41, n, layers], by GRID
+
+    @classmethod
+    def of(cls, records: Iterable[ExitTable], tokens: Sequence[int], n_layers: int) -> "Table":
+        """From the records of one query; `tokens` are its new tokens. Raises SpecvizError when some are missing."""
+        found = {(record.pos, record.layer): record for record in records}
+        layers = tuple(sorted({layer for _, layer in found}))
+        first = min((pos for pos, _ in found), default=0)
+        try:
+            rows = [[found[first + t, layer] for layer in layers] for t in range(len(tokens))]
+        except KeyError as error:
+            raise SpecvizError(f"the trace has no exit_table for position and layer {error}: sweep it again") from None
+        top1 = np.array([[cell.top1 for cell in row] for row in rows], dtype=np.int64).reshape(len(tokens), len(layers))
+        conf = np.array([[cell.conf for cell in row] for row in rows]).reshape(len(tokens), len(layers), len(GRID))
+        return cls(n_layers, first, np.asarray(tokens), layers, top1, np.moveaxis(conf, 2, 0))
+
+    def stops(self, setting: Setting) -> tuple[Array, Array]:
+        """Per token of the text: the column of the first test that passes (-1: none), and how many tests were made."""
+        columns = self._columns(setting)
+        if not columns:
+            return np.full(len(self.tokens), -1), np.zeros(len(self.tokens), dtype=np.int64)
+        passed = self.conf[_grid(setting.alpha)][:, columns] >= setting.tau
+        at = passed.argmax(1)
+        some = passed.any(1)
+        return np.where(some, np.asarray(columns)[at], -1), np.where(some, at + 1, len(columns))
+
+    def _columns(self, setting: Setting) -> list[int]:
+        asked = self.layers if setting.layers is None else setting.layers
+        top = min(setting.d_max, self.n_layers - 1)
+        return [k for k, layer in enumerate(self.layers) if layer in asked and layer <= top]
+
+    @cached_property
+    def first_right(self) -> Array:
+        """Per token: the first layer whose head says what the target then chose; `n_layers` when none does."""
+        right = self.top1 == self.tokens[:, None]
+        return np.where(right.any(1), np.asarray(self.layers)[right.argmax(1)], self.n_layers)
+
+    @cached_property
+    def settled(self) -> Array:
+        """Per token: the first layer from which all the heads say what the target chose; `n_layers` when none."""
+        right = np.logical_and.accumulate((self.top1 == self.tokens[:, None])[:, ::-1], axis=1)[:, ::-1]
+        return np.where(right.any(1), np.asarray(self.layers)[right.argmax(1)], self.n_layers)
+
+    def regret(self, setting: Setting) -> list[int | None]:
+        """Stop layer less the first right one, None where nothing stopped; negative: stopped too early, wrong."""
+        columns, _ = self.stops(setting)
+        return [
+            None if column < 0 else int(self.layers[column] - self.first_right[t]) for t, column in enumerate(columns)
+        ]
+
+
+def _grid(alpha: float) -> int:
+    step = round(alpha * 10)
+    if abs(alpha * 10 - step) > 1e-6 or not 0 <= step < len(GRID):
+        raise SpecvizError(f"replay knows alpha in steps of 0.1 from 0 to {GRID[-1]:g}, not {alpha:g}; try {step / 10}")
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One round: it began after token `start`, was fed the drafts with these `exits`, kept `kept` and commits `n_new`.
+
+    A drafted stop token is neither fed nor counted: the row it came from reads it off the target itself.
+    `more`: most further drafts that may have been fed behind a wrong one; 0 when everything about the round is known.
+    """
+
+    start: int
+    n_new: int
+    kept: int
+    exits: tuple[int, ...]
+    tests: int
+    more: int
+
+
+def rounds(
+    table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()
+) -> Iterator[Replayed]:
+    """The rounds that decoding this text takes under a setting.
+
+    `room`: the most tokens the run was allowed (its length when it ended there); `eos` are never fed.
+    """
+    n = len(table.tokens)
+    limit = n if room is None else room
+    columns, tests = table.stops(setting)
+    depth = [0 if c < 0 else table.layers[c] for c in columns]
+    draft = [-1 if c < 0 else int(table.top1[t, c]) for t, c in enumerate(columns)]
+    text = table.tokens.tolist()
+    start = 0
+    while start < n:
+        width = max(0, min(setting.w_max, limit - start - 1))
+        at, n_tests = start, 0
+        exits: list[int] = []
+        while at < n and len(exits) < width:
+            n_tests += int(tests[at])
+            if not depth[at] or draft[at] in eos:
+                break
+            exits.append(depth[at])
+            if draft[at] != text[at]:
+                break
+            at += 1
+        wrong = bool(exits) and len(exits) > at - start
+        n_new = min(at, n - 1) - start + 1
+        yield Replayed(start, n_new, min(at - start, n_new), tuple(exits), n_tests, width - len(exits) if wrong else 0)
+        start += n_new
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Sums of a replay. Layer calls lie within `[calls, calls + calls_more]`; all else is exact."""
+
+    setting: Setting
+    n_layers: int
+    n_new: int
+    n_rounds: int
+    kept: int
+    exits: int  # drafts fed and known
+    calls: int
+    calls_more: int
+    tests: int  # of rows that are known
+
+    @property
+    def tokens_per_round(self) -> float:
+        """The compression ratio (CR)."""
+        return self.n_new / max(1, self.n_rounds)
+
+    @property
+    def calls_per_token(self) -> tuple[float, float]:
+        """Least and most layer calls for a token; plain decoding takes `n_layers`."""
+        n = max(1, self.n_new)
+        return self.calls / n, (self.calls + self.calls_more) / n
+
+    def layers_per_token(self, head_cost: float) -> float:
+        """What a token costs in layers at worst, one head test or final head costing `head_cost` of them."""
+        heads = head_cost * (self.tests + self.n_rounds)
+        return (self.calls + self.calls_more + heads) / max(1, self.n_new)
+
+    @property
+    def precision(self) -> float | None:
+        """Kept over judged drafts: those behind a wrong one are never judged."""
+        return self.kept / self.exits if self.exits else None
+
+
+def total(
+    table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()
+) -> Total:  # fmt: skip
+    """All rounds of a replay added up."""
+    found = list(rounds(table, setting, room, eos))
+    deepest = max((table.layers[k] for k in table._columns(setting)), default=0)
+    return Total(
+        setting=setting,
+        n_layers=table.n_layers,
+        n_new=len(table.tokens),
+        n_rounds=len(found),
+        kept=sum(done.kept for done in found),
+        exits=sum(len(done.exits) for done in found),
+        calls=sum(RoundCost(table.n_layers, done.exits, done.kept).layer_calls for done in found),
+        calls_more=sum(done.more * deepest for done in found),
+        tests=sum(done.tests for done in found),
+    )
+
+
+def added(totals: Sequence[Total]) -> Total:
+    """Several texts under one setting."""
+    sums = ("n_new", "n_rounds", "kept", "exits", "calls", "calls_more", "tests")
+    return Total(
+        totals[0].setting, totals[0].n_layers, **{name: sum(getattr(t, name) for t in totals) for name in sums}
+    )
+
+
+def advised(tables: Sequence[Table], base: Setting, head_cost: float, most: int = 3) -> tuple[int, ...]:
+    """The layers to test, `most` of them at most; none when plain decoding is cheapest.
+
+    A layer is worth testing if its head is right early and often enough to pay for the test, which `head_cost` says.
+    Of the choices within a twentieth of the cheapest, which is finer than such a count of weights can tell, the one
+    with the fewest layer calls, by the middle of their bounds.
+    """
+    known = tables[0].layers
+    choices = [chosen for n in range(most + 1) for chosen in combinations(known, n)]
+    settings = [replace(base, layers=chosen, d_max=max(chosen, default=0)) for chosen in choices]
+    totals = [added([total(table, setting) for table in tables]) for setting in settings]
+    least = min(found.layers_per_token(head_cost) for found in totals)
+    near = [k for k, found in enumerate(totals) if found.layers_per_token(head_cost) <= NEAR * least]
+    return choices[min(near, key=lambda k: (sum(totals[k].calls_per_token), len(choices[k])))]
+
+
+def sweep(
+    table: Table,
+    base: Setting,
+    room: int | None = None,
+    eos: frozenset[int] = frozenset(),
+    **values: Sequence[Any],
+) -> list[Total]:
+    """`total` of every combination of the named knobs' `values` (`tau=(.5, .75), w_max=range(8)`), others from `base`.
+
+    The last name varies fastest. Raises SpecvizError for an alpha off the grid.
+    """
+    return [
+        total(table, replace(base, **dict(zip(values, chosen, strict=True))), room, eos)
+        for chosen in product(*values.values())
+    ]

@@ -1,0 +1,135 @@
+"""Early exit: the target's own shallow layers draft (specbound.md 5).
+
+The newest row climbs layer by layer. After a layer with a test its head is asked; sure enough, the row stops there and
+the head's choice is fed as the next row. Where a row enters a layer that older rows have not passed, those go through
+it in the same call (`Rows.climb`), so every layer always holds a prefix of the text and no cell is computed twice. A
+row that stops nowhere, or the `w_max`-th draft, is left to the target pass, which is the same climb to the top.
+
+What the gate looks at is known before a token is drawn, so drawn drafts keep their law (6.1). A drafted stop token is
+kept and not fed: its row climbs on and judges it itself; throwing the draw away would bias the text (6.3).
+"""
+
+import time
+
+from specviz.cost.gates import annealed
+from specviz.cost.ledger import Clock
+from specviz.draft import ROOT, Draft
+from specviz.drafters.early_exit_clock import measured
+from specviz.drafters.early_exit_facts import Look, Trail
+from specviz.drafters.heads import Heads, pick, tested
+from specviz.engine.context import Context, Models, Observation, Tree
+from specviz.engine.model import Model
+from specviz.events import Warn
+from specviz.knobs import Knobs
+from specviz.laws import Certain
+from specviz.methods.early import Limits, read
+from specviz.names import DraftEnd, Mode
+
+
+class EarlyExit:
+    """Drafts by climbing `ctx.rows`; owns no cache. `depth`: the share of the layers that `d_max = -1` stands for."""
+
+    taps: tuple[int, ...] = ()
+
+    def __init__(self, target: Model, heads: Heads, mode: Mode, depth: float, clock: Clock | None = None) -> None:
+        self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
+        self.tells = False  # whether to say which tested layers have no trained head
+        self._trail: Trail | None = None
+
+    def propose(self, ctx: Context) -> Draft:
+        """A chain of at most `w_max` drafts fed, cut to the room; the last row of it may have been tested in vain."""
+        limits = read(ctx.knobs.values, self.target.n_layers, self.depth, self.heads.advised)
+        self._say_lens(ctx, limits)
+        trail = self._trail = Trail(ctx, limits, self.heads, self.clock)
+        tree = Tree(ctx)
+        end = self._fill(ctx, limits, trail, tree)
+        trail.rest(ctx.rows)
+        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
+
+    def _fill(self, ctx: Context, limits: Limits, trail: Trail, tree: Tree) -> DraftEnd:
+        """Climb, test and draft until a row stops nowhere or enough are fed; why it ended."""
+        width = min(limits.w_max, ctx.reach)
+        row, node = ctx.root_row, ROOT
+        while len(tree) < width:
+            look = self._climb(ctx, limits, trail, row)
+            if look is None:
+                return "depth" if limits.layers else "no_exit_layer"
+            node = self._draw(ctx, tree, node, look)
+            trail.drafted(row, look, tree.token(node))
+            if tree.ends(node):
+                return "stop_token"
+            row = ctx.rows.add(tree.token(node), row)
+        return "width" if width == limits.w_max else "length"
+
+    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+        """The newest row up to the first layer whose test passes; None when none does."""
+        for layer in limits.layers:
+            hidden = trail.up(ctx.rows, layer)
+            began = time.perf_counter_ns()
+            logits = self.heads.logits(layer, hidden[0, -1:])
+            look = Look.at(row, layer, logits, annealed(limits.alpha, layer, self.target.n_layers), trail.full)
+            ctx.counters.n_syncs += 1
+            took = look.conf >= limits.tau
+            trail.tested(look, took, time.perf_counter_ns() - began)
+            if took:
+                ctx.counters.n_draft_calls += 1
+                return look
+        return None
+
+    def _draw(self, ctx: Context, tree: Tree, parent: int, look: Look) -> int:
+        """The drafted token: the head's best, or drawn from its law by the target's own processors."""
+        logits = look.logits
+        needs_rank = ctx.warper.needs_prefix or ctx.warper.banned
+        prefixes = [[*ctx.tokens, *tree.path(parent)]] if ctx.warper.needs_prefix else None
+        if ctx.warper.greedy or self.mode == "argmax":
+            token = look.top1
+            if needs_rank:
+                token = int(ctx.warper.allowed(logits, prefixes)[0].argmax())
+                ctx.counters.n_syncs += 1
+            return tree.add(token, parent, None, look.log_raw if token == look.top1 else None, "argmax", logits[0])
+        law = ctx.warper.laws(logits, prefixes)[0]
+        assert not isinstance(law, Certain)
+        stream, depth = ("target" if self.mode == "shared" else "draft"), tree.depth(parent) + 1
+        token = ctx.draw(stream, depth, law).token  # type: ignore[arg-type]
+        ctx.counters.n_syncs += 1
+        return tree.add(token, parent, law, None, self.mode, logits[0])
+
+    def _say_lens(self, ctx: Context, limits: Limits) -> None:
+        """Once: which tested layers have no trained head."""
+        message = tested(self.heads, limits.layers) if self.tells else None
+        if message is not None:
+            self.tells = False
+            ctx.note(Warn(code="logit_lens", message=message))
+
+    def observe(self, seen: Observation) -> None:
+        """Write down the round: what it was could only be known with its verdict."""
+        if self._trail is not None:
+            self._trail.close(seen)
+            self._trail = None
+
+    def cached(self) -> int | None:
+        """It has no cache of its own."""
+        return None
+
+
+def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:
+    asked: str | None = next(iter(knobs["heads"]), None)
+    heads = pick(models.target, asked)
+    drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, measured(models.target, heads))
+    drafter.tells = asked != "lens"
+    return drafter
+
+
+def specbound(models: Models, knobs: Knobs) -> EarlyExit:
+    """The drafter of method `specbound`: stops in the lower half unless told otherwise."""
+    return _make(models, knobs, 0.5)
+
+
+def adadecode(models: Models, knobs: Knobs) -> EarlyExit:
+    """The drafter of method `adadecode`: no bound on depth."""
+    return _make(models, knobs, 1.0)
+
+
+def layerskip(models: Models, knobs: Knobs) -> EarlyExit:
+    """The drafter of method `layerskip`: its one layer is the bound."""
+    return _make(models, knobs, 1.0)

@@ -1,0 +1,101 @@
+"""Records of early exit: who climbed which layers, where it was asked to stop, and what a round of it cost.
+
+A *climb* is one row's way up (the papers' walk). Cells, pending depth and sweep widths are folded from `fill_after`
+and `width`, never written. Layers count from 1.
+"""
+
+from typing import Literal
+
+from specviz.events.base import Event
+
+Source = Literal["root", "draft"]
+GRID = tuple(round(step / 10, 1) for step in range(41))  # the annealing strengths `ExitTable.conf` is stored for
+
+
+class Climb(Event, tag="climb", kw_only=True):
+    """One row's climb. Layer `layer_from + k` was called with `width[k]` rows behind `past_len[k]` cached ones.
+
+    `exit_layer` null: it went to the top. `terminal`: that was the last climb of the round, which is the target pass.
+    `draft_token`: what was drafted after the row, a stop token that the row then judged itself included. `raw_conf`:
+    the head's own largest probability there. Layers that ran in one call share its time evenly.
+    """
+
+    row: int
+    pos: int
+    token: int
+    source: Source
+    exit_layer: int | None
+    terminal: bool
+    draft_token: int | None
+    raw_conf: float | None
+    layer_from: int
+    past_len: list[int]
+    width: list[int]
+    layer_ns: list[int]
+    fill_after: list[int]
+
+
+class Gate(Event, tag="gate", kw_only=True):
+    """One test: stop when `conf >= tau`, `conf` being the largest probability at temperature `temp`.
+
+    `raw_thr` says the same of `raw_conf`: the raw probability that would just have passed, the other logits unmoved.
+    `top1` is the head's own most likely token. `agrees`: whether the target then chose that token; null where it was
+    never asked. `observed_only`: a look besides the tests, taken after all was decided; `took` is then false.
+    """
+
+    row: int
+    layer: int
+    raw_conf: float
+    temp: float
+    conf: float
+    tau: float
+    raw_thr: float
+    took: bool
+    top1: int
+    observed_only: bool = False
+    top2: int | None = None
+    margin: float | None = None
+    entropy: float | None = None
+    head_ns: int | None = None
+    agrees: bool | None = None
+
+
+class ExitRound(Event, tag="exit_round", kw_only=True):
+    """What a round cost. `layer_calls` stand for time on one sequence, `cells` (layer x row) for arithmetic.
+
+    `saved_calls`: those of plain decoding for the kept drafts, less what drafting took; may be negative.
+    `wasted_cells`: of rejected rows. `predicted_ns`: from the measured cost of layers and heads, null without.
+    """
+
+    n_rows: int
+    layer_calls: int
+    cells: int
+    head_tests: int
+    saved_calls: int
+    wasted_cells: int
+    predicted_ns: int | None = None
+
+
+class ExitTable(Event, tag="exit_table", kw_only=True):
+    """What one head says after the token at `pos`, from one pass over the finished text.
+
+    `conf[k]`: the largest probability at the layer's temperature for annealing strength `alpha = k / 10`, up to 4.
+    Whatever tau, depth, width and (grid) alpha: the rounds follow from these (specviz.cost.replay).
+    """
+
+    pos: int
+    layer: int
+    top1: int
+    conf: list[float]
+
+
+class Calibration(Event, tag="calibration", kw_only=True):
+    """Measured costs of this machine. `target_ns[k]`: of `widths[k]` rows through the whole target."""
+
+    t_ns: int
+    c: float
+    kappa_q: float | None = None
+    kappa_p: float | None = None
+    widths: list[int] = []
+    target_ns: list[int] = []
+    draft_ns: list[int] = []
