@@ -70,7 +70,8 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
             given = list(value) if isinstance(value, tuple) else value
             return KnobError(f"knob {self.name}: {given!r} is no text; give one or more, none of them empty")
         wanted = {"int": "a whole number", "float": "a number"}.get(self.kind, "a value")
-        return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {self.default})")
+        default = {True: "on", False: "off"}[self.default] if self.kind == "bool" else self.default
+        return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {default})")
 
 
 def _int(value: Any) -> int:

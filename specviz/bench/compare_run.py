@@ -1,7 +1,7 @@
 """One comparison of verifiers, from the question to the report."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -52,22 +52,27 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     prompts: dict[str, Any]
     domains: list[Domain]
     seconds: float
-    cut: bool
+    cut: bool  # prompts are left, the time was up or the user had seen enough
+    interrupted: bool
 
 
 def compare(question: Question, prompts: PromptSet, command: str, progress: Progress) -> Comparison:
-    """Load and decode; prompt by prompt, all verifiers and seeds of one before the next, so that a cut leaves pairs."""
+    """Load and decode; prompt by prompt, all verifiers and seeds of one before the next, so that a cut leaves pairs.
+
+    An interrupt after the first prompt ends the decoding and not the report: the prompts that are done count.
+    """
     pair, before = load_pair(**question.models), machine.load()
-    began, longest, found = time.perf_counter(), 0.0, list[Counted]()
+    began, found, interrupted = time.perf_counter(), list[Counted](), False
     fitting = _fitting(question, prompts, pair)
     n_done = 0
-    for number in fitting:
-        at = time.perf_counter()
-        if question.seconds is not None and n_done and at - began + longest > question.seconds:
-            break
-        found += _runs(question, pair, number, prompts.texts[number])
-        longest, n_done = max(longest, time.perf_counter() - at), n_done + 1
-        progress(n_done, len(fitting))
+    try:
+        for runs in _in_time(question, prompts, pair, fitting):
+            found, n_done = [*found, *runs], n_done + 1
+            progress(n_done, len(fitting))
+    except KeyboardInterrupt as stop:
+        if not n_done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
+            raise
+        interrupted = True
     return Comparison(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
         models=models_of(pair), method=question.method, knobs=question.knobs, seeds=question.seeds,
@@ -76,8 +81,19 @@ def compare(question: Question, prompts: PromptSet, command: str, progress: Prog
             "n_too_long": len(prompts.texts) - len(fitting),
         },
         domains=domains(question.verifiers, found, prompts), seconds=time.perf_counter() - began,
-        cut=n_done < len(fitting),
+        cut=n_done < len(fitting), interrupted=interrupted,
     )  # fmt: skip
+
+
+def _in_time(question: Question, prompts: PromptSet, pair: Pair, fitting: Sequence[int]) -> Iterator[list[Counted]]:
+    """The runs of prompt after prompt, until the next one would no longer end in time."""
+    began, longest = time.perf_counter(), 0.0
+    for number in fitting:
+        at = time.perf_counter()
+        if question.seconds is not None and longest and at - began + longest > question.seconds:
+            return
+        yield _runs(question, pair, number, prompts.texts[number])
+        longest = max(longest, time.perf_counter() - at)
 
 
 def _fitting(question: Question, prompts: PromptSet, pair: Pair) -> Sequence[int]:

@@ -15,7 +15,7 @@ def heading(report: Comparison) -> list[str]:
     prompts, knobs = report.prompts, report.knobs
     seeds = f"seed {report.seeds[0]}" if len(report.seeds) == 1 else f"seeds {report.seeds[0]} .. {report.seeds[-1]}"
     shown = ", ".join(f"{name} {value}" for name, value in knobs.items() if name != "seed")
-    cut = " (the time was up)" if report.cut else ""
+    cut = " (interrupted)" if report.interrupted else " (the time was up)" if report.cut else ""
     left_out = f", {prompts['n_too_long']} too long" if prompts["n_too_long"] else ""
     return [
         f"{report.machine.processor}, {report.machine.device}, commit {report.machine.commit or 'unknown'}",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.bench.prompts import PromptSet, load_prompts
-from specviz.cli import options
+from specviz.cli import INTERRUPTED, OK, options
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
 from specviz.errors import SpecvizError
@@ -57,7 +57,7 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @options.model_options
 @click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress; errors are still told.")
-def command(**given: Any) -> None:
+def command(**given: Any) -> int:
     """Compare verifiers on the same drafts.
 
     Every prompt is decoded under every verifier with the same keys, so rounds at the same text see the same draft and
@@ -84,6 +84,7 @@ def command(**given: Any) -> None:
 
         print_sheets(heading(report), sheets(report))
     click.echo(msgspec.json.encode(report).decode())
+    return INTERRUPTED if report.interrupted else OK
 
 
 def _question(method: Method, given: Mapping[str, Any]) -> "Question":

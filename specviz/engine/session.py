@@ -86,8 +86,7 @@ class Session:
         self.tokens: list[int] = list(prompt)
         self.eos, self.texts, self.sink, self.query = eos, texts, sink, query
         self.cache = self.target.new_cache(parts.models.capacity)
-        self.counters = Counters()
-        self.number = 0
+        self.counters, self.number = Counters(), 0
         self.finish: Finish | None = None
         self.carry: Carry | None = None  # what the last round left to carried rounds
         self.verifier = parts.verifier.tuned(knobs)

@@ -161,7 +161,7 @@ def refuse_long(jobs: Sequence[Job]) -> None:
         raise SpecvizError(
             f"{worst.verifier.name} on {worst.subject.title} ({worst.layout.words(worst.problem)}) has "
             f"{_many(worst.cost.n_paths)} paths, {_duration(worst.cost.seconds)}; "
-            f"lower --gamma or --candidates, or add --long to enumerate them all the same"
+            f"lower --gamma, --candidates or the vocabulary, or add --long to enumerate them all the same"
         )
 
 

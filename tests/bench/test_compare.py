@@ -1,6 +1,7 @@
 """`specviz compare`: paired arithmetic on numbers, and the command on a planted pair."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from specviz.bench import compare_run
 from specviz.bench.compare import ALL, Counted, Domain, Ratio, difference_of, domains
 from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.cli import main
@@ -164,6 +166,30 @@ def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Capt
     assert says in err
 
 
+def test_an_interrupt_reports_the_prompts_that_are_done(
+    told: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Minutes of decoding are not thrown away; without one whole prompt there is nothing to report."""
+    runs = compare_run._runs
+
+    def until(last: int) -> Callable[..., Any]:
+        def runs_or_stop(question: Any, pair: Any, number: int, prompt: str) -> Any:
+            if number > last:
+                raise KeyboardInterrupt
+            return runs(question, pair, number, prompt)
+
+        return runs_or_stop
+
+    monkeypatch.setattr(compare_run, "_runs", until(0))
+    code, out, _ = call(capsys, *SMALL, *told)
+    *card, last = out.splitlines()
+    report = json.loads(last)
+    assert (code, report["interrupted"], report["cut"], report["prompts"]["n_used"]) == (130, True, True, 1)
+    assert "1 of 2 (interrupted)" in " ".join(card)
+    monkeypatch.setattr(compare_run, "_runs", until(-1))
+    assert call(capsys, *SMALL, *told)[:2] == (130, "")
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -204,7 +230,7 @@ def test_without_a_list_those_that_fit(
     options: tuple[str, ...], names: list[str], told: tuple[str, ...], capsys: Captured
 ) -> None:
     """Nobody should be told that a verifier they never named does not fit."""
-    code, out, _ = call(capsys, *SMALL, *told, *options, "--json")
+    code, out, _ = call(capsys, "--max-new-tokens", "8", *told, *options, "--json")
     assert code == 0
     report = json.loads(out)
     found = [line["verifier"] for line in report["domains"][-1]["lines"]]
