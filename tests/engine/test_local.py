@@ -314,7 +314,7 @@ def test_bans_are_texts_or_ids(pair: Pair) -> None:
     run, events = events_of(pair, knobs={"ban": [f"id:{token}", "q"]})
     assert not {token, plain.texts.token_of("q")} & set(run.tokens)
     assert of(events, Header)[0].sampling["ban"] == [f"id:{token}", "q"]
-    for ban, words in (("ab", r"'ab' is 2 tokens \(id:"), ("id:260", "from 0 to 259"), ("", "texts")):
+    for ban, words in (("ab", r"'ab' is 2 tokens \(id:"), ("id:260", "from 0 to 259"), ("", "is no text")):
         with pytest.raises(KnobError, match=words):
             LocalRun(pair, Start(prompt="a", knobs={"ban": [ban]}), lambda e: None)
     with pytest.raises(KnobError, match="nothing is left"):
