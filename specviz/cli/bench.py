@@ -4,6 +4,7 @@ Standard output is a card for people and, last, one JSON line; with `--json` the
 so that bad input is refused before torch is imported.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -105,6 +106,8 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         **{name: given[name] for name in same},
     )
     _check_shape(settings)
+    if settings.minutes is not None and not math.isfinite(settings.minutes):
+        raise SpecvizError(f"--minutes {settings.minutes} is no time; give a number, or leave it out for no bound")
     if settings.target is not None and settings.draft is None and settings.needs_draft:
         needy = next(arm.name for arm in settings.arms if arm.kind in DRAFTED)
         raise SpecvizError(

@@ -3,7 +3,6 @@
 Resumable: one checkpoint, written beside its name and moved over it; windows and positions are keyed by step.
 """
 
-import os
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.drafters.exit_head import ExitHead, FinalHead
-from specviz.train.loop import Report
+from specviz.train.loop import Report, save_whole
 from specviz.train.schedule import Budget, learning_rate_share
 from specviz.train.tokens import Feed
 
@@ -144,9 +143,7 @@ class HeadRun:
             "optimizer": self.optimizer.state_dict(),
             "ledger": asdict(self.ledger),
         }
-        partial = self.job.checkpoint.with_suffix(".partial")
-        torch.save(state, partial)
-        os.replace(partial, self.job.checkpoint)
+        save_whole(state, self.job.checkpoint)
 
     def _load(self) -> None:
         state: dict[str, Any] = torch.load(self.job.checkpoint, weights_only=True)

@@ -129,9 +129,7 @@ class Run:
             "optimizers": [optimizer.state_dict() for optimizer, _ in self.optimizers],
             "ledger": asdict(self.ledger),
         }
-        partial = self.job.checkpoint.with_suffix(".partial")
-        torch.save(state, partial)
-        os.replace(partial, self.job.checkpoint)
+        save_whole(state, self.job.checkpoint)
 
     def _load(self) -> None:
         state: dict[str, Any] = torch.load(self.job.checkpoint, weights_only=True)
@@ -139,6 +137,13 @@ class Run:
         for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.ledger = Ledger(**state["ledger"])
+
+
+def save_whole(state: dict[str, Any], path: Path) -> None:
+    """Write a checkpoint beside its name and move it there: a kill at any moment leaves the old one or the new one."""
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    os.replace(partial, path)
 
 
 def _optimizers(model: LlamaForCausalLM, rate: float) -> list[tuple[torch.optim.Optimizer, float]]:

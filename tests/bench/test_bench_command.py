@@ -80,6 +80,7 @@ def test_words_from_outside_cannot_break_out_of_the_page(
 @pytest.mark.parametrize(
     ("args", "told"),
     [
+        (("--minutes", "nan"), "--minutes nan is no time"),
         (("--methods", "chian"), "did you mean 'chain'"), (("--threads", "many"), "or auto"),
         (("--prompts", "none.jsonl"), "cannot read the prompts"), (("--html", "no/where.html"), "there is no folder"),
         (("--knob", "tree.node_budgt=3"), "did you mean 'node_budget'"), (("--dtype", "float31"), "'float32'"),

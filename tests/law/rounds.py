@@ -1,5 +1,6 @@
 """A round loop of a few lines: draft, plan, walk, commit. The verifier is the production one, the rest is not."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,8 @@ def accepted_law(problem: Problem, grow: Grow, plan: Any, *, shared: bool = Fals
 def mean(law_of_count: list[Any]) -> Any:
     """The expectation of a law over 0, 1, 2, .."""
     return sum(k * prob for k, prob in enumerate(law_of_count))
+
+
+def fractions(text: str) -> list[Fraction]:
+    """Golden numbers as they are printed, exactly."""
+    return [Fraction(part) for part in text.replace(",", " ").split()]

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 
 from law import drafts
-from law.rounds import accepted_law, mean
+from law.rounds import accepted_law, fractions, mean
 from specviz.keys import interval
 from specviz.tables import CASE_A, CASE_B, CASES, PrefixTable, Problem, exact_row
 from specviz.verifiers import get_verifier
 
 TOKENWISE, WALK = get_verifier("tokenwise"), get_verifier("walk")
-
-
-def fractions(text: str) -> list[Fraction]:
-    return [Fraction(part) for part in text.replace(",", " ").split()]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from law import drafts
 from law.controls import control_law
 from law.enumerate import total_variation
-from law.rounds import accepted_law, mean
+from law.rounds import accepted_law, fractions, mean
 from specviz.draft import Draft
 from specviz.plan import Draw, Test
 from specviz.tables import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
@@ -19,10 +19,6 @@ from specviz.verifiers import get_verifier, joint
 CAPPED = [get_verifier("blockwise"), get_verifier("hsd")]
 HSD, REF = get_verifier("hsd"), get_verifier("hsd_ref")
 both = pytest.mark.parametrize("verifier", CAPPED, ids=lambda v: v.name)
-
-
-def fractions(text: str) -> list[Fraction]:
-    return [Fraction(part) for part in text.replace(",", " ").split()]
 
 
 def once(problem: Problem, gamma: int, plan: Any) -> Any:
