@@ -57,6 +57,8 @@ class Draft:
 
     `law_rows[row_of[i]]` is the law node i was drawn from given its earlier siblings (`[V]`, normalised); `row_of[i]
     = -1` is a point mass. `shared`: drawn with the target's noise, so that only `walk` may judge it.
+    `nodes`: every node born in this round, pruned ones and those further ahead than this round judges included.
+    `pending`: the leading nodes that earlier rounds drew; they keep their ids and laws and are not born again.
     `planned`: the length the drafter would have reached had no drafted token stopped it (None: its own length).
     `carry`: a carried round; the draft is empty, and `law_rows[0]` is the draft law after the root.
     """
@@ -69,7 +71,8 @@ class Draft:
     law_rows: Any = None  # [rows, V]
     row_of: tuple[int, ...] = ()
     shared: bool = False
-    nodes: tuple[Node, ...] = ()  # every node born, pruned ones included
+    nodes: tuple[Node, ...] = ()
+    pending: tuple[Node, ...] = ()
     draft_end: DraftEnd = "full"
     planned: int | None = None
     carry: Carry | None = None
@@ -90,6 +93,17 @@ class Draft:
         """The nodes a verifier may keep, in id order."""
         nodes = [*range(self.n_judged), *range(self.n_fed, len(self))]
         return tuple(sorted(nodes, key=lambda i: self.ids[i]))
+
+    @cached_property
+    def ahead(self) -> tuple[Node, ...]:
+        """Nodes born in this round that a later one may judge: a pipelined drafter works ahead."""
+        here = set(self.ids)
+        return tuple(node for node in self.nodes if node.kept and node.id not in here)
+
+    @property
+    def n_drafted(self) -> int:
+        """Tokens drafted in this round: judged ones that are new, and those ahead (contract.md 6)."""
+        return len(self.judged) - len(self.pending) + len(self.ahead)
 
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:

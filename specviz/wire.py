@@ -25,6 +25,7 @@ class Start(Command, tag="start", kw_only=True):
     knobs: dict[str, Any] = {}
     chat: bool = False
     level: Level = "full"
+    lanes: str = "auto"  # auto, serial, threads, streams, two_device
     paused: bool = False
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from specviz.bench.prompts import load_prompts
-from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, DRAFTED, LANES, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
 from specviz.cli.layout import narrate
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "memory"),
-    "Models": ("target", "draft", "shape", "device", "dtype", "threads"),
+    "Models": ("target", "draft", "shape", "device", "dtype", "threads", "lanes", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
 
@@ -57,20 +57,24 @@ def _option(*names: str, **rest: Any) -> Callable[[F], F]:
 @_option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
 @_option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
 @_option("--threads", default="auto", metavar="N", help="Threads, or auto: found by a probe.")
+@_option("--lanes", type=click.Choice(LANES), default="auto", help="Where methods that overlap run; auto: by a probe.")
+@_option("--exit-layer", type=click.IntRange(1), metavar="N", help="Of hf-early-exit [default: half of the layers].")
 @_option("--html", metavar="FILE", help="Also write the report as one HTML file.")
 @_option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
 @_option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
 def command(**given: Any) -> None:
     """Measure speeds against the library's own loops.
 
-    Plain decoding, chains, trees and lookup of ours against generate, assisted generation and prompt lookup of
-    transformers: same models, prompts, dtype and threads, interleaved, with ratios paired by prompt, a check that texts
-    are equal where that is promised, and what recording costs.
+    Our methods against generate, assisted generation, prompt lookup and early exit of transformers: same models,
+    prompts, dtype and threads, interleaved, with ratios paired by prompt, a check that texts are equal where that is
+    promised, and what recording costs. With methods of early exit also layer calls, cells and head tests a token, and
+    predicted beside measured times.
 
     \b
       specviz bench --minutes 3
       specviz bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
+      specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
     """
     settings = _settings(given)
     page = _place(given["html"])
@@ -95,6 +99,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     """Raises SpecvizError for anything that can be known without a model."""
     same = (
         "gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft", "shape",
+        "lanes", "exit_layer",
     )  # fmt: skip
     settings = Settings(
         arms=contestants(given["methods"]),

@@ -33,11 +33,38 @@ _ESTIMATES = (
     ("drafting_share", "draft time / round time"),
     ("overhead", "time spent on recording / the rest"),
 )
+# Only some methods have these: shown where there are.
+_OWN_ESTIMATES = (
+    ("branch_mass", "the target's share of all branch tokens"),
+    ("layer_calls_per_token", "sequential weight reads of a layer"),
+    ("cells_per_token", "layers x rows: arithmetic"),
+    ("head_tests_per_token", "exit heads asked"),
+    ("exit_rate", "rows that stopped / rows"),
+    ("mean_exit_layer", "of the stops"),
+    ("draft_precision", "stops that drafted the target's token / judged stops"),
+    ("wrong_exit_rate", "the others"),
+)
+_MODELLED = (
+    ("speedup", "over plain decoding"),
+    ("elapsed_s", "seconds"),
+    ("overlap_efficiency", "0 in turn, 1 the shorter lane hidden"),
+    ("bubble_target", "idle share of the target's lane"),
+    ("bubble_draft", "idle share of the draft model's lane"),
+    ("wasted_draft_s", "draft seconds of tokens not accepted"),
+    ("t_s", "seconds of a draft forward, measured at the start"),
+    ("c", "a target forward in draft forwards"),
+    ("kappa_q", "what another row adds to a draft forward"),
+    ("kappa_p", "what another row adds to a target forward"),
+    ("hrad_s", "seconds of the classifier"),
+)
 
 
 def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
     """One run as tables on standard output."""
-    tables = (_whole(metrics), _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics))
+    tables = (
+        _whole(metrics), _modelled(metrics), _branches(metrics), _confusion(metrics), _positions(metrics),
+        _depths(metrics), _histogram(metrics), _same_draft(metrics),
+    )  # fmt: skip
     with standard_output(_NARROWEST) as console:
         if not first:
             console.print()
@@ -54,11 +81,49 @@ def _whole(metrics: Metrics) -> Table:
         table.add_row(name, f"{getattr(metrics, name):,}")
     for name, meaning in _ESTIMATES:
         table.add_row(name, *_cells(getattr(metrics, name)), meaning)
+    for name, meaning in _OWN_ESTIMATES:
+        if getattr(metrics, name) is not None:
+            table.add_row(name, *_cells(getattr(metrics, name)), meaning)
     for stage, estimate in metrics.stage_ms.items():
         table.add_row(Text(f"stage_ms {running(stage)}"), *_cells(estimate), "milliseconds, median")
     for name in ("overlap_efficiency", "bubble_target", "bubble_draft", "wasted_draft_s"):
         if getattr(metrics, name) is not None:
             table.add_row(name, _figure(getattr(metrics, name)))
+    return table
+
+
+def _modelled(metrics: Metrics) -> Table | None:
+    """The run on the modelled clock: a table of its own, for none of its times was measured."""
+    if metrics.modelled is None:
+        return None
+    table = _table("modelled clock", "value", "")
+    for name, meaning in _MODELLED:
+        value = getattr(metrics.modelled, name)
+        table.add_row(name, numbers.UNKNOWN if value is None else _figure(value), meaning)
+    return table
+
+
+def _branches(metrics: Metrics) -> Table | None:
+    """How often one of k branches was the target's token."""
+    if not metrics.branch_hit_rate:
+        return None
+    table = _table("branches", "branch_hit_rate", "95 % interval", "n")
+    for k, estimate in metrics.branch_hit_rate.items():
+        table.add_row(str(k), *_cells(estimate))
+    return table
+
+
+def _confusion(metrics: Metrics) -> Table | None:
+    """What the classifier said against what the verdict showed; precision by row, recall by column."""
+    found = metrics.hrad_confusion
+    if found is None:
+        return None
+    table = _table("hrad_confusion", *(f"true {true}" for true in (0, 1, 2)), "precision")
+    for said, counts in found.items():
+        n = sum(counts.values())
+        table.add_row(f"said {said}", *(f"{counts[true]:,}" for true in counts), numbers.percent(counts[said] / n))
+    recall = [(found.get(true, {}).get(true, 0), sum(counts[true] for counts in found.values())) for true in (0, 1, 2)]
+    table.add_row("recall", *(numbers.percent(hits / n if n else None) for hits, n in recall), "")
     return table
 
 

@@ -102,3 +102,97 @@ def exit_heads(
     folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-exit-heads"
     train_exit_heads(Request(target, out, folder, layers=tuple(named([layers])), **options), Console())
     click.echo(out)
+
+
+@command.command("hrad")
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
+@click.option("--out", type=_FOLDER, default=Path("hrad"), show_default=True, help="Folder for the network.")
+@click.option("--work", type=_FOLDER, help="Folder for rounds and checkpoints; a run goes on from what it finds there.")
+@click.option("--rounds", type=click.IntRange(min=200), default=20_000, show_default=True, help="Rounds to learn from.")
+@click.option("--gamma", type=click.IntRange(1, 64), default=4, show_default=True, help="The draft length it is for.")
+@click.option(
+    "--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="And the temperature."
+)
+@click.option(
+    "--layers", type=click.IntRange(1, 8), default=4, show_default=True, help="States of the target it reads."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--packages", is_flag=True, help="Also take text from the packages of this Python environment.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads for torch.")
+def hrad(target: str | None, draft: str | None, out: Path, work: Path | None, **options: Any) -> None:
+    """Train H-RAD for a pair: what tells SpecBranch, before a round, how much of a draft will be accepted.
+
+    Decodes prompts by plain speculative sampling and learns from its rounds. An interrupted run is resumed by giving
+    the same command again; with more --rounds it goes on from those it has.
+    """
+    import platformdirs
+
+    from specviz.train.console import Console
+    from specviz.train.hrad import Request, train_hrad
+
+    folder = work or Path(platformdirs.user_cache_dir("specviz")) / f"train-hrad-{options['gamma']}"
+    train_hrad(Request(target, draft, out, folder, **options), Console())
+    click.echo(out)
+
+
+@command.command("kangaroo")
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--out", type=_FOLDER, default=Path("kangaroo"), show_default=True, help="Folder for the adapter.")
+@click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there.")
+@click.option("--minutes", type=click.FloatRange(min=0.05), default=15.0, show_default=True, help="Training time.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--layers", default="", metavar="N,N", help="Layers to try; the best is trained [default: several].")
+@click.option("--packages", is_flag=True, help="Also take text from the packages of this Python environment.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads for torch.")
+def kangaroo(
+    target: str | None, out: Path, work: Path | None, threads: int | None, layers: str, **options: Any
+) -> None:
+    """Train Kangaroo's adapter for a frozen target: several layers are tried, the best is trained and measured.
+
+    An interrupted run is resumed by giving the same command again.
+    """
+    import platformdirs
+    import torch
+
+    from specviz.methods.early import layers as named
+    from specviz.train.console import Console
+    from specviz.train.kangaroo import Request, train_kangaroo
+
+    if threads:
+        torch.set_num_threads(threads)
+    folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-kangaroo"
+    train_kangaroo(Request(target, out, folder, layers=tuple(named([layers])), **options), Console())
+    click.echo(out)
+
+
+@command.command("skip-set")
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--out", type=_FOLDER, default=Path("skip-set"), show_default=True, help="Folder for the set.")
+@click.option("--work", type=_FOLDER, help="Folder for what was tried; a run goes on from what it finds there.")
+@click.option("--minutes", type=click.FloatRange(min=0.05), default=10.0, show_default=True, help="Time for trials.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--packages", is_flag=True, help="Also take prompts from the packages of this Python environment.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads for torch.")
+def skip_set(target: str | None, out: Path, work: Path | None, threads: int | None, **options: Any) -> None:
+    """Search the sublayers that a draft of the target can do without, by decoding sample prompts.
+
+    An interrupted search is gone on with by giving the same command again.
+    """
+    import platformdirs
+    import torch
+
+    from specviz.train.console import Console
+    from specviz.train.skip_set import Request, train_skip_set
+
+    if threads:
+        torch.set_num_threads(threads)
+    folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-skip-set"
+    train_skip_set(Request(target, out, folder, **options), Console())
+    click.echo(out)

@@ -9,6 +9,7 @@ from specviz.draft import ROOT, Draft
 from specviz.drafters.expander import ModelDrafter, laws
 from specviz.engine.context import Context, Models, Tree
 from specviz.engine.rows import Tensor
+from specviz.knobs import Knobs
 from specviz.laws import Certain
 from specviz.names import DraftEnd, Mode
 
@@ -44,3 +45,8 @@ class Chain(ModelDrafter):
             return tree.add(token, parent, None, None, "argmax", logits[0])
         token = ctx.draw("target" if self.mode == "shared" else "draft", depth, law).token
         return tree.add(token, parent, law, None, self.mode, logits[0])
+
+
+def make(models: Models, knobs: Knobs) -> Chain:
+    """The drafter of method `sps`."""
+    return Chain(models, knobs["draft_mode"])

@@ -50,6 +50,12 @@ class KVCache:
         self._buffer = torch.empty(shape, dtype=key.dtype, device=key.device)
         self._layers = [(self._buffer[0, layer], self._buffer[1, layer]) for layer in range(self.n_layers)]
 
+    @property
+    def slot_bytes(self) -> int:
+        """Memory that one token's keys and values take; 0 before the first write."""
+        buffer = self._buffer
+        return 0 if buffer is None else buffer.numel() // self.capacity * buffer.element_size()
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Filled length of a layer (the library's name for it)."""
         return self.filled[layer_idx]

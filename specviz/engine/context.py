@@ -10,6 +10,7 @@ from specviz.engine.model import Model
 from specviz.engine.rows import Rows, Tensor
 from specviz.engine.sampling import Warper
 from specviz.events import Event, Level
+from specviz.events.round import Finish
 from specviz.keys import Drawn, Stream
 from specviz.knobs import Knobs
 from specviz.laws import Certain, Row
@@ -77,10 +78,16 @@ class Context:
 
 
 class Tree:
-    """Builds a `Draft`: hands out ids, keeps laws, puts unfed stop tokens behind the fed nodes."""
+    """Builds a `Draft`: hands out ids, keeps laws, puts unfed nodes behind the fed ones.
+
+    Not fed are stop tokens and the nodes in `unfed` (branch tokens): their parent's row judges them. What hangs below
+    such a node is ahead of this round: born now, judged in a later one if its branch survives.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self.unfed: set[int] = set()
+        self._n_pending = 0
         self._nodes: list[Node] = []
         self._parents: list[int] = []
         self._laws: list[Row | None] = []
@@ -148,6 +155,32 @@ class Tree:
         self._laws.append(drawn)
         return len(self._nodes) - 1
 
+    def put(self, node: Node, law: Row | None, parent: int) -> int:
+        """A pending node of an earlier round, with its id and the law it was drawn from; before any new node."""
+        assert self._n_pending == len(self._nodes), "pending nodes come first"
+        self._n_pending += 1
+        self._nodes.append(node)
+        self._parents.append(parent)
+        self._depths.append(self.depth(parent) + 1)  # from this round's root; the node's own is that of its birth
+        self._laws.append(law)
+        return len(self._nodes) - 1
+
+    def node(self, node: int) -> Node:
+        """What is recorded of a node."""
+        return self._nodes[node]
+
+    def law(self, node: int) -> Row | None:
+        """The row a node was drawn from; None for a point mass."""
+        return self._laws[node]
+
+    def _ahead(self) -> set[int]:
+        """Nodes below one that is not fed."""
+        out: set[int] = set()
+        for node, parent in enumerate(self._parents):
+            if parent in out or parent in self.unfed:
+                out.add(node)
+        return out
+
     def draft(
         self,
         draft_end: DraftEnd = "full",
@@ -160,15 +193,16 @@ class Tree:
 
         `number`: also say which candidate each node belongs to. Siblings drawn from the same row share it.
         """
-        kept = list(range(len(self))) if keep is None else sorted(keep)
-        order = sorted(kept, key=lambda node: self.ends(node))  # stable: fed nodes first, stop tokens last
+        kept, ahead = list(range(len(self))) if keep is None else sorted(keep), self._ahead()
+        unfed = {node for node in kept if self.ends(node)} | self.unfed
+        order = sorted((node for node in kept if node not in ahead), key=lambda node: node in unfed)  # stable
         place = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
-        n_fed = sum(not self.ends(node) for node in order)
+        n_fed = sum(node not in unfed for node in order)
         laws = [self._laws[node] for node in order]
         distinct = {id(law): law for law in laws if law is not None}
         row = {key: k for k, key in enumerate(distinct)}
         cands = candidates(self._parents) if number else [None] * len(self)
-        nodes = [_marked(node, k in place, cands[k]) for k, node in enumerate(self._nodes)]
+        nodes = [_marked(node, k in place or k in ahead, cands[k]) for k, node in enumerate(self._nodes)]
         return Draft(
             tokens=tuple(self._nodes[node].token for node in order),
             parents=tuple(place[self._parents[node]] for node in order),
@@ -178,7 +212,8 @@ class Tree:
             law_rows=_stack(list(distinct.values())),
             row_of=tuple(-1 if law is None else row[id(law)] for law in laws),
             shared=shared,
-            nodes=tuple(nodes),
+            nodes=tuple(nodes[self._n_pending :]),
+            pending=tuple(nodes[: self._n_pending]),
             draft_end=draft_end,
             planned=planned,
         )
@@ -227,18 +262,30 @@ def _stack(rows: list[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a drafter learns after a round (and after the prefill, in the same shape)."""
+    """What a drafter learns after a round (and after the prefill, in the same shape).
 
-    tokens: tuple[int, ...]  # new tokens
+    `features[tap]` `[n, width]`: row i is the one whose logits decided `tokens[i]`. `finish`: the text ended with this
+    round, so nothing that is still open will be judged.
+    """
+
+    tokens: tuple[int, ...]  # new tokens, after the cut
     draft: Draft
     outcome: Outcome | None
     features: dict[int, Tensor] = field(default_factory=dict)
+    target_probs: LawRows | None = None  # [n_fed + 1, V], the law; None after the prefill
+    logits: Tensor | None = None  # [n_fed + 1, V], the same rows raw
+    finish: Finish | None = None
 
 
 class Drafter(Protocol):
-    """Proposes drafts, with a cache of its own if it has a model. `observe` records; only `propose` reads knobs."""
+    """Proposes drafts, with a cache of its own if it has a model. `observe` records; only `propose` reads knobs.
 
-    taps: tuple[int, ...]
+    Optional besides: `meanwhile(ctx, draft) -> Draft`, which runs beside the target's pass and may add nodes behind
+    `n_fed`, and nothing else; `newest_only = True`, features of the newest token alone; `aborted()`, told after a
+    round that came to nothing, whose number and draws are used again.
+    """
+
+    taps: tuple[int, ...]  # layers of the target it wants to see: 0 the embedding, n_layers behind the final norm
 
     def propose(self, ctx: Context) -> Draft: ...
     def observe(self, seen: Observation) -> None: ...

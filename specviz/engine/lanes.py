@@ -1,25 +1,204 @@
-"""`Lanes`: where target and drafter run. Serial first; others overlap them. Lanes never change tokens."""
+"""`Lanes`: where target and drafter run, and when each was at work. Lanes never change tokens.
 
+* `serial`: one after the other, the target first.
+* `threads`: the target's pass in a thread of its own. Arithmetic lets go of the interpreter lock, the rest does not.
+* `streams`: one thread, two CUDA streams, the target launched first, so the device is never without its work.
+* `two_device`: the same with two devices; where the target's is the host itself, a thread.
+
+An exception of either side comes through once neither works any more: only then may caches be put in order.
+"""
+
+import queue
+import threading
+import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-T = TypeVar("T")
+import torch
+
+A = TypeVar("A")
+B = TypeVar("B")
+Work = tuple[int, int]  # began, took: nanoseconds on the host's clock
+Settle = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Both(Generic[A, B]):
+    """What the two lanes made, and when each was at work; None for a drafter that had nothing to do."""
+
+    target: A
+    drafter: B | None
+    target_work: Work
+    drafter_work: Work | None
 
 
 class Lanes(Protocol):
-    """`submit` starts the target's work; the result is asked for after the drafter's `meanwhile`."""
+    """`run` makes the target's pass and, beside it, what the drafter does meanwhile; both are over when it returns.
+
+    `settle` waits for the device that work was given to.
+    """
 
     name: str
 
-    def submit(self, work: Callable[[], T]) -> Callable[[], T]: ...
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]: ...
+
+
+def timed(work: Callable[[], A], settle: Settle) -> tuple[A, Work]:
+    """The result of some work, and when it was done."""
+    began = time.perf_counter_ns()
+    made = work()
+    settle()
+    return made, (began, time.perf_counter_ns() - began)
 
 
 class Serial:
-    """One after the other: the target's work is done at once."""
+    """One after the other, the target first."""
 
     name = "serial"
 
-    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Run the work, return its result when asked."""
-        result = work()
-        return lambda: result
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+        """Both in turn."""
+        made, work = timed(target, settle)
+        if drafter is None:
+            return Both(made, None, work, None)
+        drafted, beside = timed(drafter, settle)
+        return Both(made, drafted, work, beside)
+
+
+class Threads:
+    """The target in a thread of its own, the drafter here. Torch's threads are counted per thread: both get as many."""
+
+    def __init__(self, name: str = "threads") -> None:
+        self.name = name
+
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+        """Both at once; also an interrupt waits for the target's pass, which has an end."""
+        if drafter is None:
+            return Serial().run(target, None, settle)
+        n_threads, pending = torch.get_num_threads(), Future[tuple[A, Work]]()
+
+        @torch.inference_mode()  # a mode of the thread, not of the process
+        def beside() -> tuple[A, Work]:
+            if torch.get_num_threads() != n_threads:
+                torch.set_num_threads(n_threads)
+            return timed(target, settle)
+
+        try:
+            _helper().put((pending, beside))
+            drafted, work = timed(drafter, settle)
+            _outlast(pending)
+        except BaseException:
+            if not pending.cancel():
+                _outlast(pending)
+            raise
+        made, target_work = pending.result()
+        return Both(made, drafted, target_work, work)
+
+
+Job = tuple["Future[Any]", Callable[[], Any]]
+_jobs: "queue.SimpleQueue[Job] | None" = None
+_lock = threading.Lock()
+
+
+def _helper() -> "queue.SimpleQueue[Job]":
+    """The queue of the one thread that works beside this one; started when first wanted, idle at the end."""
+    global _jobs
+    with _lock:
+        if _jobs is None:
+            _jobs = queue.SimpleQueue()
+            threading.Thread(target=_serve, args=(_jobs,), name="target lane", daemon=True).start()
+        return _jobs
+
+
+def _serve(jobs: "queue.SimpleQueue[Job]") -> None:
+    while True:
+        pending, work = jobs.get()
+        if pending.set_running_or_notify_cancel():
+            try:
+                pending.set_result(work())
+            except BaseException as error:
+                pending.set_exception(error)
+        del pending, work  # nothing of a round is held until the next one
+
+
+def _outlast(pending: "Future[Any]") -> None:
+    """Wait until the work is over. An interrupt meanwhile is raised then: a half-done pass must not be left behind."""
+    interrupt: BaseException | None = None
+    while not pending.done():
+        try:
+            pending.exception()
+        except BaseException as error:  # of the wait: those of the work are returned
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+class Launched:
+    """Work given to devices without waiting for it: two streams of one, or two of them. The target is launched first.
+
+    Each side's memory comes from its own stream, and no side begins before, or is reused after, what it stands beside:
+    so nothing that one frees can be handed to the other while it is still read.
+    """
+
+    def __init__(self, name: str, target: torch.device, drafter: torch.device) -> None:
+        self.name = name
+        self._target, self._drafter = _Side(target, name == "streams"), _Side(drafter, name == "streams")
+
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+        """Both launched one after the other; waited for together."""
+        if drafter is None:
+            return Serial().run(target, None, settle)
+        try:
+            made = self._target.launch(target)
+            drafted = self._drafter.launch(drafter)
+        finally:
+            self._target.finish()
+            self._drafter.finish()
+        return Both(made, drafted, self._target.work, self._drafter.work)
+
+
+class _Side:
+    """One side of `Launched`. On CUDA its time is taken by events of the device, else by the host."""
+
+    def __init__(self, device: torch.device, own_stream: bool) -> None:
+        self._cuda = device.type == "cuda"
+        self._device = device
+        self._stream: Any = torch.cuda.Stream(device) if self._cuda and own_stream else None  # type: ignore[no-untyped-call]
+        self._marks: tuple[Any, Any] | None = None
+        self.work: Work = (0, 0)
+
+    def launch(self, work: Callable[[], A]) -> A:
+        """Give the work to the device."""
+        if not self._cuda:
+            made, self.work = timed(work, lambda: None)
+            return made
+        self._marks = None
+        with torch.cuda.device(self._device), self._on_stream():
+            marks: Any = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
+            began = time.perf_counter_ns()
+            marks[0].record()
+            made = work()
+            marks[1].record()
+        self._marks, self.work = (marks[0], marks[1]), (began, 0)
+        return made
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        if self._stream is None:
+            return nullcontext()
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        return torch.cuda.stream(self._stream)
+
+    def finish(self) -> None:
+        """Wait for it, also after an exception."""
+        if not self._cuda:
+            return
+        (self._stream or torch.cuda.current_stream(self._device)).synchronize()
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        if self._marks is not None:  # both were recorded, and the stream has passed them
+            self.work = (self.work[0], round(self._marks[0].elapsed_time(self._marks[1]) * 1e6))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from specviz.engine.fingerprint import fingerprint
 from specviz.engine.model import ModelAdapter
 from specviz.engine.selftest import self_test
 from specviz.errors import ModelError
@@ -139,6 +140,7 @@ def _info(adapter: ModelAdapter, where: str) -> ModelInfo:
         name=adapter.name, arch=type(adapter.model).__name__, n_layers=adapter.n_layers, width=config.hidden_size,
         n_params=sum(p.numel() for p in adapter.model.parameters()), vocab=adapter.vocab,
         dtype=str(adapter.dtype).removeprefix("torch."), device=str(adapter.device),
+        hash=fingerprint(adapter),
     )  # fmt: skip
 
 

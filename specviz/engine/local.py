@@ -4,99 +4,37 @@ The worker, the command line, scripts and tests all decode through this; it turn
 and its events into a whole run, `header` to `end`, however the run ends.
 """
 
-import importlib
 import platform
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 import torch
 
-from specviz.engine.context import Drafter, Models
-from specviz.engine.lanes import Serial
-from specviz.engine.loading import Loaded, compare_tokenizers, load, stop_tokens
+from specviz.engine import outfit
+from specviz.engine.calibrate import calibrate
+from specviz.engine.context import Models
+from specviz.engine.lane_choice import choose, threads_of
+from specviz.engine.loading import stop_tokens
+from specviz.engine.outfit import make_drafter
+from specviz.engine.pair import Pair, load_pair, small
 from specviz.engine.probe import Probe
 from specviz.engine.round import Round
 from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
 from specviz.errors import KnobError, ModelError, SpecvizError
-from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, RoundEnd
-from specviz.events import Models as ModelsInfo
+from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, RoundEnd, Warn
 from specviz.knobs import Knobs
-from specviz.methods import Method, get_method, pick_verifier
+from specviz.methods import get_method, pick_verifier
 from specviz.wire import Start
 
+__all__ = ["LocalRun", "Pair", "encode_prompt", "environment", "load_pair", "make_drafter", "small"]
+
 TOPK = 8
-SMALL_PARAMS = 20_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A target and, when one was loaded, a draft model of the same tokenizer."""
-
-    target: Loaded
-    draft: Loaded | None
-
-    @property
-    def infos(self) -> ModelsInfo:
-        """What a trace says of them."""
-        return ModelsInfo(target=self.target.info, draft=self.draft.info if self.draft else None)
-
-    @property
-    def context(self) -> int:
-        """Most positions both models can hold."""
-        own = self.target.adapter.context
-        return min(own, self.draft.adapter.context) if self.draft else own
-
-
-def load_pair(
-    target: str | None = None,
-    draft: str | None = None,
-    needs_draft: bool = True,
-    device: str | None = None,
-    dtype: str | None = None,
-    threads: int | None = None,
-) -> Pair:
-    """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
-
-    `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
-    """
-    first = load(target, "target", device, dtype)
-    second = None
-    if needs_draft:
-        if target is not None and draft is None:
-            raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
-        second = load(draft, "draft", device, dtype)
-        compare_tokenizers(first.tokenizer, second.tokenizer)
-        if first.adapter.vocab != second.adapter.vocab:  # padded beyond the tokenizer is fine: both are cut to it
-            raise ModelError(
-                f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
-                "use a draft model of the same family"
-            )
-    if threads is not None or small(first):
-        torch.set_num_threads(max(1, threads or 1))
-    return Pair(first, second)
-
-
-def small(target: Loaded) -> bool:
-    """Whether one thread serves the target best: the work of a layer is less than what threads cost to wake.
-
-    A rule of size and not a probe, so that the same request rounds alike every time it is run on a machine.
-    """
-    return target.adapter.device.type == "cpu" and (target.info.n_params or 0) < SMALL_PARAMS
-
-
-def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None:
-    """The method's drafter, from the factory it names."""
-    if method.drafter is None:
-        return None
-    module, _, attribute = method.drafter.partition(":")
-    drafter: Drafter = getattr(importlib.import_module(module), attribute)(models, knobs)
-    return drafter
 
 
 def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
@@ -126,8 +64,7 @@ class LocalRun:
     def __init__(self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None) -> None:
         self.pair, self.start = pair, start
         self.method = get_method(start.method)
-        table = self.method.table
-        knobs = table.knobs(start.knobs)
+        knobs = self.method.table.knobs(start.knobs)
         self.verifier = pick_verifier(self.method, start.verifier, knobs)
         if self.method.needs_draft and pair.draft is None:
             raise ModelError(f"method {self.method.name} needs a draft model; start with one, or use --method ngram")
@@ -138,14 +75,17 @@ class LocalRun:
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
         self.probe = Probe(self._tell, self.texts, start.level, TOPK, start.prompt)
         drafter = make_drafter(self.method, models, knobs)
+        self.table, knobs = outfit.fitted(self.method.table, drafter, start.knobs)
+        self.choice = choose(start.lanes, models, drafter)
         self.session = Session(
-            Parts(models, drafter, self.verifier, Serial()), prompt, table, knobs,
+            Parts(models, drafter, self.verifier, self.choice.lanes), prompt, self.table, knobs,
             eos=stop_tokens(pair.target), texts=self.texts, sink=self.probe,
         )  # fmt: skip
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
         self.reason: str | None = None
         self._stop_asked: Literal["stopped", "cancelled"] | None = None
         self._begun = False
+        self._n_threads = torch.get_num_threads()
 
     def _models(self, n_prompt: int, knobs: Knobs) -> Models:
         # Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run.
@@ -165,7 +105,7 @@ class LocalRun:
 
     def set_knob(self, name: str, value: Any, by: str = "user") -> None:
         """Ask for a knob; applied at the next round. Raises KnobError, also when the verifier could not go on."""
-        asked = self.session.knobs.with_(**self.method.table.check({name: value}))
+        asked = self.session.knobs.with_(**self.table.check({name: value}))
         refusal = self.verifier.refuses(self.method.example(asked.values))
         if refusal is not None:
             raise KnobError(f"knob {name}: verifier {self.verifier.name} could not go on: {refusal}")
@@ -184,25 +124,44 @@ class LocalRun:
         """The first line of the trace."""
         knobs = self.session.knobs
         own = {spec.name for spec in self.method.own}
+        probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
         return Header(
             schema=SCHEMA, v=VERSION, run=self.run, wall=datetime.now(UTC).isoformat(timespec="seconds"),
             method=self.method.name, drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
             verifier=self.verifier.name, lanes=self.session.parts.lanes.name, lossless=self.verifier.lossless,
-            keeps_tokens=self.verifier.keeps_tokens, distance=self.verifier.distance, models=self.pair.infos,
+            keeps_tokens=self.verifier.keeps_tokens, distance=self.verifier.distance, models=self._models_info(),
             knobs={name: value for name, value in knobs.values.items() if name in own},
-            knob_specs=list(self.method.table.specs),
+            knob_specs=list(self.table.specs),
             sampling={name: value for name, value in knobs.values.items() if name not in own},
-            level=self.start.level, topk=TOPK, env=environment(),
+            level=self.start.level, topk=TOPK,
+            env=environment() | ({"lanes_ms": probed} if probed else {}),
         )  # fmt: skip
+
+    def _models_info(self) -> Any:
+        """The pair, and the trained parts that the drafter found for it."""
+        return msgspec.structs.replace(self.pair.infos, parts=outfit.parts(self.session.drafter))
 
     def begin(self) -> None:
         """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it otherwise."""
         if self._begun:
             return
         self._begun = True
+        self._n_threads = torch.get_num_threads()
+        _use_threads(threads_of(self.start.lanes, self._n_threads))
         self.probe.emit(self.header(), 0)
         with self._ending():
+            self._preface()
             self.session.prefill()
+
+    def _preface(self) -> None:
+        """What stands between header and prompt: a warning about the lanes, what passes cost on this machine."""
+        if self.choice.warning is not None:
+            self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
+        drafter = self.session.drafter
+        if self.start.level != "none" and outfit.wants_calibration(drafter):
+            costs = calibrate(self.session.parts.models, drafter)
+            if costs is not None:
+                self.probe.emit(costs, 0)
 
     def rounds(self) -> Iterator[Round]:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
@@ -240,7 +199,13 @@ class LocalRun:
     def _end(self, reason: str, message: str | None = None) -> None:
         if self.reason is None:
             self.reason = reason
+            _use_threads(self._n_threads)
             self.probe.emit(End(reason=reason, message=message, totals=dict(self.totals)), self.session.number)
+
+
+def _use_threads(n: int) -> None:
+    if torch.get_num_threads() != n:
+        torch.set_num_threads(n)
 
 
 def environment() -> dict[str, Any]:

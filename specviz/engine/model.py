@@ -42,6 +42,7 @@ class Model(Protocol):
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor: ...
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any: ...
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor: ...
+    def normed(self, hidden: Tensor) -> Tensor: ...
     def logits(self, hidden: Tensor) -> Tensor: ...
 
 
@@ -152,6 +153,11 @@ class ModelAdapter:
             out = self.layers[index](hidden, attention_mask=block.masks[kind], **kw)
             hidden = out[0] if isinstance(out, tuple) else out
         return hidden
+
+    def normed(self, hidden: Tensor) -> Tensor:
+        """States behind the final norm: what the library calls the last hidden state."""
+        out: Tensor = self.norm(hidden)
+        return out
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm, head and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""

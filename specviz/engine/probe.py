@@ -7,7 +7,7 @@ The level decides what is computed and copied at all: `none` counts and tokens, 
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from specviz.engine.texts import Texts
 
 Emit = Callable[[Event], None]
+_LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "draft", "meanwhile": "draft"}
 
 
 class Probe:
@@ -92,7 +93,8 @@ class Probe:
 
     def _start(self, done: Round) -> None:
         event = RoundStart(
-            n=done.n, root=done.root, knob_version=done.knob_version, carry=carried(done), kv=done.kv_before
+            n=done.n, root=done.root, knob_version=done.knob_version, n_pending=len(done.draft.pending),
+            carry=carried(done), kv=done.kv_before,
         )  # fmt: skip
         self.emit(event, done.number, done.started_ns)
 
@@ -144,10 +146,11 @@ class Probe:
         return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
     def _spans(self, done: Round) -> None:
+        told = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that tells its own forwards
         for name, t0, took in done.clock.spans:
-            lane = "target" if name == "target" else "draft" if name == "draft" else None
-            if lane and took:
-                self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took), done.number)  # type: ignore[arg-type]
+            lane = _LANES.get(name)
+            if lane and took and lane not in told:
+                self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took), done.number)
 
     def _end(self, done: Round, n_tested: int, began: int) -> None:
         self.emit(
@@ -160,10 +163,10 @@ class Probe:
         stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
         self.emit(
             RoundEnd(
-                n_drafted=len(done.draft.judged), n_tested=n_tested, n_accepted=done.n_accepted,
+                n_drafted=done.draft.n_drafted, n_tested=n_tested, n_accepted=done.n_accepted,
                 n_emitted=len(done.tokens), n_draft_calls=done.n_draft_calls, n_syncs=done.n_syncs, stage_ns=stages,
-                probe_ns=time.perf_counter_ns() - began, draft_end=done.draft.draft_end, walk_end=walk_end(done),
-                cut=done.cut, kv=done.kv_after,
+                probe_ns=done.observe_ns + time.perf_counter_ns() - began, draft_end=done.draft.draft_end,
+                walk_end=walk_end(done), cut=done.cut, kv=done.kv_after,
             ), done.number,
         )  # fmt: skip
 

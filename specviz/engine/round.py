@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
+
 from specviz.draft import Carry, Draft
+from specviz.engine.lanes import Work
 from specviz.engine.rows import Call, Tensor
 from specviz.events import Event
 from specviz.events.round import Finish
@@ -17,12 +20,21 @@ Kind = Literal["accepted", "branch", "recovered", "bonus"]
 
 
 class Clock:
-    """Nanoseconds by stage. With a CUDA device a stage ends when the device has done its work."""
+    """Nanoseconds by stage, and the stretches of time each lane was at work.
 
-    def __init__(self, cuda: bool = False) -> None:
+    With CUDA devices (`cuda`) a stage ends when they have done their work. Where target and drafter overlap, no second
+    is counted twice: what the drafter did behind the target's back stands in the spans alone.
+    """
+
+    def __init__(self, cuda: tuple[torch.device, ...] = ()) -> None:
         self.ns: dict[str, int] = {}
         self.spans: list[tuple[str, int, int]] = []
         self._cuda = cuda
+
+    def settle(self) -> None:
+        """Wait until the devices have done their work."""
+        for device in self._cuda:
+            torch.cuda.synchronize(device)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -31,13 +43,25 @@ class Clock:
         try:
             yield
         finally:
-            if self._cuda:
-                import torch
-
-                torch.cuda.synchronize()
+            self.settle()
             took = time.perf_counter_ns() - began
             self.ns[name] = self.ns.get(name, 0) + took
             self.spans.append((name, began, took))
+
+    def beside(self, target: Work, drafter: Work | None) -> None:
+        """The target's pass and what was drafted meanwhile: the target's whole time, the drafter's where it stuck out.
+
+        The stretch both took together is what passed from the first start to the last end.
+        """
+        self.spans.append(("target", *target))
+        works = [target]
+        if drafter is not None:
+            self.spans.append(("meanwhile", *drafter))
+            works.append(drafter)
+        whole = max(began + took for began, took in works) - min(began for began, _ in works)
+        self.ns["target"] = self.ns.get("target", 0) + target[1]
+        if drafter is not None:
+            self.ns["draft"] = self.ns.get("draft", 0) + whole - target[1]
 
 
 @dataclass(slots=True)
@@ -70,7 +94,7 @@ class Round:
     kv_after: dict[str, int | None] = field(default_factory=dict)
     started_ns: int = 0
     ended_ns: int = 0
-    target_call: tuple[int, int] = (0, 0)
+    observe_ns: int = 0  # what the drafter then took to write down its records: no part of the round
 
     @property
     def n_after(self) -> int:

@@ -5,7 +5,7 @@ serves a prefill, a draft model's steps, a verify pass and an early exit that st
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,21 +32,36 @@ class Call:
 BLOCK = 1024  # rows of a long text fed at once: a mask of all its rows would grow with its square
 
 
-def fill(model: Model, cache: KVCache, tokens: Sequence[int], leave: int = 0) -> list[int]:
-    """Make the cache follow `tokens`, block by block, until at most `leave` must still be fed; returns those."""
+def fill(
+    model: Model,
+    cache: KVCache,
+    tokens: Sequence[int],
+    leave: int = 0,
+    taps: Sequence[int] = (),
+    seen: "Callable[[Rows], None] | None" = None,
+) -> list[int]:
+    """Make the cache follow `tokens`, block by block, until at most `leave` must still be fed; returns those.
+
+    `seen` is shown the rows of every block, with the states of the layers `taps`.
+    """
     missing = cache.follow(tokens)
     while len(missing) > leave:
-        rows = Rows(model, cache)
+        rows = Rows(model, cache, taps)
         rows.add_line(missing[:BLOCK])
         rows.climb(model.n_layers)
+        if seen is not None:
+            seen(rows)
         missing = cache.follow(tokens)
     return missing
 
 
 class Rows:
-    """Rows of one model over one cache. Row numbers count from 0 in the order of `add`."""
+    """Rows of one model over one cache. Row numbers count from 0 in the order of `add`.
 
-    def __init__(self, model: Model, cache: KVCache) -> None:
+    `taps`: layers whose states are kept as rows pass them, in rising order (0: the embedding).
+    """
+
+    def __init__(self, model: Model, cache: KVCache, taps: Sequence[int] = ()) -> None:
         self.model = model
         self.cache = cache
         self.first = len(cache.tokens)
@@ -57,6 +72,7 @@ class Rows:
         self.done = [0] * (model.n_layers + 1)  # rows through layer l; done[0] = embedded
         self.waiting: list[Tensor | None] = [None] * (model.n_layers + 1)
         self.ledger: list[Call] = []
+        self._kept: dict[int, list[Tensor]] = {layer: [] for layer in taps}  # pieces `[n, width]`, in row order
         self._linear = True
 
     def __len__(self) -> int:
@@ -104,7 +120,22 @@ class Rows:
     def _embed(self) -> None:
         start = self.done[0]
         places = [self.position(r) for r in range(start, len(self))]
-        self._arrive(0, self.model.embed(self.tokens[start:], places), len(self))
+        hidden = self.model.embed(self.tokens[start:], places)
+        self._keep(0, hidden)
+        self._arrive(0, hidden, len(self))
+
+    def _keep(self, layer: int, hidden: Tensor) -> None:
+        if layer in self._kept:
+            self._kept[layer].append(hidden[0])
+
+    def states(self, layer: int, rows: Sequence[int]) -> Tensor:
+        """`[rows, width]` at a tapped layer, as the library's `output_hidden_states`: the last is behind the norm."""
+        pieces = self._kept[layer]
+        held = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        first, n = rows[0], len(rows)
+        line = list(rows) == list(range(first, first + n))
+        states = held[first : first + n] if line else held[torch.tensor(rows, device=held.device)]
+        return self.model.normed(states) if layer == self.model.n_layers else states
 
     def _arrive(self, layer: int, hidden: Tensor, done: int) -> None:
         before = self.waiting[layer]
@@ -118,7 +149,10 @@ class Rows:
         began = time.perf_counter_ns()
         rows = range(start, end)
         block = self.model.block(hidden, [self.position(r) for r in rows], self._visible(rows), self._kv_positions(end))
-        out = self.model.run(hidden, block, self.cache, lo, hi)
+        out, layer = hidden, lo
+        for stop in [*(tap for tap in self._kept if lo < tap < hi), hi]:
+            out, layer = self.model.run(out, block, self.cache, layer, stop), stop
+            self._keep(stop, out)
         self.ledger.append(Call(lo + 1, hi, end - start, began, time.perf_counter_ns() - began))
         self.waiting[lo] = None
         for layer in range(lo + 1, hi):

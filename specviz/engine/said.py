@@ -1,8 +1,20 @@
-"""`Said`: the text of a session as it grows, and where a stop text ends it."""
+"""`Said`: the text of a session as it grows, and `Ends`: where it must end."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from specviz.engine.texts import Texts
+from specviz.events.round import Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What ends a text: an end token, a stop text, `longest` tokens in all, a full context."""
+
+    eos: frozenset[int]
+    stops: tuple[str, ...]
+    longest: int
+    context: int
 
 
 class Said:
@@ -11,6 +23,25 @@ class Said:
     def __init__(self, texts: Texts | None, prompt: Sequence[int]) -> None:
         self.text = ""
         self._stream = texts.stream(prompt) if texts else None
+
+    def take(self, tokens: Sequence[int], before: int, ends: Ends) -> tuple[list[str], Finish | None]:
+        """The readable pieces of `tokens` up to where the text ends, if it does there: the one cut of a round.
+
+        `before`: the length of the text without them.
+        """
+        texts: list[str] = []
+        for length, token in enumerate(tokens, before + 1):
+            texts.append(self.grow(token))
+            if token in ends.eos:
+                return texts, "eos"
+            if (left := self.stopped(ends.stops, texts[-1])) is not None:
+                texts[-1] = left
+                return texts, "stop"
+            if length >= ends.longest:
+                return texts, "length"
+            if length >= ends.context:
+                return texts, "context"
+        return texts, None
 
     def grow(self, token: int) -> str:
         """What becomes readable with a token."""

@@ -7,57 +7,30 @@ nothing else differs.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import torch
 
 from specviz.draft import ROOT, Carry, Draft
-from specviz.engine.context import Context, Counters, Drafter, Models, Observation
-from specviz.engine.lanes import Lanes, Serial
+from specviz.engine import places
+from specviz.engine.context import Context, Counters, Observation
+from specviz.engine.parts import Parts, Sink
+from specviz.engine.refusals import refuse_draft, refuse_prompt
+from specviz.engine.requests import Requests
 from specviz.engine.round import Clock, Kind, Round
 from specviz.engine.rows import Rows, Tensor, fill
-from specviz.engine.said import Said
+from specviz.engine.said import Ends, Said
 from specviz.engine.sampling import Warper
+from specviz.engine.taps import Taps
 from specviz.engine.texts import Texts, banned_ids
-from specviz.errors import KnobError, SpecvizError
-from specviz.events import Knob, Level
 from specviz.events.round import Finish
 from specviz.keys import Keys
 from specviz.knobs import Knobs, KnobTable
 from specviz.laws import Rows as LawRows
-from specviz.plan import DrawResult, Draws, Outcome, Verifier
+from specviz.plan import DrawResult, Draws, Outcome
 
-
-class Sink(Protocol):
-    """Where a session reports; `specviz.engine.probe.Probe` is the one of production. None records nothing."""
-
-    level: Level
-
-    def prefilled(self, session: "Session", dur_ns: int) -> None: ...
-    def knob(self, event: Knob) -> None: ...
-    def round(self, done: Round) -> None: ...
-    def aborted(self, begun: Round, why: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What decodes: models, drafter (None: plain decoding), verifier, lanes."""
-
-    models: Models
-    drafter: Drafter | None
-    verifier: Verifier
-    lanes: Lanes = field(default_factory=Serial)
-
-
-@dataclass(slots=True)
-class Request:
-    """A knob asked for while round `requested_r` ran."""
-
-    name: str
-    value: Any
-    by: str
-    requested_r: int
+__all__ = ["Parts", "Session", "Sink"]
 
 
 class Session:
@@ -92,21 +65,14 @@ class Session:
         self.verifier = parts.verifier.tuned(knobs)
         self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
         self.warper = Warper.of(knobs, self._banned)
-        self._requests: list[Request] = []
+        self._requests = Requests(table)
+        self._taps = Taps.of(parts.drafter, self.target.n_layers)
+        self._cuda = places.cuda_devices(parts.models)
         self._prefilled = False
         self._said = Said(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
-        self._refuse_bad_prompt()
-
-    def _refuse_bad_prompt(self) -> None:
-        if not self.prompt:
-            raise SpecvizError("the prompt is empty: give at least one token of text")
-        if len(self.prompt) >= self.target.context:
-            raise SpecvizError(
-                f"the prompt has {len(self.prompt)} tokens, the target's context holds {self.target.context}: "
-                f"shorten it to at most {self.target.context - 1}"
-            )
+        refuse_prompt(self.prompt, self.target.context)
 
     @property
     def seed(self) -> int:
@@ -131,12 +97,7 @@ class Session:
 
     def request(self, name: str, value: Any, by: str = "user") -> None:
         """Ask for a knob; it is applied at the start of the next round. Raises KnobError."""
-        spec = self.table.spec(name)
-        checked = spec.check(value)
-        if spec.applies != "R":
-            when = {"Q": "the next prompt", "X": "a restart"}[spec.applies]
-            raise KnobError(f"knob {name} applies at {when}, not during a run")
-        self._requests.append(Request(name, checked, by, self.number))
+        self._requests.ask(name, value, by, self.number)
 
     def generate(self) -> list[int]:
         """Decode to the end; the new tokens."""
@@ -158,78 +119,51 @@ class Session:
         self._prefilled = True
         began = time.perf_counter_ns()
         if len(self.prompt) > 1:
-            fill(self.target, self.cache, self.prompt[:-1])
+            seen = self._show_prompt if self._taps.layers else None
+            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, seen=seen)
         if self.sink:
             self.sink.prefilled(self, time.perf_counter_ns() - began)
+
+    def _show_prompt(self, rows: Rows) -> None:
+        shown = self._taps.of_prompt(rows, self.prompt)
+        if shown is not None and self.drafter:
+            self.drafter.observe(shown)
 
     @torch.inference_mode()
     def _round(self) -> Round:
         self.number += 1
         self._apply_knobs()
         now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry)
-        now.clock = Clock(getattr(getattr(self.target, "device", None), "type", "cpu") == "cuda")
+        now.clock = Clock(self._cuda)
         now.started_ns = time.perf_counter_ns()
         try:
-            self._decide(now)
+            ctx = self._open()
+            self._decide(now, ctx)
             with now.clock.stage("commit"):
-                self._commit(now)
+                seen = self._commit(now, ctx)
         except BaseException as error:
             self._abort(now, error)
             raise
-        self._observe(now)
+        # What follows is bookkeeping: the drafter writes its records, which no stage of the round shall be charged for.
         now.kv_after, now.ended_ns = self._filled(), time.perf_counter_ns()
+        if self.drafter:
+            self.drafter.observe(seen)
+        now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if self.sink:
             self.sink.round(now)
         return now
 
     def _apply_knobs(self) -> None:
-        """Apply what was asked for. What changes the law waits for the end of a block: its rounds make one draw."""
-        ready = [ask for ask in self._requests if self.carry is None or self.table.spec(ask.name).text == "K"]
-        for ask in ready:
-            old = self.knobs[ask.name]
-            self.knobs = self.knobs.with_(**{ask.name: ask.value})
-            changes = self.table.spec(ask.name).text != "K"
-            if self.sink:
-                self.sink.knob(self._acknowledgement(ask, old, changes))
-        if ready:
+        self.knobs, told = self._requests.apply(self.knobs, self.number, within_block=self.carry is not None)
+        for event in told if self.sink else ():
+            assert self.sink is not None
+            self.sink.knob(event)
+        if told:
             self.warper = Warper.of(self.knobs, self._banned)
             self.verifier = self.parts.verifier.tuned(self.knobs)
-            self._requests = [ask for ask in self._requests if ask not in ready]
-
-    def _acknowledgement(self, ask: Request, old: Any, changes: bool) -> Knob:
-        return Knob(
-            name=ask.name, old=old, new=ask.value, requested_r=ask.requested_r, applied_r=self.number, by=ask.by,
-            changes_text=changes,
-        )  # fmt: skip
-
-    def _decide(self, now: Round) -> None:
-        """Draft, target pass, laws, plan, walk."""
-        ctx = self._open()
-        if self.drafter:
-            with now.clock.stage("draft"):
-                now.draft = self.drafter.propose(ctx)
-        refusal = self.verifier.refuses(now.draft)
-        if refusal:
-            raise SpecvizError(f"verifier {self.verifier.name} does not take this draft: {refusal}")
-        began = time.perf_counter_ns()
-        with now.clock.stage("target"):
-            result = self.parts.lanes.submit(lambda: ctx.rows.finish(now.draft, ctx.root_row))
-            meanwhile = getattr(self.drafter, "meanwhile", None)
-            if meanwhile is not None:
-                now.draft = meanwhile(ctx, now.draft)
-            now.logits = result()
-        now.target_call = (began, time.perf_counter_ns() - began)
-        with now.clock.stage("other"):
-            now.target_probs = self._laws(now.draft, now.logits)
-        with now.clock.stage("verdict"):
-            now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
-            now.outcome = now.plan.walk(ctx.keys, now.n)
-        now.facts, now.ledger = ctx.facts, ctx.rows.ledger
-        now.n_draft_calls = self.counters.n_draft_calls
-        now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
 
     def _open(self) -> Context:
-        rows = Rows(self.target, self.cache)
+        rows = Rows(self.target, self.cache, self._taps.layers)
         root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
         self.counters.n_draft_calls = self.counters.n_syncs = 0
         return Context(
@@ -238,13 +172,42 @@ class Session:
             level=self.sink.level if self.sink else "none", counters=self.counters, carry=self.carry,
         )  # fmt: skip
 
+    def _decide(self, now: Round, ctx: Context) -> None:
+        """Draft, target pass, laws, plan, walk."""
+        self._draft(now, ctx)
+        with now.clock.stage("other"):
+            refuse_draft(self.verifier, now.draft)
+            assert now.logits is not None
+            now.target_probs = self._laws(now.draft, now.logits)
+        with now.clock.stage("verdict"):
+            now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
+            now.outcome = now.plan.walk(ctx.keys, now.n)
+        now.facts, now.ledger = ctx.facts, ctx.rows.ledger
+        now.n_draft_calls = self.counters.n_draft_calls
+        now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
+
+    def _draft(self, now: Round, ctx: Context) -> None:
+        """Propose, then the target's pass over it with `meanwhile` beside; the draft is whole after both."""
+        if self.drafter:
+            with now.clock.stage("draft"):
+                now.draft = self.drafter.propose(ctx)
+        fed = now.draft
+        ahead = getattr(self.drafter, "meanwhile", None)
+        both = self.parts.lanes.run(
+            lambda: ctx.rows.finish(fed, ctx.root_row), ahead and partial(ahead, ctx, fed), now.clock.settle
+        )
+        now.clock.beside(both.target_work, both.drafter_work)
+        whole = fed if both.drafter is None else both.drafter
+        now.logits, now.draft = both.target, places.beside(whole, self.target)
+        assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
+
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
         if not self.warper.needs_prefix:
             return self.warper.laws(logits)
         paths = [draft.path(node) for node in range(ROOT, draft.n_fed)]
         return self.warper.laws(logits, [[*self.tokens, *path] for path in paths])
 
-    def _commit(self, now: Round) -> None:
+    def _commit(self, now: Round, ctx: Context) -> Observation:
         """The one cut, at the end token, a stop text or the limit; then the text grows and the cache follows it."""
         outcome = now.outcome
         assert outcome is not None
@@ -253,42 +216,30 @@ class Session:
         if outcome.closing is not None:
             tokens.append(outcome.closing)
             kinds.append(outcome.kind or "bonus")
-        kept, texts = self._cut(tokens)
+        texts, self.finish = self._said.take(tokens, len(self.tokens), self._ends())
+        kept = len(texts)
         now.tokens, now.kinds, now.texts = tuple(tokens[:kept]), tuple(kinds[:kept]), tuple(texts)
         now.n_accepted = min(kept, len(outcome.accepted))
         now.cut, now.finish = kept < len(tokens), self.finish
         self.tokens += now.tokens
         self.carry = None if self.finish else outcome.carry
+        features = self._taps.path(ctx.rows, ctx.root_row, outcome.accepted, kept)
         self.cache.follow(self.tokens[:-1])
+        return Observation(now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish)
 
-    def _cut(self, tokens: list[int]) -> tuple[int, list[str]]:
-        texts: list[str] = []
-        limit, context = self.knobs["max_new_tokens"], self.target.context
-        for kept, token in enumerate(tokens, 1):
-            texts.append(self._said.grow(token))
-            length = len(self.tokens) + kept
-            if token in self.eos:
-                self.finish = "eos"
-            elif (left := self._said.stopped(self.knobs["stop"], texts[-1])) is not None:
-                self.finish, texts[-1] = "stop", left
-            elif length - len(self.prompt) >= limit:
-                self.finish = "length"
-            elif length >= context:
-                self.finish = "context"
-            if self.finish:
-                return kept, texts
-        return len(tokens), texts
+    def _ends(self) -> Ends:
+        longest = len(self.prompt) + self.knobs["max_new_tokens"]
+        return Ends(self.eos, self.knobs["stop"], longest, self.target.context)
 
     def _abort(self, now: Round, error: BaseException) -> None:
         """Leave the cache as the committed text has it; the number is used again."""
         self.cache.follow(self.tokens[:-1])
         self.number -= 1
+        forget = getattr(self.drafter, "aborted", None)
+        if forget is not None:
+            forget()
         if self.sink:
             self.sink.aborted(now, f"{type(error).__name__}: {error}".strip(": "))
-
-    def _observe(self, now: Round) -> None:
-        if self.drafter:
-            self.drafter.observe(Observation(now.tokens, now.draft, now.outcome))
 
     def _filled(self) -> dict[str, int | None]:
         return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}

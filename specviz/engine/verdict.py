@@ -39,17 +39,18 @@ class Verdict:
         return self.done.logits.softmax(-1) if self.certain else self.done.target_probs  # type: ignore[return-value]
 
     def records(self, level: Level, topk: int) -> list[Verify]:
-        """The verdict on every node, in id order."""
+        """The verdict on every node that could be kept: pending ones of earlier rounds first, then in id order."""
         self.judgement.imply()
         judged = self._judged()
         if level == "full" and judged:
             self._add_context(judged, topk)
         place = {node: k for k, node in enumerate(self.draft.ids)}
         out: list[Verify] = []
-        for node in self.draft.nodes:
+        for node in (*self.draft.pending, *self.draft.nodes):
             index = place.get(node.id)
             if index is not None:
-                out.append(judged[index])
+                if not self.draft.n_judged <= index < self.draft.n_fed:  # those are fed only: nothing is decided there
+                    out.append(judged[index])
             elif node.parent == ROOT or (node.parent in place and self.draft.has_row(place[node.parent])):
                 out.append(_pruned(node.id))
         return out
@@ -137,7 +138,7 @@ class Verdict:
             if row not in first:
                 first.add(row)
                 record.top = tops[row]
-        by_id = {node.id: node for node in draft.nodes}
+        by_id = {node.id: node for node in (*draft.pending, *draft.nodes)}
         raws = [by_id[i].raw for i in draft.ids]
         scored = [n for n, raw in enumerate(raws) if raw is not None]
         if scored:

@@ -12,7 +12,21 @@ from typing import Any
 import msgspec
 
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
+from specviz.events.blocks import Adapt, Block, Expansion, TreeMade
+from specviz.events.branch import (
+    BranchToken,
+    DraftStep,
+    Fork,
+    Match,
+    MatchTest,
+    Posterior,
+    Rollback,
+    Settle,
+    Signal,
+    TokenFate,
+)
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
+from specviz.events.lookahead import Window
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
@@ -35,6 +49,8 @@ from specviz.events.run import (
 FILE_RECORDS: tuple[type[Event], ...] = (
     Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note,
     Finding, End, Climb, Gate, ExitRound, ExitTable, Calibration,
+    Signal, DraftStep, Fork, Match, Posterior, Settle, Rollback, Window,
+    Block, Expansion, TreeMade, Adapt,
 )  # fmt: skip
 WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
 
@@ -50,6 +66,17 @@ LEVEL_OF: dict[type[Event], Level] = {
     Gate: "summary",
     ExitRound: "summary",
     ExitTable: "full",
+    Signal: "summary",
+    DraftStep: "summary",
+    Fork: "summary",
+    Match: "summary",
+    Posterior: "summary",
+    Settle: "summary",
+    Rollback: "summary",
+    Window: "full",
+    Block: "summary",
+    Expansion: "summary",
+    TreeMade: "summary",
 }
 
 _RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)
@@ -86,9 +113,11 @@ def decode(line: bytes | str) -> Event | None:
 
 
 __all__ = [
-    "FILE_RECORDS", "GRID", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "At",
-    "Calibration", "Catalogue", "Chain", "Climb", "Closing", "Commit", "End", "Event", "ExitRound", "ExitTable",
-    "Finding", "Gap", "Gate", "Header", "Knob", "Level", "MethodInfo", "ModelInfo", "Models", "Node", "Note", "Pieces",
-    "Prefill", "Refused", "RoundEnd", "RoundStart", "Span", "State", "Top", "VerifierInfo", "Verify", "Warn", "decode",
-    "encode", "encode_lines", "log6", "prob", "six",
+    "FILE_RECORDS", "GRID", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "Adapt",
+    "At", "Block", "BranchToken", "Calibration", "Catalogue", "Chain", "Climb", "Closing", "Commit", "DraftStep",
+    "End", "Event", "ExitRound", "ExitTable", "Expansion", "Finding", "Fork", "Gap", "Gate", "Header", "Knob",
+    "Level", "Match", "MatchTest", "MethodInfo", "ModelInfo", "Models", "Node", "Note", "Pieces", "Posterior",
+    "Prefill", "Refused", "Rollback", "RoundEnd", "RoundStart", "Settle", "Signal", "Span", "State", "TokenFate",
+    "Top", "TreeMade", "VerifierInfo", "Verify", "Warn", "Window", "decode", "encode", "encode_lines", "log6",
+    "prob", "six",
 ]  # fmt: skip

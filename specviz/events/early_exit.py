@@ -90,12 +90,26 @@ class ExitTable(Event, tag="exit_table", kw_only=True):
 
 
 class Calibration(Event, tag="calibration", kw_only=True):
-    """Measured costs of this machine. `target_ns[k]`: of `widths[k]` rows through the whole target."""
+    """Measured costs of this machine. `target_ns[k]`: a pass of `widths[k]` rows through the whole target, its head
+    included; `draft_ns[k]`: of as many siblings through the draft model.
 
-    t_ns: int
-    c: float
+    Costs as lines: a draft forward of b rows takes `t_ns (1 + kappa_q (b-1))`, a target forward of w rows
+    `c t_ns (1 + kappa_p (w-1))`; without a draft model `t_ns` and `c` are null. `repeats`: each number is the median of
+    so many passes; fewer than 20 when the models are too slow for the time set aside. Early exit: `layer_ns[k]` and
+    `final_ns[k]` by `exit_widths[k]` for one layer and for the final head, `test_ns` a head test, `pass_ns` what every
+    call costs besides its layers.
+    """
+
+    t_ns: int | None = None
+    c: float | None = None
     kappa_q: float | None = None
     kappa_p: float | None = None
     widths: list[int] = []
     target_ns: list[int] = []
     draft_ns: list[int] = []
+    repeats: int = 0
+    exit_widths: list[int] = []
+    layer_ns: list[int] = []
+    final_ns: list[int] = []
+    test_ns: int | None = None
+    pass_ns: int | None = None

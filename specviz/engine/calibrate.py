@@ -1,0 +1,117 @@
+"""What a pass of the target and of the draft model costs on this machine, timed once per pair.
+
+The modelled clock (specviz.cost.model_clock) and the cost panel stand on it. Every width is timed in turn, over and
+over, so that a busy moment of the machine falls on all alike and an early end leaves each with equally many; medians
+of 20 after a warm-up, or of as many as the time set aside allows, which the record says. Widths of the target are rows
+one after another, those of the draft model siblings, as branches are.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from specviz.cost.ledger import Clock
+from specviz.engine.cache import KVCache
+from specviz.engine.context import Drafter, Models
+from specviz.engine.model import Model, ModelAdapter
+from specviz.engine.rows import Rows, fill
+from specviz.events import Calibration
+
+WIDTHS = (1, 2, 3, 5, 9, 17)
+CONTEXT, REPEATS, LEAST = 64, 20, 3
+PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
+
+Known = WeakKeyDictionary[ModelAdapter, Calibration]
+_known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
+
+
+def calibrate(models: Models, drafter: Drafter | None, patience_s: float = PATIENCE_S) -> Calibration | None:
+    """The costs of these models, measured at the first call and remembered; None for what is no model of the library's.
+
+    A drafter that climbs the target's own layers brings the clock it has measured.
+    """
+    target, draft = models.target, models.draft
+    if not isinstance(target, ModelAdapter) or target.context < CONTEXT + WIDTHS[-1]:
+        return None
+    second = draft if isinstance(draft, ModelAdapter) and draft.context >= CONTEXT + WIDTHS[-1] else None
+    pairs = _known.setdefault(target, WeakKeyDictionary())
+    found = pairs.get(second or target)
+    if found is None:
+        found = pairs[second or target] = _measure(target, second, patience_s)
+    clock = getattr(drafter, "clock", None)
+    return with_clock(found, clock) if isinstance(clock, Clock) else copied(found)
+
+
+def copied(found: Calibration) -> Calibration:
+    """A record of its own, to be numbered and stamped."""
+    return Calibration(**{name: getattr(found, name) for name in found.__struct_fields__})
+
+
+def with_clock(found: Calibration, clock: Clock) -> Calibration:
+    """The record with what a layer, the final head and a head test cost."""
+    out = copied(found)
+    out.exit_widths, out.test_ns, out.pass_ns = list(clock.widths), round(clock.test_ns), round(clock.pass_ns)
+    out.layer_ns, out.final_ns = [round(ns) for ns in clock.layer_ns], [round(ns) for ns in clock.final_ns]
+    return out
+
+
+@torch.inference_mode()
+def _measure(target: ModelAdapter, draft: ModelAdapter | None, patience_s: float) -> Calibration:
+    passes = [_pass(target, width, siblings=False) for width in WIDTHS]
+    if draft is not None:
+        passes += [_pass(draft, width, siblings=True) for width in WIDTHS]
+    times, repeats = _timed(passes, patience_s)
+    ours, theirs = times[: len(WIDTHS)], times[len(WIDTHS) :]
+    return Calibration(
+        t_ns=theirs[0] if theirs else None, c=ours[0] / theirs[0] if theirs else None,
+        kappa_q=slope(WIDTHS, theirs) if theirs else None, kappa_p=slope(WIDTHS, ours),
+        widths=list(WIDTHS), target_ns=ours, draft_ns=theirs, repeats=repeats,
+    )  # fmt: skip
+
+
+def _timed(passes: Sequence[Callable[[], int]], patience_s: float) -> tuple[list[int], int]:
+    """Medians, and of how many; every pass once before anything counts."""
+    for once in passes:
+        once()
+    began, found = time.perf_counter(), [[once()] for once in passes]
+    while len(found[0]) < REPEATS and (len(found[0]) < LEAST or time.perf_counter() - began < patience_s):
+        for once, times in zip(passes, found, strict=True):
+            times.append(once())
+    return [max(1, round(median(times))) for times in found], len(found[0])
+
+
+def _pass(model: ModelAdapter, width: int, siblings: bool) -> Callable[[], int]:
+    """One timed pass of that many rows behind a filled cache, head included."""
+    tokens = [1 % model.vocab] * CONTEXT
+    cache = model.new_cache(CONTEXT + width)
+    fill(model, cache, tokens)
+
+    def once() -> int:
+        took = _once(model, cache, tokens[0], width, siblings)
+        cache.follow(tokens)
+        return took
+
+    return once
+
+
+def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) -> int:
+    cuda = getattr(getattr(model, "device", None), "type", "cpu") == "cuda"
+    began = time.perf_counter_ns()
+    rows = Rows(model, cache)
+    for number in range(width):
+        rows.add(token, -1 if siblings else number - 1)
+    rows.take()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter_ns() - began
+
+
+def slope(widths: Sequence[int], times: Sequence[int]) -> float:
+    """`kappa` of `T(w) = T(1) (1 + kappa (w - 1))`: least squares through the measured `T(1)`."""
+    more = np.asarray(widths[1:], dtype=float) - 1
+    extra = np.asarray(times[1:], dtype=float) / times[0] - 1
+    return float((more * extra).sum() / (more**2).sum())

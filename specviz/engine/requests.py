@@ -1,0 +1,58 @@
+"""Knobs asked for while rounds run, applied together when the next one starts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.errors import KnobError
+from specviz.events import Knob
+from specviz.knobs import Knobs, KnobTable
+
+_WHEN = {"Q": "the next prompt", "X": "a restart"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A knob asked for while round `requested_r` ran."""
+
+    name: str
+    value: Any
+    by: str
+    requested_r: int
+
+
+class Requests:
+    """What was asked for and is not yet in force, in the order it was asked."""
+
+    def __init__(self, table: KnobTable) -> None:
+        self._table = table
+        self._waiting: list[Request] = []
+
+    def ask(self, name: str, value: Any, by: str, requested_r: int) -> None:
+        """Remember a request. Raises KnobError for a bad name or value, and for a knob that no round may change."""
+        spec = self._table.spec(name)
+        checked = spec.check(value)
+        if spec.applies != "R":
+            raise KnobError(f"knob {name} applies at {_WHEN[spec.applies]}, not during a run")
+        self._waiting.append(Request(name, checked, by, requested_r))
+
+    def apply(self, knobs: Knobs, round_: int, within_block: bool) -> tuple[Knobs, list[Knob]]:
+        """The snapshot of a round, and what changed for it.
+
+        What changes the law waits for the end of a block, whose rounds make one draw.
+        """
+        told: list[Knob] = []
+        kept: list[Request] = []
+        for ask in self._waiting:
+            changes_text = self._table.spec(ask.name).text != "K"
+            if within_block and changes_text:
+                kept.append(ask)
+                continue
+            told.append(
+                Knob(
+                    name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
+                    by=ask.by, changes_text=changes_text,
+                )
+            )  # fmt: skip
+            knobs = knobs.with_(**{ask.name: ask.value})
+        self._waiting = kept
+        return knobs, told

@@ -1,0 +1,102 @@
+"""Records of tree drafters that grow by blocks: calls, expansions, the tree, and what was learnt while serving.
+
+An *expansion* is one (block, slot) distribution at one parent node. A node may be offered by several, so what is said
+about ranks belongs to expansions, not to nodes. Buckets: 0 the draft's best token is right, 1 ranks 2 to 4, 2 ranks 5
+to 10, 3 lower; ranks count from 1.
+"""
+
+from typing import Literal
+
+from specviz.events.base import Event, Top
+
+WidthReason = Literal["bucket", "beam", "trim", "give_up", "override"]
+AdaptAction = Literal["skip", "head", "full"]
+AdaptReason = Literal["exploit", "explore", "skip", "guard"]
+
+
+class Block(Event, tag="block", kw_only=True):
+    """One block: number `start` of the round (0 = the root's), begun at `node` (-1 the root).
+
+    `chain`: the places its condition came down, `[[block, first row in the cache, slot it was left at], ..]`, empty
+    for the root's. `kv_len`: keys that its rows could see; `batch`: blocks that ran in the same call, `dur_ns` of
+    which is told by the first of them and 0 for the others.
+    """
+
+    start: int
+    node: int
+    block: int = 1
+    chain: list[tuple[int, int, int]]
+    kv_len: int
+    batch: int
+    dur_ns: int
+
+
+class Expansion(Event, tag="expansion", kw_only=True):
+    """One slot's distribution. `parent`: the node its tokens follow; `n_children` counts merged ones.
+
+    `width`: children it was given (0: it gave up, and only the spine's own token follows). The true ranks are those of
+    the target's best token and of the token that was then written, in this distribution (null: the parent has no
+    target row, the parent is off the path, or the token is outside the draft vocabulary, which counts as bucket 3).
+    `valid_prefix`: all earlier slots of the block had the target's best token first.
+    """
+
+    id: int
+    parent: int
+    block: int
+    slot: int
+    start: int
+    bucket: int
+    width: int
+    width_reason: WidthReason
+    n_children: int
+    true_rank_argmax: int | None = None
+    true_rank_emitted: int | None = None
+    true_bucket: int | None = None
+    on_path: bool = False
+    valid_prefix: bool | None = None
+    rank_probs: list[float] | None = None
+    phi: list[float] | None = None
+    top: Top | None = None
+    entropy: float | None = None
+
+
+class TreeMade(Event, tag="tree", kw_only=True):
+    """The tree of a round. `n_raw`: tokens offered; `n_merged`: those that were there already; `n_kept`: sent.
+
+    `widths[w]`, `buckets[b]`: expansions of width w, predicted bucket b. `modelled_speedup`: tokens of the round over
+    its cost in target passes, null while costs are unknown.
+    """
+
+    n_raw: int
+    n_merged: int
+    n_kept: int
+    widths: list[int]
+    buckets: list[int]
+    modelled_speedup: float | None = None
+
+
+class Adapt(Event, tag="adapt", kw_only=True):
+    """What was learnt from a query, at its end (specblock.md 8).
+
+    `S`: summed surprise at rejections, `s` the same by round. `gain`, `se`: expected rise of the mean acceptance
+    length; `save`, `cost`, `lcb`, `ucb` in seconds; `spent`, `budget`: seconds of exploring so far and allowed.
+    `reverted`: the update made held-out coverage worse.
+    """
+
+    S: float
+    s: float
+    n_rejections: int
+    action: AdaptAction
+    reason: AdaptReason
+    gain: float | None = None
+    se: float | None = None
+    save: float | None = None
+    cost: float | None = None
+    lcb: float | None = None
+    ucb: float | None = None
+    spent: float = 0.0
+    budget: float = 0.0
+    measured_gain: float | None = None
+    reverted: bool = False
+    regret: float | None = None
+    version_after: int = 0

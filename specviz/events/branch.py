@@ -1,0 +1,140 @@
+"""Records of branch-parallel decoding: SpecBranch, PEARL, and the confidence stops that other drafters share.
+
+A round of these drafts ahead of its own verdict, so a token may be born in one round and its fate be known in a later
+one: `settle` names every token once, in the round that decides. Confidences are those of the draft model's raw softmax,
+before any temperature (specbranch.md 1): they are linear, and so are masses and thresholds.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from specviz.events.base import Event, Top
+
+TokenFate = Literal[
+    "accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"
+]  # fmt: skip
+Stage = Literal["draft", "posterior"]
+SignalSource = Literal["hrad", "fallback", "forced"]
+ForkReason = Literal["s0", "low_conf", "after_last", "cap", "eos"]
+Rule = Literal["topk", "hybrid", "swor"]
+
+
+class Signal(Event, tag="signal", kw_only=True):
+    """What to draft (`draft`) or keep of a surviving branch (`posterior`): 0 nothing, 1 until unsure, 2 all.
+
+    `probs` null: nobody was asked. `fallback`: no trained classifier or no feature row; `forced`: by the knob.
+    """
+
+    stage: Stage
+    s: int
+    probs: list[float] | None = None
+    source: SignalSource
+    dur_ns: int = 0
+
+
+class DraftStep(Event, tag="draft_step", kw_only=True):
+    """One look before a token is drawn at `pos`: drafting stops when `conf` is below `bound`.
+
+    `node` null: it stopped, nothing was drawn. `bound` null: this place was not tested. `branch` null: not in a branch.
+    """
+
+    pos: int
+    branch: int | None = None
+    node: int | None = None
+    conf: float
+    bound: float | None = None
+    stopped: bool = False
+    entropy: float | None = None
+    top: Top | None = None
+
+
+class BranchToken(msgspec.Struct, kw_only=True):
+    """The first token of a branch. `logq`: in the draft law, natural log; `rank` 1 is the draft model's best token."""
+
+    branch: int
+    node: int
+    token: int
+    logq: float | None = None
+    rank: int
+    kind: Literal["top", "drawn"]
+
+
+class Fork(Event, tag="fork", kw_only=True):
+    """Where branches leave the pending tokens: `k = max(1, floor(k_max (1 - conf) + 1e-9))`, 0 where none may follow.
+
+    `k_raw` is k_max (1 - conf) before the floor. `known`: the draft row there was at hand, no forward was needed.
+    Branches are tree rows over one prefix: `n_rows` of them were in the draft model's cache behind the committed text
+    at most, `kv_bytes` in all; a copy of the prefix for each branch would have taken `kv_saved` more.
+    """
+
+    pos: int
+    conf: float | None
+    k_raw: float | None
+    k: int
+    k_max: int
+    known: bool
+    reason: ForkReason
+    branch_len: int = 0  # tokens per branch at most, the branch token included
+    branches: list[BranchToken] = []
+    n_rows: int = 0
+    kv_bytes: int = 0
+    kv_saved: int = 0
+
+
+class MatchTest(msgspec.Struct, kw_only=True):
+    """One test of a branch token: `ok` iff `u < thr`."""
+
+    token: int
+    thr: float
+    u: float
+    ok: bool
+
+
+class Match(Event, tag="match", kw_only=True):
+    """Which branch the target's token took; written when all pending tokens were accepted.
+
+    `branch` null: a miss. `token`: the one committed there. `mass`: the target's share of all branch tokens, which is
+    the chance of a hit under `topk`. `tests` is empty where a drawn token decided (verifier walk).
+    """
+
+    rule: Rule
+    branch: int | None
+    token: int | None
+    mass: float | None = None
+    tests: list[MatchTest] = []
+
+
+class Posterior(Event, tag="posterior", kw_only=True):
+    """What was kept of the surviving branch; `pos` is the next branch point, `known`: its draft row is at hand."""
+
+    s: int
+    n_kept: int
+    n_trimmed: int
+    pos: int
+    known: bool
+
+
+class Settle(Event, tag="settle", kw_only=True):
+    """`[[node, fate], ..]` known in this round, born in it or before; every node is settled once.
+
+    `wasted_ns`: draft time of those not accepted, a forward's time shared evenly by the tokens drawn from it.
+    """
+
+    fates: list[tuple[int, TokenFate]]
+    wasted_ns: int = 0
+
+
+class Rollback(Event, tag="rollback", kw_only=True):
+    """Drafted tokens were voided. `node`: the rejected one, the first branch token of a miss, null at the end.
+
+    `eos`: the text ended (by whatever finish) while tokens were open.
+    """
+
+    cause: Literal["reject", "miss", "eos"]
+    node: int | None
+    void: dict[TokenFate, int]
+    wasted_ns: int = 0
+
+
+RECORDS: tuple[type[Event], ...] = (Signal, DraftStep, Fork, Match, Posterior, Settle, Rollback)

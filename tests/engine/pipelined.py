@@ -1,0 +1,80 @@
+"""A drafter that works ahead: what survives of its branches is pending in the next round. For tests of the engine.
+
+Drafts `depth` tokens when nothing is pending; `meanwhile` adds `width` branch tokens behind the last pending node (the
+most likely ones) and follows each with `more` tokens. All are point masses, so `walk` keeps the text of plain decoding.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from specviz.draft import ROOT, Draft, Node
+from specviz.drafters.expander import Expander
+from specviz.engine.context import Context, Models, Observation, Tree
+
+
+class Ahead:
+    """See the module. `during`: called in `meanwhile` when the branches are drafted."""
+
+    taps: tuple[int, ...] = ()
+
+    def __init__(
+        self, models: Models, depth: int = 3, width: int = 2, more: int = 2, during: Callable[[], Any] = lambda: None
+    ) -> None:
+        assert models.draft is not None
+        self.drafts = Expander(models.draft, models.capacity)
+        self.depth, self.width, self.more, self.during = depth, width, more, during
+        self.waiting: list[Node] = []  # the rest of the branch that survived
+        self.n_aborted = 0
+
+    def propose(self, ctx: Context) -> Draft:
+        """What is pending, or a chain when nothing is."""
+        tree = self._tree = Tree(ctx)
+        logits = self.drafts.begin(ctx)
+        node, room = ROOT, self.drafts.reach(ctx)
+        for pending in self.waiting[:room]:
+            node = tree.put(pending, None, node)
+            if not tree.ends(node):
+                logits = self.drafts.expand(ctx, tree, [node])
+        for _ in range(0 if self.waiting else min(self.depth, room)):
+            node = tree.add(int(logits[0].argmax()), node)
+            if tree.ends(node):
+                break
+            logits = self.drafts.expand(ctx, tree, [node])
+        self._tip, self._logits = node, logits
+        return tree.draft()
+
+    def meanwhile(self, ctx: Context, draft: Draft) -> Draft:
+        """Branches at the end of what the target judges, and a few tokens behind each."""
+        tree, tip = self._tree, self._tip
+        self._behind: dict[int, list[int]] = {}
+        room = self.drafts.reach(ctx) - tree.depth(tip)
+        tokens = self._logits[0].topk(self.width).indices.tolist() if room > 0 and not tree.ends(tip) else []
+        branches = [tree.add(token, tip, branch=k) for k, token in enumerate(tokens)]
+        tree.unfed |= set(branches)
+        for branch in branches:
+            line, node = self._behind.setdefault(branch, []), branch
+            for _ in range(min(self.more, room - 1)):
+                if tree.ends(node):
+                    break
+                node = tree.add(int(self.drafts.expand(ctx, tree, [node])[0].argmax()), node)
+                line.append(node)
+        self.during()
+        return tree.draft()
+
+    def observe(self, seen: Observation) -> None:
+        """Keep what hangs behind the branch that was hit."""
+        assert seen.outcome is not None
+        kept = {seen.draft.ids[node] for node in seen.outcome.accepted}
+        self.waiting = []
+        for branch, line in self._behind.items():
+            if self._tree.node(branch).id in kept and seen.outcome.closing is None:
+                self.waiting = [replace(self._tree.node(node)) for node in line]
+
+    def aborted(self) -> None:
+        """Count; what waited is still waiting."""
+        self.n_aborted += 1
+
+    def cached(self) -> int | None:
+        """Committed slots."""
+        return self.drafts.cache.length

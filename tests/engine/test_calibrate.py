@@ -1,0 +1,78 @@
+"""The calibration: what it measures, how it gives up, and the arithmetic of its lines. No time is asserted."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.zoo import build
+from specviz.cost.ledger import Clock
+from specviz.engine import calibrate as cal
+from specviz.engine.context import Models
+from specviz.engine.model import ModelAdapter
+
+
+def pair() -> Models:
+    target = ModelAdapter(build("llama"), name="target")
+    return Models(target, ModelAdapter(build("llama", num_hidden_layers=1), name="draft"), 200)
+
+
+def test_both_models_are_timed_at_every_width() -> None:
+    found = cal.calibrate(pair(), None, patience_s=0)
+    assert found is not None
+    assert found.widths == list(cal.WIDTHS)
+    assert len(found.target_ns) == len(found.draft_ns) == len(cal.WIDTHS)
+    assert min(found.target_ns + found.draft_ns) > 0
+    assert found.t_ns == found.draft_ns[0]
+    assert found.c == found.target_ns[0] / found.draft_ns[0]
+    assert found.repeats == cal.LEAST, "no time: the fewest, and the record says so"
+
+
+def test_without_a_draft_model_there_is_no_ratio() -> None:
+    models = pair()
+    found = cal.calibrate(Models(models.target, None, 200), None, patience_s=0)
+    assert found is not None
+    assert (found.t_ns, found.c, found.kappa_q, found.draft_ns) == (None, None, None, [])
+    assert found.kappa_p is not None
+
+
+def test_it_measures_a_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, count = pair(), list[Any]()
+    measure = cal._measure
+    monkeypatch.setattr(cal, "_measure", lambda *given: count.append(given) or measure(*given))
+    first, second = (cal.calibrate(models, None, patience_s=0) for _ in range(2))
+    assert first == second
+    assert first is not second, "records are stamped, so each caller gets its own"
+    cal.calibrate(Models(models.target, None, 200), None, patience_s=0)
+    assert len(count) == 2, "the target alone is another measurement"
+
+
+def test_a_climbing_drafter_brings_its_own_clock() -> None:
+    clock = Clock((1, 4), (10.4, 20.0), (5.0, 6.0), 3.2, 1.0)
+    models = pair()
+    found = cal.calibrate(models, SimpleNamespace(clock=clock), patience_s=0)  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.exit_widths, found.layer_ns, found.final_ns) == ([1, 4], [10, 20], [5, 6])
+    assert (found.test_ns, found.pass_ns) == (3, 1)
+    again = cal.calibrate(models, None, patience_s=0)
+    assert again is not None
+    assert again.layer_ns == [], "the remembered record is not written into"
+
+
+def test_what_is_no_library_model_or_too_short_is_not_timed() -> None:
+    assert cal.calibrate(Models(SimpleNamespace(n_layers=2), None, 10), None) is None  # type: ignore[arg-type]
+    short = ModelAdapter(build("llama", max_position_embeddings=70), name="short")
+    assert cal.calibrate(Models(short, None, 10), None) is None
+
+
+def test_the_slope_is_that_of_a_line_and_of_the_least_squares() -> None:
+    widths = (1, 2, 5, 9)
+    assert cal.slope(widths, [round(1000 * (1 + 0.25 * (w - 1))) for w in widths]) == pytest.approx(0.25)
+    assert cal.slope((1, 2, 3), [100, 130, 140]) == pytest.approx((1 * 0.3 + 2 * 0.4) / (1 + 4))
+
+
+def test_every_width_is_timed_equally_often_and_the_warm_up_is_left_out() -> None:
+    calls = {"a": [900, 5, 7, 6], "b": [900, 1, 1, 4]}
+    taken = {name: iter(values) for name, values in calls.items()}
+    times, repeats = cal._timed([lambda: next(taken["a"]), lambda: next(taken["b"])], patience_s=0)
+    assert (times, repeats) == ([6, 1], 3)

@@ -1,0 +1,209 @@
+"""Lanes: the same tokens, times that are told apart, exceptions of either side, interrupts, and the choice of lanes."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import torch
+
+from engine.driver import session
+from engine.pipelined import Ahead
+from engine.zoo import blurred, build
+from specviz.engine import lane_choice
+from specviz.engine.context import Models
+from specviz.engine.lane_choice import choose, possible, probed, threads_of
+from specviz.engine.lanes import Both, Launched, Serial, Threads
+from specviz.engine.model import ModelAdapter
+from specviz.engine.session import Parts, Session
+from specviz.errors import SpecvizError
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+CUDA = torch.cuda.is_available()
+PLACES = [("cpu", "cpu"), *([("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")] if CUDA else [])]
+
+
+@pytest.fixture(scope="module", params=PLACES, ids="-".join)
+def models(request: pytest.FixtureRequest) -> Models:
+    """A pair in float64 on every combination of places there is."""
+    target, draft = request.param
+    first = build("llama", seed=1, dtype=torch.float64).to(target)
+    second = blurred(build("llama", seed=1, dtype=torch.float64), 0.03).to(draft)
+    return Models(ModelAdapter(first), ModelAdapter(second), 640)
+
+
+def overlapping(models: Models) -> Any:
+    """The lanes besides serial that these places allow."""
+    return lane_choice.made(possible(models)[-1], models)
+
+
+def ahead(models: Models, lanes: Any, during: Any = lambda: None, **knobs: Any) -> Session:
+    """A session of a pipelined drafter on some lanes."""
+    plain = session(models.target, models.draft, PROMPT, verifier=knobs.pop("verifier", "walk"), **knobs)
+    drafter = Ahead(models, depth=2, width=3, more=3, during=during)
+    parts = Parts(models, drafter, plain.parts.verifier, lanes)
+    return Session(parts, PROMPT, plain.table, plain.knobs, eos=plain.eos)
+
+
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_lanes_never_change_tokens(models: Models, temperature: float, verifier: str) -> None:
+    """Serial against overlapped, several seeds; the drafts and what became of them too."""
+    kept = 0
+    for seed in range(4 if temperature else 1):
+        knobs = {"temperature": temperature, "seed": seed, "verifier": verifier, "max_new_tokens": 24, "top_k": 3}
+        rounds = [list(ahead(models, lanes, **knobs).rounds()) for lanes in (Serial(), overlapping(models))]
+        for first, second in zip(*rounds, strict=True):
+            assert first.tokens == second.tokens
+            assert first.draft.tokens == second.draft.tokens
+            assert first.draft.ids == second.draft.ids
+            kept += len(first.draft.pending)
+    assert kept, "nothing was ever pending"
+
+
+def test_the_pass_runs_beside_what_is_drafted(models: Models) -> None:
+    """On overlapping lanes the two stretches of time meet; on serial ones they follow each other."""
+    for lanes in (Serial(), overlapping(models)):
+        done = list(ahead(models, lanes, lambda: time.sleep(0.02)).rounds())[2]
+        spans = {name: (t0, t0 + took) for name, t0, took in done.clock.spans}
+        target, beside = spans["target"], spans["meanwhile"]
+        overlap = min(target[1], beside[1]) - max(target[0], beside[0])
+        assert overlap > 0 if lanes.name != "serial" else overlap <= 0
+        # No second of the round stands in two stages.
+        assert sum(done.clock.ns.values()) <= done.ended_ns - done.started_ns
+
+
+def test_inference_mode_reaches_the_other_thread(models: Models) -> None:
+    """It is a mode of the thread: rows made there must be as those made here."""
+    for lanes in (Serial(), overlapping(models)):
+        done = next(ahead(models, lanes).rounds())
+        assert done.logits is not None
+        assert done.logits.is_inference()
+
+
+class Broken(Exception):
+    """Raised on purpose."""
+
+
+@pytest.mark.parametrize("error", [Broken, KeyboardInterrupt])
+@pytest.mark.parametrize("side", ["target", "drafter", "both"])
+def test_an_exception_comes_through_when_both_rest(models: Models, side: str, error: type[BaseException]) -> None:
+    """Then the caches follow the text, and the session goes on to the same one."""
+    want = session(models.target, None, PROMPT, method="ar", temperature=0.4).generate()
+    run = ahead(models, overlapping(models), temperature=0.4)
+    rounds = run.rounds()
+    next(rounds)
+    at_work = threading.Event()
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    def slow(*_: Any) -> None:
+        at_work.set()
+        time.sleep(0.02)
+
+    hook = run.target.layers[1].register_forward_pre_hook(fail if side != "drafter" else slow)
+    if side != "target":
+        run.drafter.during = lambda: (at_work.wait(0.01), fail())
+    committed = list(run.tokens)
+    try:
+        with pytest.raises(error):
+            next(rounds)
+    finally:
+        hook.remove()
+    assert run.tokens == committed
+    assert run.cache.tokens == run.tokens[:-1]
+    run.drafter.during = lambda: None
+    assert run.generate() == want
+
+
+def test_an_interrupt_waits_for_the_pass_and_is_raised() -> None:
+    """Raised in the waiting thread while the target still works: the pass ends first, nothing hangs."""
+    ended: list[bool] = []
+    at_work = threading.Event()
+
+    def target() -> int:
+        at_work.set()
+        time.sleep(0.05)
+        ended.append(True)
+        return 1
+
+    def drafter() -> int:
+        assert at_work.wait(10)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Threads().run(target, drafter, lambda: None)
+    assert ended == [True]
+
+
+def test_threads_of_torch_are_the_same_on_both_sides() -> None:
+    """Rounding may depend on them."""
+    before = torch.get_num_threads()
+    try:
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            both: Both[int, int] = Threads().run(torch.get_num_threads, torch.get_num_threads, lambda: None)
+            assert (both.target, both.drafter) == (n, n)
+    finally:
+        torch.set_num_threads(before)
+    assert 1 <= threads_of("threads", 4096) < 4096
+    assert threads_of("auto", 5) == threads_of("serial", 5) == 5
+
+
+def test_auto_probes_only_what_can_overlap(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drafter that does nothing meanwhile runs serially unprobed; one that does gets the fastest, once measured."""
+    calls: list[str] = []
+    inner = lane_choice.made
+    monkeypatch.setattr(lane_choice, "made", lambda name, m: calls.append(name) or inner(name, m))
+    assert choose("auto", models, None).lanes.name == "serial"
+    assert calls == []
+    found = choose("auto", models, Ahead(models))
+    assert set(found.probed_ms) == set(possible(models))
+    best = min(found.probed_ms, key=lambda name: found.probed_ms[name])
+    assert found.lanes.name in (best, "serial")
+    calls.clear()
+    again = choose("auto", models, Ahead(models))
+    assert (again.probed_ms, calls) == (found.probed_ms, [found.lanes.name])
+
+
+def test_the_fastest_lanes_win_and_a_tie_is_serial(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overlapping must be worth it: the probe is not exact."""
+    other = possible(models)[-1]
+    for ms, want in ((0.5, other), (0.99, "serial"), (2.0, "serial")):
+        monkeypatch.setattr(lane_choice, "probed", lambda *_, ms=ms: {"serial": 1.0, other: ms})
+        assert choose("auto", models, Ahead(models)).lanes.name == want
+
+
+def test_lanes_that_cannot_be_are_refused(models: Models) -> None:
+    """In one line that says why and which can be."""
+    with pytest.raises(SpecvizError, match="did you mean 'threads'"):
+        choose("thread", models, None)
+    for name in sorted({"threads", "streams", "two_device"} - set(possible(models))):
+        with pytest.raises(SpecvizError, match=rf"lanes {name} need .* use serial") as caught:
+            choose(name, models, Ahead(models))
+        assert "\n" not in str(caught.value)
+
+
+def test_lanes_without_anything_to_overlap_say_so(models: Models) -> None:
+    """Asked for by name, with a method that drafts between passes: serial, and a warning."""
+    found = choose(possible(models)[-1], models, session(models.target, models.draft, PROMPT).drafter)
+    assert found.lanes.name == "serial"
+    assert "nothing to overlap" in (found.warning or "")
+
+
+def test_no_probe_without_a_pair_of_the_library(models: Models) -> None:
+    """Tables have no times."""
+    assert probed(Models(models.target, None, 1), ("serial",)) == {}
+
+
+def test_launching_without_a_device_is_the_host_in_turn() -> None:
+    """`Launched` on the host: the code of the device path, as far as it goes without one."""
+    host = torch.device("cpu")
+    order: list[str] = []
+    both = Launched("two_device", host, host).run(
+        lambda: order.append("target") or 1, lambda: order.append("drafter") or 2, lambda: None
+    )
+    assert (both.target, both.drafter, order) == (1, 2, ["target", "drafter"])
+    assert both.drafter_work is not None
+    assert both.drafter_work[0] >= both.target_work[0] + both.target_work[1]

@@ -1,0 +1,178 @@
+"""Features a drafter asks for are the library's hidden states of the committed text, one row for every new token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from early_exit.stage import Hearsay, Placed
+from engine.driver import session
+from engine.zoo import blurred, build
+from specviz.engine import rows as rows_module
+from specviz.engine.context import Models, Observation
+from specviz.engine.local import make_drafter
+from specviz.engine.model import ModelAdapter
+from specviz.methods import get_method
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+EXACT = 1e-10
+N_LAYERS = 4
+ALL = tuple(range(N_LAYERS + 1))
+
+
+class Watching:
+    """Any drafter, with taps; keeps what it is shown."""
+
+    def __init__(self, inner: Any, taps: Sequence[int], newest_only: bool = False) -> None:
+        self.inner, self.taps, self.newest_only = inner, tuple(taps), newest_only
+        self.seen: list[Observation] = []
+        if hasattr(inner, "meanwhile"):
+            self.meanwhile = inner.meanwhile
+
+    def propose(self, ctx: Any) -> Any:
+        return self.inner.propose(ctx)
+
+    def observe(self, seen: Observation) -> None:
+        self.seen.append(seen)
+        if seen.outcome is not None:
+            self.inner.observe(seen)
+
+    def cached(self) -> int | None:
+        return self.inner.cached()
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def pair(request: pytest.FixtureRequest) -> tuple[ModelAdapter, ModelAdapter]:
+    layers = {"n_layer" if request.param == "gpt2" else "num_hidden_layers": N_LAYERS}
+    target = build(request.param, seed=3, dtype=torch.float64, **layers)
+    return ModelAdapter(target), ModelAdapter(
+        blurred(build(request.param, seed=3, dtype=torch.float64, **layers), 0.05)
+    )
+
+
+def watched(pair: Any, taps: Sequence[int] = ALL, newest_only: bool = False, **knobs: Any) -> tuple[Any, Watching]:
+    """A session with a watching drafter; early exit hears half of the right tokens."""
+    target, draft = pair
+    method, prompt, eos = knobs.pop("method", "draft"), knobs.pop("prompt", PROMPT), knobs.pop("eos", ())
+    if method == "specbound":
+        warm = {name: knobs[name] for name in ("temperature", "seed") if name in knobs}
+        truth = PROMPT + session(target, None, PROMPT, "ar", **warm).generate()
+        inner: Any = Placed(target, Hearsay(target.vocab, truth), "argmax", 0.5)
+        knobs |= {"exit_layers": ["1,2,3"], "d_max": 3}
+    else:
+        chosen = get_method(method)
+        inner = make_drafter(chosen, Models(target, draft, 640), chosen.table.knobs(knobs))
+    drafter = Watching(inner, taps, newest_only)
+    return session(target, draft, prompt, method, drafter=drafter, eos=eos, **knobs), drafter
+
+
+def wanted(adapter: ModelAdapter, tokens: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    """The library's own states of a text, `[layers + 1]` of `[n, width]`."""
+    with torch.inference_mode():
+        out = adapter.model(torch.tensor([list(tokens)]), output_hidden_states=True)
+    return tuple(state[0] for state in out.hidden_states)
+
+
+def check(run: Any, drafter: Watching, states: Sequence[torch.Tensor]) -> None:
+    """Every new token, the prompt's but the first included, came with the state of the row before it."""
+    at = 1
+    for seen in drafter.seen:
+        assert tuple(run.tokens[at : at + len(seen.tokens)]) == seen.tokens
+        for layer in drafter.taps:
+            want = states[layer][at - 1 : at - 1 + len(seen.tokens)]
+            assert seen.features[layer].shape == want.shape
+            assert torch.allclose(seen.features[layer], want, atol=EXACT, rtol=0), (at, layer)
+        at += len(seen.tokens)
+    assert at == len(run.tokens)
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"gamma": 0}, {"gamma": 4}, {"gamma": 4, "draft_mode": "shared"},
+        {"shape": "tree", "d_max": 4, "w_max": 2, "k_max": 3, "node_budget": 9},
+        {"shape": "chains", "gamma": 3, "candidates": 3},
+        {"shape": "drawn_tree", "d_max": 3, "candidates": 3, "node_budget": 14},
+        {"method": "ngram"}, {"method": "specbound"}, {"method": "specbound", "observe_all": True},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("temperature", [0, 0.6])
+def test_features_are_the_hidden_states_of_the_text(pair: Any, knobs: dict[str, Any], temperature: float) -> None:
+    """For every layer, accepted drafts and closing tokens alike; early exit's rows climb in pieces."""
+    run, drafter = watched(pair, temperature=temperature, max_new_tokens=30, seed=2, **knobs)
+    run.generate()
+    check(run, drafter, wanted(pair[0], run.tokens))
+    drafting = knobs not in ({"gamma": 0}, {"method": "ngram"})
+    assert not drafting or max(len(seen.tokens) for seen in drafter.seen[1:]) > 1, "no draft was ever kept"
+
+
+def test_wrong_rows_would_be_seen(pair: Any) -> None:
+    """Negative control: the states of the tokens themselves, one place later, are others."""
+    run, drafter = watched(pair)
+    run.generate()
+    states = wanted(pair[0], run.tokens)
+    with pytest.raises(AssertionError):
+        check(run, drafter, [torch.roll(state, 1, 0) for state in states])
+
+
+def test_some_layers_after_a_cut_and_an_end_token(pair: Any) -> None:
+    """Only what is committed is shown, and only the layers asked for."""
+    plain = session(*pair, PROMPT, method="ar", temperature=1.0).generate()
+    eos = plain[9]
+    run, drafter = watched(pair, (2, 4), temperature=1.0, eos=(eos,), gamma=6)
+    run.generate()
+    assert run.tokens[-1] == eos
+    assert all(set(seen.features) == {2, 4} for seen in drafter.seen)
+    check(run, drafter, wanted(pair[0], run.tokens))
+
+
+def test_the_newest_row_alone(pair: Any) -> None:
+    """`newest_only`: one row, that of the last new token."""
+    run, drafter = watched(pair, (0, 3), newest_only=True, gamma=4)
+    run.generate()
+    states, at = wanted(pair[0], run.tokens), 1
+    for seen in drafter.seen:
+        at += len(seen.tokens)
+        for layer in (0, 3):
+            assert seen.features[layer].shape[0] == 1
+            assert torch.allclose(seen.features[layer][0], states[layer][at - 2], atol=EXACT, rtol=0)
+
+
+@pytest.mark.parametrize("newest_only", [False, True])
+def test_a_long_prompt_is_shown_block_by_block(pair: Any, monkeypatch: pytest.MonkeyPatch, newest_only: bool) -> None:
+    """In text order; of the newest row alone there is one, after the last block."""
+    monkeypatch.setattr(rows_module, "BLOCK", 7)
+    prompt = [(k * 37) % 250 for k in range(24)]
+    run, drafter = watched(pair, (1, 4), newest_only, prompt=prompt, max_new_tokens=3)
+    run.prefill()
+    assert [len(seen.tokens) for seen in drafter.seen] == ([2] if newest_only else [7, 7, 7, 2])
+    run.generate()
+    if not newest_only:
+        check(run, drafter, wanted(pair[0], run.tokens))
+
+
+def test_a_prompt_of_one_token_shows_nothing(pair: Any) -> None:
+    """There is no row whose logits produced it."""
+    run, drafter = watched(pair, prompt=[65])
+    run.prefill()
+    assert drafter.seen == []
+    run.generate()
+    check(run, drafter, wanted(pair[0], run.tokens))
+
+
+def test_without_taps_nothing_is_kept_or_shown_of_the_prefill(pair: Any) -> None:
+    """No cost when nobody asks: one pass of the layers in one piece, no observation of the prompt."""
+    run, drafter = watched(pair, ())
+    run.prefill()
+    assert drafter.seen == []
+    calls: list[tuple[int, int]] = []
+    inner = pair[0].run
+    try:
+        pair[0].run = lambda h, b, c, lo, hi: calls.append((lo, hi)) or inner(h, b, c, lo, hi)
+        next(run.rounds())
+    finally:
+        del pair[0].run
+    assert calls == [(0, N_LAYERS)]
+    assert drafter.seen[0].features == {}
