@@ -34,6 +34,7 @@ def peak_of(contestant: Contestant, settings: Settings, prompt: Tokens) -> Memor
         "kind": contestant.kind, "gamma": settings.gamma, "n": settings.max_new_tokens, "prompt": prompt,
         "target": settings.target, "draft": settings.draft, "device": settings.device, "dtype": settings.dtype,
         "temperature": settings.temperature, "threads": settings.threads, "knobs": dict(settings.knobs),
+        "lanes": settings.lanes, "exit_layer": settings.exit_layer,
     }  # fmt: skip
     try:
         done = subprocess.run(
@@ -64,7 +65,7 @@ def _main(order: dict[str, Any]) -> Memory:
 
     torch.set_num_threads(max(1, order["threads"]))
     arm_of = Contestant(order["kind"], order["kind"])
-    names = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs")
+    names = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
     settings = Settings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in names})
     before = high_water()
     arm: Arm

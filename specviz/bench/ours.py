@@ -11,13 +11,16 @@ from typing import Any
 
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.settings import Contestant, Settings
+from specviz.cost.ledger import Clock
+from specviz.engine import outfit
 from specviz.engine.context import Models
-from specviz.engine.local import TOPK, Pair, make_drafter
+from specviz.engine.lane_choice import choose
+from specviz.engine.local import TOPK, Pair
 from specviz.engine.probe import Probe
 from specviz.engine.round import Round
 from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
-from specviz.events import encode
+from specviz.events import Event, Level, encode
 from specviz.knobs import Knobs
 from specviz.methods import pick_verifier
 
@@ -29,10 +32,11 @@ class OurArm:
     """One of our methods. The verifier is the arm's, or the method's default for the temperature."""
 
     def __init__(self, contestant: Contestant, settings: Settings, pair: Pair) -> None:
-        self.name, self.level, self.pair = contestant.name, contestant.level, pair
-        self.method, self.knobs = settings.method_knobs(contestant.kind)
+        self.name, self.level, self.pair, self.lanes = contestant.name, contestant.level, pair, settings.lanes
+        self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
         self.texts = Texts(pair.target.tokenizer)
+        self.clock: Clock | None = None  # of a drafter that climbs the target's layers, once a session was made
 
     @property
     def keeps_tokens(self) -> bool:
@@ -40,15 +44,27 @@ class OurArm:
         return self.verifier.keeps_tokens or self.knobs["temperature"] == 0
 
     def session(self, prompt: Tokens, n: int, seed: int) -> Session:
-        """A fresh session; no end tokens, so that every run writes exactly n."""
+        """A fresh session, watched as the arm says."""
+        return self._session(prompt, n, seed, self.level, _written)
+
+    def _session(self, prompt: Tokens, n: int, seed: int, level: Level | None, emit: Callable[[Any], None]) -> Session:
+        """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
         models = Models(self.pair.target.adapter, draft, len(prompt) + n + _IN_FLIGHT)
-        parts = Parts(models, make_drafter(self.method, models, knobs), self.verifier)
-        if self.level is None:
-            return Session(parts, prompt, self.method.table, knobs)
-        probe = Probe(_written, self.texts, self.level, TOPK)
-        return Session(parts, prompt, self.method.table, knobs, texts=self.texts, sink=probe)
+        drafter = outfit.make_drafter(self.method, models, knobs)
+        self.clock = getattr(drafter, "clock", None)
+        table, knobs = outfit.fitted(self.method.table, drafter, knobs.values)
+        parts = Parts(models, drafter, self.verifier, choose(self.lanes, models, drafter).lanes)
+        if level is None:
+            return Session(parts, prompt, table, knobs)
+        return Session(parts, prompt, table, knobs, texts=self.texts, sink=Probe(emit, self.texts, level, TOPK))
+
+    def records(self, prompt: Tokens, n: int, seed: int) -> list[Event]:
+        """The records of a run at level summary, kept in memory; nothing of it is timed."""
+        out: list[Event] = []
+        self._session(prompt, n, seed, "summary", out.append).generate()
+        return out
 
     def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
         """The run, its session made inside the timed part."""
@@ -61,7 +77,7 @@ class OurArm:
             stages = _stages(done, time.perf_counter_ns() if self.level else done.ended_ns)
             out.n_rounds += 1
             out.n_tokens += len(done.tokens)
-            out.n_drafted += len(done.draft.judged)
+            out.n_drafted += done.draft.n_drafted
             out.n_accepted += done.n_accepted
             out.rounds.append(stages)
         out.rounds = out.rounds[1:]

@@ -1,4 +1,4 @@
-"""The library's own loops as they come: `generate`, assisted generation, prompt lookup.
+"""The library's own loops as they come: `generate`, assisted generation, prompt lookup, early exit.
 
 They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
 environment is pinned: draft length constant at gamma, no confidence threshold (engine.md 2), no end tokens.
@@ -15,6 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from specviz.bench.arms import Split, Tokens
+from specviz.bench.early_peer import exit_layer
 from specviz.bench.settings import Contestant, Settings
 from specviz.engine.loading import embedded, pick_device, pick_dtype
 
@@ -65,6 +66,8 @@ class PeerArm:
             self.extra = {
                 "prompt_lookup_num_tokens": settings.gamma, "max_matching_ngram_size": settings.lookup_length,
             }  # fmt: skip
+        elif self.kind == "hf-early-exit":
+            self.extra = {"assistant_early_exit": exit_layer(self.target, settings.exit_layer)}
 
     @property
     def attention(self) -> str:
@@ -89,14 +92,22 @@ class PeerArm:
         watch = Watch()
         with watch.on(self.target, "target"), watch.on(self.extra.get("assistant_model"), "draft"):
             tokens = self.ready(prompt, n, seed)()
-        return watch.split(len(prompt), len(tokens))
+        out = watch.split(len(prompt), len(tokens))
+        if "assistant_model" in self.extra:
+            out.calls = []  # passes of two models add up to nothing
+        return out
 
 
 @dataclass(slots=True)
 class Watch:
-    """Times and widths of forward calls, by hooks that are taken off again."""
+    """Times and widths of forward calls, by hooks that are taken off again.
+
+    Early exit drafts with the target's own object, for which the library then names fewer layers: so they are told
+    apart.
+    """
 
     calls: list[tuple[str, int, int, int]] = field(default_factory=list)  # role, began, ended, rows
+    depths: list[int] = field(default_factory=list)  # layers of each call
     _open: tuple[int, int] = (0, 0)
 
     @contextmanager
@@ -106,13 +117,19 @@ class Watch:
             yield
             return
 
+        whole = _depth(model)
+
         def before(_module: Any, _args: Any, given: dict[str, Any]) -> None:
             self._open = (time.perf_counter_ns(), given["input_ids"].shape[-1])
 
         def after(*_: Any) -> None:
             if model.device.type == "cuda":
                 torch.cuda.synchronize()
-            self.calls.append((role, self._open[0], time.perf_counter_ns(), self._open[1]))
+            depth = _depth(model)
+            self.calls.append(
+                (role if depth == whole else "draft", self._open[0], time.perf_counter_ns(), self._open[1])
+            )
+            self.depths.append(depth)
 
         hooks = [model.register_forward_pre_hook(before, with_kwargs=True), model.register_forward_hook(after)]
         try:
@@ -121,11 +138,19 @@ class Watch:
             for hook in hooks:
                 hook.remove()
 
+    def _passes(self, n_prompt: int) -> Iterator[tuple[int, int]]:
+        """Layers and rows of every pass; of a model's first one without the prompt, whose last token is the root."""
+        seen: set[str] = set()
+        for depth, (role, _, _, rows) in zip(self.depths, self.calls, strict=True):
+            yield depth, rows if role in seen else rows - n_prompt + 1
+            seen.add(role)
+
     def split(self, n_prompt: int, n_tokens: int) -> Split:
         """A round ends with a pass of the target. All rows but the prompt and one root a round were drafted."""
         ends = [call for call in self.calls if call[0] == "target"]
         out = Split(n_tokens=n_tokens, n_rounds=len(ends), n_accepted=n_tokens - len(ends))
         out.n_drafted = sum(call[3] for call in ends) - n_prompt - (len(ends) - 1)
+        out.calls = list(self._passes(n_prompt))
         for last, end in pairwise(ends):
             inside = [call for call in self.calls if last[2] <= call[1] < end[1]]
             draft = sum(call[2] - call[1] for call in inside)
@@ -133,3 +158,8 @@ class Watch:
             stages = {"draft": draft, "target": target, "other": whole - draft - target}
             out.rounds.append({name: ns / 1e6 for name, ns in stages.items()})
         return out
+
+
+def _depth(model: Any) -> int:
+    """Layers the model runs at present."""
+    return int(getattr(model, model.base_model_prefix).config.get_text_config().num_hidden_layers)

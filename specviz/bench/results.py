@@ -6,9 +6,10 @@ import msgspec
 
 from specviz.bench.arms import Sample, Split, of_arm
 from specviz.bench.equal import Equality
+from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.memory import Memory
-from specviz.bench.settings import Contestant
+from specviz.bench.settings import LAYOUTS, OURS, Contestant
 from specviz.bench.stats import PairedRatio, Spread, paired, spread
 
 Runs = Mapping[tuple[int, int], Sample]
@@ -16,7 +17,9 @@ SCHEMA = "specviz.bench/1"
 # arm, base: the comparisons worth reading, of those measured.
 PAIRS = (
     ("ar", "hf-generate"), ("chain", "hf-assisted"), ("ngram", "hf-lookup"), ("chain", "ar"), ("tree", "ar"),
-    ("ngram", "ar"), ("hf-assisted", "hf-generate"), ("hf-lookup", "hf-generate"),
+    ("ngram", "ar"), ("hf-assisted", "hf-generate"), ("hf-lookup", "hf-generate"), ("hf-early-exit", "hf-generate"),
+    ("layerskip", "hf-early-exit"), ("specbound", "hf-early-exit"),
+    *((kind, "ar") for kind in OURS if kind not in ("ar", "ngram", *LAYOUTS)),
 )  # fmt: skip
 
 
@@ -34,6 +37,7 @@ class ArmResult(msgspec.Struct, kw_only=True):
     round_ms: Spread | None
     stage_ms: dict[str, float]
     memory: Memory | None = None
+    exits: ExitCosts | None = None  # where methods of early exit are measured, of every arm without a draft model
 
 
 class Bar(msgspec.Struct, kw_only=True):

@@ -10,13 +10,14 @@ import torch
 from specviz.bench import machine
 from specviz.bench.arms import Arm, Tokens, of_arm
 from specviz.bench.equal import check_equal
+from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
 from specviz.bench.measure import Measured, Plan, measure
 from specviz.bench.memory import Memory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
-from specviz.bench.settings import Settings
+from specviz.bench.settings import CLIMBERS, Settings
 from specviz.bench.shapes import shaped_pair
 from specviz.bench.threads import probe_threads
 from specviz.engine.local import Pair, load_pair
@@ -40,6 +41,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
         measured = measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
         margin = _margin(pair)
         same = check_equal([a.name for a in arms], _references(settings, arms), measured.samples, ids, margin)
+    costs = _exit_costs(settings, arms, measured, ids, tell)
     memories = _memories(settings, max(ids, key=len), tell)
     ratios = ratios_of(settings.arms, measured.samples)
     return Report(
@@ -50,7 +52,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
             source=prompts.source, sha256=prompts.sha256, n_found=prompts.n_found, n_used=len(ids),
             n_left_out=len(prompts.texts) - len(ids), mean_tokens=sum(map(len, ids)) / len(ids),
         ),
-        arms=_results(arms, measured, memories), ratios=ratios, equality=same,
+        arms=_results(arms, measured, memories, costs), ratios=ratios, equality=same,
         bars=bars_of(ratios, _bars_apply(settings, pair)),
         seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids, arms),
     )  # fmt: skip
@@ -120,11 +122,32 @@ def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memo
     return out
 
 
-def _results(arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory | None]) -> list[Any]:
+def _exit_costs(
+    settings: Settings, arms: Sequence[Arm], measured: Measured, ids: Sequence[Tokens], tell: Tell
+) -> dict[str, ExitCosts | None]:
+    """Layer calls, cells and tests of every arm that runs the target alone, if any of them climbs it."""
+    if not any(spec.kind in CLIMBERS for spec in settings.arms):
+        return {}
+    tell("counting layer calls")
+    prompts = sorted({sample.prompt for sample in measured.samples})
+    out: dict[str, ExitCosts | None] = {}
+    for index, arm in enumerate(arms):
+        if isinstance(arm, PeerArm):
+            out[arm.name] = costs_of_splits(measured.splits[index])
+        elif isinstance(arm, OurArm) and arm.level is None and not arm.method.needs_draft:
+            runs = [arm.records(ids[prompt], settings.max_new_tokens, 0) for prompt in prompts]
+            layer = arm.clock.layer if arm.clock is not None else None
+            out[arm.name] = costs_of_records(runs, arm.pair.target.adapter.n_layers, layer)
+    return out
+
+
+def _results(
+    arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory | None], costs: dict[str, ExitCosts | None]
+) -> list[Any]:
     out = []
     for index, arm in enumerate(arms):
         found = arm_result(arm.name, of_arm(measured.samples, index), measured.splits[index])
-        found.memory = memories.get(arm.name)
+        found.memory, found.exits = memories.get(arm.name), costs.get(arm.name)
         out.append(found)
     return out
 

@@ -1,8 +1,8 @@
 """What is measured: the contestants ("arms") by name, and everything that must be equal between them.
 
-An arm is one of ours (`ar`, `ngram`, and every layout of the draft model: `chain`, `tree`, ..), one of the library's
-loops (`hf-generate`, `hf-assisted`, `hf-lookup`), or one of ours under another verifier (`chain:hsd`) or with
-instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
+An arm is one of ours (every method by its name, and every layout of `draft` in its place: `chain`, `tree`, ..), one of
+the library's loops (`hf-generate`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), or one of ours under another verifier
+(`chain:hsd`) or with instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,32 @@ from typing import Any, cast
 from specviz.errors import SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.knobs import Knobs
-from specviz.methods import Method, get_method
+from specviz.methods import Method, all_methods, get_method
 
 LAYOUTS = ("chain", "tree", "chains", "caterpillar", "drawn_tree")
-OURS: dict[str, str] = {"ar": "ar", **dict.fromkeys(LAYOUTS, "draft"), "ngram": "ngram"}  # kind -> method
-PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup")
+OURS: dict[str, str] = {  # kind -> method
+    "ar": "ar",
+    **dict.fromkeys(LAYOUTS, "draft"),
+    **{name: name for name in all_methods() if name != "draft"},
+}
+PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit")
+LANES = ("auto", "serial", "threads", "streams", "two_device")
 SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.shapes`
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
-DRAFTED = frozenset({*LAYOUTS, "hf-assisted"})  # kinds that need a draft model
+DRAFTED = frozenset({"hf-assisted", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)})
+CLIMBERS = frozenset({"specbound", "adadecode", "layerskip", "kangaroo", "draft_and_verify", "hf-early-exit"})
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One arm: its name as typed, what it is, the level it is recorded at (None: not at all), and its verifier (None:
-    the method's own for the temperature)."""
+    """One arm: its name as typed, what it is, the level it is recorded at (None: not at all), its verifier (None: the
+    method's own for the temperature), and knobs of this arm alone."""
 
     name: str
     kind: str
     level: Level | None = None
     verifier: str | None = None
+    knobs: tuple[tuple[str, Any], ...] = ()
 
     @property
     def bare(self) -> str:
@@ -90,6 +97,8 @@ class Settings:
     device: str | None = None
     dtype: str | None = None
     threads: int = 0
+    lanes: str = "auto"  # of methods that draft beside the target's pass
+    exit_layer: int | None = None  # of the library's early exit; None: half of the layers
     memory: bool = True
     prompts: Path | None = None
     knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # kind -> knob -> value
@@ -99,8 +108,8 @@ class Settings:
         """Whether any arm drafts with a second model."""
         return any(arm.kind in DRAFTED for arm in self.arms)
 
-    def method_knobs(self, kind: str) -> tuple[Method, Knobs]:
-        """Method and knobs of one of our kinds. Raises KnobError."""
+    def method_knobs(self, kind: str, more: Mapping[str, Any] | None = None) -> tuple[Method, Knobs]:
+        """Method and knobs of one of our kinds, `more` of them on top. Raises KnobError."""
         method = get_method(OURS[kind])
         own = {spec.name for spec in method.own}
         values: dict[str, Any] = {"max_new_tokens": self.max_new_tokens, "temperature": self.temperature}
@@ -108,7 +117,7 @@ class Settings:
             values["shape"] = kind
         if "gamma" in own:
             values["gamma"] = self.gamma
-        return method, method.table.knobs({**values, **self.knobs.get(kind, {})})
+        return method, method.table.knobs({**values, **self.knobs.get(kind, {}), **(more or {})})
 
     @property
     def lookup_length(self) -> int:

@@ -1,30 +1,22 @@
 """A report as rows of words, once for terminal and page."""
 
-from dataclasses import dataclass
-
 from specviz.bench.equal import Equality
+from specviz.bench.exit_words import exit_sheets
 from specviz.bench.results import ArmResult, Bar, Report
+from specviz.bench.sheet import Rows, Sheet
 from specviz.bench.stats import PairedRatio
 from specviz.text import running
 from specviz.view.numbers import UNKNOWN, number, percent
 
+__all__ = ["STAGES", "Rows", "Sheet", "lines", "sheets"]
 STAGES = ("draft", "target", "verdict", "commit", "other", "probe")
-Rows = list[list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A titled table; `note` says how to read it."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: Rows
-    note: str
 
 
 def sheets(report: Report) -> list[Sheet]:
     """The tables of a report, empty ones left out."""
-    found = [_speed(report), _split(report), _ratios(report), _equality(report), _bars(report)]
+    found = [
+        _speed(report), _split(report), *exit_sheets(report), _ratios(report), _equality(report), _bars(report),
+    ]  # fmt: skip
     return [sheet for sheet in found if sheet.rows]
 
 

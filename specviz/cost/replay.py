@@ -63,7 +63,7 @@ class Table:
         columns = self._columns(setting)
         if not columns:
             return np.full(len(self.tokens), -1), np.zeros(len(self.tokens), dtype=np.int64)
-        passed = self.conf[_grid(setting.alpha)][:, columns] >= setting.tau
+        passed = self.conf[grid_step(setting.alpha)][:, columns] >= setting.tau
         at = passed.argmax(1)
         some = passed.any(1)
         return np.where(some, np.asarray(columns)[at], -1), np.where(some, at + 1, len(columns))
@@ -93,7 +93,8 @@ class Table:
         ]
 
 
-def _grid(alpha: float) -> int:
+def grid_step(alpha: float) -> int:
+    """Where the records keep this annealing strength. Raises SpecvizError for one between their steps."""
     step = round(alpha * 10)
     if abs(alpha * 10 - step) > 1e-6 or not 0 <= step < len(GRID):
         raise SpecvizError(f"replay knows alpha in steps of 0.1 from 0 to {GRID[-1]:g}, not {alpha:g}; try {step / 10}")

@@ -49,14 +49,82 @@ def accepted_run_length(table: Table) -> Estimate | None:
 
 
 def rollback_rate(table: Table) -> Estimate | None:
-    """Σ (n_drafted - n_accepted) / Σ n_drafted on one path; null for trees."""
-    return rollback_rate_tokens(table) if table.one_path else None
+    """Thrown away / drafted, on one path; null for trees.
+
+    Chains: Σ (n_drafted - n_accepted) / Σ n_drafted. Pipelined drafters, which count a branch once however many were
+    forked: (rejected + orphaned + the branch's length if void) / (drafted before the fork + the branch's length).
+    """
+    if not table.one_path or not table.settles:
+        return None
+    return ratio(table.cells("path_void"), table.cells("path"), table.units, most=1.0)
 
 
 def rollback_rate_tokens(table: Table) -> Estimate | None:
-    """Drafted tokens with a fate other than accepted / all drafted tokens, any layout."""
-    drafted = table.column("n_drafted")
-    return ratio(drafted - table.column("n_accepted"), drafted, table.units, most=1.0)
+    """Drafted tokens with a fate other than accepted / all of them, losing branches and trimmed tokens included."""
+    if not table.settles:
+        return None
+    return ratio(table.cells("cells_void"), table.cells("cells"), table.units, most=1.0)
+
+
+def branch_hit_rate(table: Table) -> ByNumber | None:
+    """branch_hit_rate[k]: matches that hit one of the k branches / matches over k branches."""
+    matches = table.tally.pipeline.matches
+    counts = {k: [hit for branches, hit in matches if branches == k] for k in sorted({k for k, _ in matches})}
+    return _numbered({k: share(sum(hits), len(hits)) for k, hits in counts.items()}) or None
+
+
+def branch_mass(table: Table) -> Estimate | None:
+    """Mean of the target's share of all branch tokens at the branch points: the chance of a hit under `topk`."""
+    masses = np.array(table.tally.pipeline.masses)
+    return ratio(masses, np.ones(len(masses)), np.arange(len(masses)), most=1.0)
+
+
+def hrad_confusion(table: Table) -> dict[int, dict[int, int]] | None:
+    """hrad_confusion[predicted][true]: signals whose true class the verdict tells (`Pipeline`), by class."""
+    found = table.tally.pipeline.confusion
+    return {s: {true: found[s][true] for true in (0, 1, 2)} for s in sorted(found)} or None
+
+
+def layer_calls_per_token(table: Table) -> Estimate | None:
+    """Σ layer calls / Σ n_emitted; the whole target once a round where nothing else ran."""
+    return _per_token(table, "layer_calls")
+
+
+def cells_per_token(table: Table) -> Estimate | None:
+    """Σ cells (layer x row) / Σ n_emitted."""
+    return _per_token(table, "cells")
+
+
+def head_tests_per_token(table: Table) -> Estimate | None:
+    """Σ head tests / Σ n_emitted; null where there are no exits."""
+    return _per_token(table, "head_tests") if table.exits("rows").any() or table.exits("head_tests").any() else None
+
+
+def _per_token(table: Table, name: str) -> Estimate | None:
+    if not table.tally.exits.counted:
+        return None
+    return ratio(table.exits(name), table.column("n_emitted"), table.units)
+
+
+def exit_rate(table: Table) -> Estimate | None:
+    """Rows that stopped / rows that climbed."""
+    return ratio(table.exits("stops"), table.exits("rows"), table.units, most=1.0)
+
+
+def mean_exit_layer(table: Table) -> Estimate | None:
+    """Mean layer of the stops."""
+    return ratio(table.exits("depth"), table.exits("stops"), table.units)
+
+
+def draft_precision(table: Table) -> Estimate | None:
+    """Stops whose draft is the token the text went on with / stops the target was asked about."""
+    return ratio(table.exits("right"), table.exits("judged"), table.units, most=1.0)
+
+
+def wrong_exit_rate(table: Table) -> Estimate | None:
+    """1 - draft_precision."""
+    judged = table.exits("judged")
+    return ratio(judged - table.exits("right"), judged, table.units, most=1.0)
 
 
 def tokens_per_second(table: Table) -> Estimate | None:
@@ -108,7 +176,10 @@ def overlap_efficiency(table: Table) -> float | None:
 
 
 def wasted_draft_s(table: Table) -> float | None:
-    """Draft seconds whose result was thrown away unseen (void spans)."""
+    """Measured draft seconds of tokens that were not accepted, a forward's time shared by the tokens drawn from it;
+    where tokens are not settled so, of spans thrown away unseen."""
+    if table.pipelined:
+        return table.tally.pipeline.wasted_ns / S if table.settles else None
     return table.tally.void_draft_ns / S if table.has_nodes else None
 
 

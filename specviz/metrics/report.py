@@ -6,6 +6,7 @@ import msgspec
 
 from specviz.metrics import formulas as f
 from specviz.metrics.estimate import Estimate
+from specviz.metrics.modelled import Modelled
 from specviz.metrics.same_draft import SameDraft, same_draft
 from specviz.metrics.table import Table
 
@@ -17,7 +18,8 @@ class Metrics(msgspec.Struct, kw_only=True, frozen=True):
     """One run in numbers. Null: undefined for this run, or not recorded at its level. Formulas:
     `specviz.metrics.formulas`.
 
-    Keys of `survival` and the like are draft positions, depths or counts.
+    Keys of `survival` and the like are draft positions, depths or counts. `modelled` is another clock than every time
+    above it.
     """
 
     n_queries: int
@@ -38,6 +40,16 @@ class Metrics(msgspec.Struct, kw_only=True, frozen=True):
     accepted_run_length: Estimate | None
     rollback_rate: Estimate | None
     rollback_rate_tokens: Estimate | None
+    branch_hit_rate: f.ByNumber | None
+    branch_mass: Estimate | None
+    hrad_confusion: dict[int, dict[int, int]] | None
+    layer_calls_per_token: Estimate | None
+    cells_per_token: Estimate | None
+    head_tests_per_token: Estimate | None
+    exit_rate: Estimate | None
+    mean_exit_layer: Estimate | None
+    wrong_exit_rate: Estimate | None
+    draft_precision: Estimate | None
     tokens_per_second: Estimate | None
     time_to_first_token_s: Estimate | None
     round_ms: Estimate | None
@@ -54,6 +66,7 @@ class Metrics(msgspec.Struct, kw_only=True, frozen=True):
     position_acceptance: f.ByNumber | None
     depth_acceptance: f.ByNumber | None
     same_draft: SameDraft | None
+    modelled: Modelled | None
 
 
 _SUMMED = ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", "n_syncs")
@@ -76,6 +89,16 @@ def report(tally: "Tally") -> Metrics:
         accepted_run_length=f.accepted_run_length(table),
         rollback_rate=f.rollback_rate(table),
         rollback_rate_tokens=f.rollback_rate_tokens(table),
+        branch_hit_rate=f.branch_hit_rate(table),
+        branch_mass=f.branch_mass(table),
+        hrad_confusion=f.hrad_confusion(table),
+        layer_calls_per_token=f.layer_calls_per_token(table),
+        cells_per_token=f.cells_per_token(table),
+        head_tests_per_token=f.head_tests_per_token(table),
+        exit_rate=f.exit_rate(table),
+        mean_exit_layer=f.mean_exit_layer(table),
+        wrong_exit_rate=f.wrong_exit_rate(table),
+        draft_precision=f.draft_precision(table),
         tokens_per_second=f.tokens_per_second(table),
         time_to_first_token_s=f.time_to_first_token_s(table),
         round_ms=f.round_ms(table),
@@ -92,4 +115,5 @@ def report(tally: "Tally") -> Metrics:
         position_acceptance=f.position_acceptance(table),
         depth_acceptance=f.depth_acceptance(table),
         same_draft=same_draft(tally.replays),
+        modelled=tally.modelled.summary(),
     )

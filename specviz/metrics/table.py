@@ -31,12 +31,22 @@ class Table:
         self.drafts = bool(self.column("n_drafted").sum())
         self.backward = self.header is not None and self.header.verifier in BACKWARD
         self.has_nodes = tally.has_nodes and self.drafts
+        self.pipelined = tally.pipeline.active
+        self.settles = tally.has_nodes or not self.pipelined  # whether it is known what became of drafted tokens
 
     def column(self, name: str) -> Column:
         """One field of every round."""
         if name not in self._columns:
             self._columns[name] = np.fromiter((getattr(row, name) for row in self.tally.rows), np.int64, self.n_rounds)
         return self._columns[name]
+
+    def cells(self, name: str) -> Column:
+        """Drafted positions of every round and what became of them, by a name of `Cells`."""
+        return np.fromiter((getattr(row.cells, name) for row in self.tally.rows), np.int64, self.n_rounds)
+
+    def exits(self, name: str) -> Column:
+        """Costs and stops of every round, by a name of `Exits`."""
+        return np.fromiter((getattr(row.exits, name) for row in self.tally.rows), np.int64, self.n_rounds)
 
     def blocks(self, name: str) -> Column:
         """One field summed over the rounds of every block."""
@@ -48,9 +58,11 @@ class Table:
 
     @property
     def one_path(self) -> bool:
-        """Whether every draft is a chain; unknown counts as no."""
+        """Whether every draft is a chain, or one path with branches counted once; unknown counts as no."""
         if not self.drafts or self.header is None:
             return False
+        if self.pipelined:
+            return True
         shape = self.header.knobs.get("shape")
         if shape is not None:
             return bool(shape == "chain")

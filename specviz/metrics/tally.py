@@ -13,6 +13,9 @@ import msgspec
 
 from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.metrics.chains import links, single_chain
+from specviz.metrics.exits import Exits, ExitTally
+from specviz.metrics.modelled import ModelledTally
+from specviz.metrics.pipelined import Cells, Pipeline
 from specviz.metrics.report import Metrics, report
 from specviz.metrics.same_draft import Replay, replay
 
@@ -32,6 +35,8 @@ class Row(msgspec.Struct):
     ns: int
     probe_ns: int
     stage_ns: dict[str, int]
+    cells: Cells = msgspec.field(default_factory=Cells)
+    exits: Exits = msgspec.field(default_factory=Exits)
     depth: int = 0  # deepest judged position
     tree: bool = False
 
@@ -70,6 +75,7 @@ class Tally:
         self.busy: Counter[str] = Counter()  # lane -> measured ns
         self.void_draft_ns = 0
         self.replays: list[Replay] = []  # of rounds whose draft was one sampled chain
+        self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.has_nodes = False
         self._seed: int | None = None
         self._positions: dict[int, int] = {}
@@ -88,56 +94,67 @@ class Tally:
         """Every metric of the rounds finished so far."""
         return report(self)
 
-    @singledispatchmethod
     def add(self, event: Any) -> None:
         """Folds one event; records without numbers are passed over."""
+        if isinstance(event, RoundStart):
+            self.pipeline.begin()
+            self.exits.begin()
+        for part in (self.pipeline, self.exits, self.modelled):
+            part.add(event)
+        self._fold(event)
 
-    @add.register
+    @singledispatchmethod
+    def _fold(self, event: Any) -> None:
+        """The records that every method writes."""
+
+    @_fold.register
     def _(self, event: Header) -> None:
         self.header = event
         self.has_nodes = event.level != "none"
 
-    @add.register
+    @_fold.register
     def _(self, event: Prefill) -> None:
         self._positions, self._open_run, self._seed = {}, 0, event.seed
         self._began = event.t - event.dur_ns
         self.prefill_ns.append(event.dur_ns)
 
-    @add.register
+    @_fold.register
     def _(self, event: RoundStart) -> None:
         self._pending = Pending(start=event)
 
-    @add.register
+    @_fold.register
     def _(self, event: Node) -> None:
-        self._positions[event.node] = event.pos
+        is_filler = "window" in event.src  # fed by Lookahead, never a candidate
+        if not is_filler:
+            self._positions[event.node] = event.pos
         if event.kept:
-            self._pending.parents.append(event.parent)
+            self._pending.parents += [] if is_filler else [event.parent]
             self._pending.nodes.append(event)
 
-    @add.register
+    @_fold.register
     def _(self, event: Verify) -> None:
         if event.status != "pruned":
             self._pending.verdicts.append(event)
 
-    @add.register
+    @_fold.register
     def _(self, event: Chain) -> None:
         self._pending.chains[event.node] = event
 
-    @add.register
+    @_fold.register
     def _(self, event: Span) -> None:
         if self._pending.start is None:  # a device's clock is read a round late
             self._note_span(event)
         else:
             self._pending.spans.append(event)
 
-    @add.register
+    @_fold.register
     def _(self, event: Commit) -> None:
         if self._began is not None and event.tokens:
             self.first_commit_ns.append(event.t - self._began)
             self._began = None
         self._pending.rejected = "recovered" in event.kinds
 
-    @add.register
+    @_fold.register
     def _(self, event: RoundEnd) -> None:
         pending, self._pending = self._pending, Pending()
         if pending.start is None:
@@ -150,7 +167,8 @@ class Tally:
             q=event.q, block=self._block, n_drafted=event.n_drafted, n_tested=event.n_tested,
             n_accepted=event.n_accepted, n_emitted=event.n_emitted, n_draft_calls=event.n_draft_calls,
             n_syncs=event.n_syncs, cut=event.cut, ns=elapsed if elapsed > 0 else sum(event.stage_ns.values()),
-            probe_ns=event.probe_ns, stage_ns=event.stage_ns,
+            probe_ns=event.probe_ns, stage_ns=event.stage_ns, cells=self._cells(event),
+            exits=self.exits.close(sum(node.fed for node in pending.nodes)),
             depth=self._note_spots(pending), tree=len(set(pending.parents)) < len(pending.parents),
         ))  # fmt: skip
         self._note_chain(pending)
@@ -171,9 +189,14 @@ class Tally:
 
     def _note_runs(self, event: RoundEnd, rejected: bool) -> None:
         self._open_run += event.n_accepted
-        if rejected and event.n_drafted:
+        if rejected and (event.n_drafted or event.n_tested):
             self.runs.append(self._open_run)
             self._open_run = 0
+
+    def _cells(self, event: RoundEnd) -> Cells:
+        """A pipelined drafter says what became of its tokens; every other draft is settled by its own round."""
+        void = event.n_drafted - event.n_accepted
+        return self.pipeline.close(event) or Cells(event.n_drafted, void, event.n_drafted, void)
 
     def _note_spots(self, pending: Pending) -> int:
         """Counts verdicts by their depth below this round's root; returns the deepest."""

@@ -5,13 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from branch_trace import worked
 from specviz.cli import main
-from specviz.events import Header, encode
+from specviz.events import Calibration, End, Header, encode
 from specviz.metrics import Metrics, measure
 from specviz.trace import Recorder
-from trace_factory import Recipe, make_events, write_trace
+from trace_factory import Recipe, make_events, make_header, write_trace
 
 EVENTS = make_events(temperature=1.0, new_tokens=60)
+OF_SOME = {
+    "branch_hit_rate", "branch_mass", "hrad_confusion", "layer_calls_per_token", "cells_per_token",
+    "head_tests_per_token", "exit_rate", "mean_exit_layer", "wrong_exit_rate", "draft_precision", "modelled",
+}  # fmt: skip
 Captured = pytest.CaptureFixture[str]
 
 
@@ -23,6 +28,7 @@ def test_tables_hold_every_metric_and_every_position(tmp_path: Path, capsys: Cap
     shown = {line.split()[0] for line in out.splitlines() if line.strip()}
     unseen = {"stage_ms", "accepted_histogram", "share_above", "survival", "position_acceptance", "depth_acceptance"}
     unseen |= {"overlap_efficiency"}  # null on serial lanes
+    unseen |= {name for name in Metrics.__struct_fields__ if name in OF_SOME and getattr(metrics, name) is None}
     assert set(Metrics.__struct_fields__) - unseen <= shown
     assert metrics.depth_acceptance is not None
     for heading in ("survival", "position_acceptance", "depth_acceptance", "share_above", "95 % interval"):
@@ -34,6 +40,20 @@ def test_tables_hold_every_metric_and_every_position(tmp_path: Path, capsys: Cap
     assert estimate.interval is not None
     expected = ["mean_acceptance_length", f"{estimate.value:.2f}", f"{estimate.interval[0]:.2f}", ".."]
     assert any(row[:4] == expected for row in rows)
+
+
+def test_what_only_some_methods_have_is_shown_where_there_is(tmp_path: Path, capsys: Captured) -> None:
+    calibration = Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0)
+    header = make_header(level="summary", method="specbranch", knobs={"gamma": 4})
+    events = [header, calibration, *(event for records in worked() for event in records), End(reason="done")]
+    assert main(["stats", str(write_trace(tmp_path / "run", events))]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert any(row[:2] == ["branch_mass", ".500"] for row in rows)
+    assert any(row[:2] == ["1", "0"] for row in rows)  # k = 1: one match, a miss
+    assert ["said", "2", "0", "1", "0", "0", "%"] in rows
+    assert ["recall", "—", "0", "%", "—"] in rows
+    assert any(row[:3] == ["modelled", "clock", "value"] for row in rows)
+    assert any(row[:2] == ["elapsed_s", ".015"] for row in rows)  # 15 forwards of a millisecond
 
 
 def test_json_is_one_object_with_the_names_of_the_contract(tmp_path: Path, capsys: Captured) -> None:

@@ -1,0 +1,260 @@
+"""The modelled clock of rounds: what a pipeline would take with these costs, whatever machine wrote the trace.
+
+Deterministic, so that pipelines can be compared and taught where nothing overlaps for real; never to be mixed with a
+measured time in one number. Costs (specbranch.md 7): a draft forward over b rows takes `t (1 + kappa_q (b-1))`, a
+target forward over w tokens `c t (1 + kappa_p (w-1))`. A round is, in this order: the classifier's calls; the draft
+forwards that must come before the target's pass (target idle); the target's pass with the drafter's further forwards
+beside it; the barrier. Plain drafting has nothing beside, PEARL nothing before, SpecBranch both.
+
+Bubbles are *all* idle time of a lane, so busy + bubbles = elapsed in both lanes; `why` says what a lane waited for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from specviz.events import Calibration
+
+Lane = Literal["target", "draft", "sync", "hrad"]
+Kind = Literal["draft_fwd", "verify_fwd", "hrad", "sync", "bubble_draft", "bubble_target"]
+Why = Literal["drafting", "verifying", "overhang", "hrad", "sync"]
+LANES: tuple[Literal["target", "draft"], ...] = ("target", "draft")
+ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Seconds (any unit will do): one draft forward, and everything else measured in it.
+
+    The defaults are those of a slider before anything was measured: a token beside another is nearly free.
+    """
+
+    t: float = 1.0
+    c: float = 8.0
+    kappa_q: float = 0.02
+    kappa_p: float = 0.0
+    sync: float = 0.0
+    hrad: float = 0.0
+
+    @classmethod
+    def of(cls, found: Calibration, hrad: float = 0.0) -> "Rates":
+        """Those of a measured machine, in seconds; a slope that was not measured or is negative is 0.
+
+        Without a draft model the target's pass is the unit: such rounds have no draft forward.
+        """
+        q, p = found.kappa_q or 0.0, found.kappa_p or 0.0
+        if found.t_ns and found.c:
+            return cls(found.t_ns / 1e9, found.c, max(0.0, q), max(0.0, p), hrad=hrad)
+        unit = found.target_ns[0] / 1e9 if found.target_ns else 1.0
+        return cls(unit, 1.0, 0.0, max(0.0, p), hrad=hrad)
+
+    def draft(self, batch: int) -> float:
+        """One draft forward over `batch` rows."""
+        return self.t * (1 + self.kappa_q * (batch - 1))
+
+    def target(self, rows: int) -> float:
+        """One target forward over `rows` tokens."""
+        return self.c * self.t * (1 + self.kappa_p * (rows - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """One draft forward: its rows, and the tokens that were drawn from what came out (none: a look, then a stop)."""
+
+    batch: int = 1
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a round did, in forwards. `fates`: of the tokens settled in it, born in it or earlier."""
+
+    number: int
+    n_new: int
+    rows: int = 1  # fed to the target, the root included
+    before: tuple[Forward, ...] = ()
+    beside: tuple[Forward, ...] = ()
+    hrad: int = 0
+    fates: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of one lane. `size`: rows of a forward; `nodes`: tokens drawn from it; `why`: of a bubble."""
+
+    lane: Lane
+    kind: Kind
+    round: int
+    t0: float
+    t1: float
+    size: int = 0
+    nodes: tuple[int, ...] = ()
+    why: Why | None = None
+
+    @property
+    def took(self) -> float:
+        """Its length."""
+        return self.t1 - self.t0
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One round on the model clock; segments in order of lane and time."""
+
+    facts: Facts
+    start: float
+    end: float
+    segments: tuple[Segment, ...]
+    wasted: float  # draft seconds of the tokens that were settled in this round and not accepted
+
+    def bubble(self, lane: str) -> float:
+        """Idle time of the target's or the draft model's lane."""
+        return sum(s.took for s in self.segments if s.kind == f"bubble_{lane}")
+
+    def busy(self, lane: str) -> float:
+        """Time the lane works."""
+        return sum(s.took for s in self.segments if s.lane == lane and s.kind in ("draft_fwd", "verify_fwd"))
+
+
+@dataclass(slots=True)
+class ModelClock:
+    """Plays one round after the other. A forward's time is shared evenly by the tokens drawn from it."""
+
+    rates: Rates
+    now: float = 0.0
+    cell_s: dict[int, float] = field(default_factory=dict)  # node -> its share, until it is settled
+
+    def play(self, facts: Facts) -> Played:
+        """The next round."""
+        share_out(facts, self.rates, self.cell_s)
+        start, segments = self.now, tuple(self._round(facts))
+        return Played(facts, start, self.now, segments, settle(facts, self.cell_s))
+
+    def _round(self, facts: Facts) -> Iterator[Segment]:
+        rates, number = self.rates, facts.number
+        yield from self._alone(number, "hrad", facts.hrad * rates.hrad)
+        start = self.now
+        for segment in self._drafting(facts.before, number, start):
+            yield segment
+            self.now = segment.t1
+        yield from _idle("target", number, start, self.now, "drafting")
+        start, end = self.now, self.now + rates.target(facts.rows)
+        yield Segment("target", "verify_fwd", number, start, end, facts.rows)
+        drafted = start
+        for segment in self._drafting(facts.beside, number, start):
+            yield segment
+            drafted = segment.t1
+        self.now = max(end, drafted)
+        yield from _idle("target", number, end, self.now, "overhang")
+        yield from _idle("draft", number, drafted, self.now, "verifying")
+        yield from self._alone(number, "sync", rates.sync if facts.before or facts.beside else 0.0)
+
+    def _drafting(self, forwards: Iterable[Forward], number: int, start: float) -> Iterator[Segment]:
+        for forward in forwards:
+            end = start + self.rates.draft(forward.batch)
+            yield Segment("draft", "draft_fwd", number, start, end, forward.batch, forward.nodes)
+            start = end
+
+    def _alone(self, number: int, kind: Literal["hrad", "sync"], took: float) -> Iterator[Segment]:
+        """A stretch during which both models wait."""
+        start, self.now = self.now, self.now + took
+        if took:
+            yield Segment(kind, kind, number, start, self.now)
+        for lane in LANES:
+            yield from _idle(lane, number, start, self.now, kind)
+
+
+def _idle(lane: Literal["target", "draft"], number: int, t0: float, t1: float, why: Why) -> Iterator[Segment]:
+    if t1 > t0:
+        kind: Kind = "bubble_target" if lane == "target" else "bubble_draft"
+        yield Segment(lane, kind, number, t0, t1, why=why)
+
+
+def play(rounds: Iterable[Facts], rates: Rates) -> list[Played]:
+    """A whole run from time 0."""
+    clock = ModelClock(rates)
+    return [clock.play(facts) for facts in rounds]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A run on the model clock, added up."""
+
+    elapsed: float
+    n_new: int
+    busy_target: float
+    busy_draft: float
+    wasted: float
+    plain: float  # of plain decoding of the same tokens
+
+    @classmethod
+    def of(cls, rounds: Iterable[Played], rates: Rates) -> "Timing":
+        """The sums over rounds."""
+        found = list(rounds)
+        n_new = sum(done.facts.n_new for done in found)
+        return cls(
+            elapsed=sum(done.end - done.start for done in found),
+            n_new=n_new,
+            busy_target=sum(done.busy("target") for done in found),
+            busy_draft=sum(done.busy("draft") for done in found),
+            wasted=sum(done.wasted for done in found),
+            plain=rates.target(1) * n_new,
+        )
+
+    @property
+    def speedup(self) -> float | None:
+        """Over plain decoding: `c t tokens / elapsed`."""
+        return self.plain / self.elapsed if self.elapsed else None
+
+    @property
+    def bubble_target(self) -> float | None:
+        """Idle share of the target's lane."""
+        return 1 - self.busy_target / self.elapsed if self.elapsed else None
+
+    @property
+    def bubble_draft(self) -> float | None:
+        """Idle share of the draft model's lane; None when it never worked."""
+        return 1 - self.busy_draft / self.elapsed if self.elapsed and self.busy_draft else None
+
+    @property
+    def overlap_efficiency(self) -> float | None:
+        """(T_draft + T_target - T) / min(T_draft, T_target): 0 one after the other, 1 the shorter hidden entirely."""
+        least = min(self.busy_draft, self.busy_target)
+        return (self.busy_draft + self.busy_target - self.elapsed) / least if least else None
+
+
+def timing(rounds: Iterable[Facts], rates: Rates) -> Timing:
+    """`Timing.of(play(rounds, rates), rates)` without the segments, for sliders and for runs of thousands of rounds."""
+    elapsed = busy_target = busy_draft = wasted = 0.0
+    n_new, cells = 0, dict[int, float]()
+    for facts in rounds:
+        before, beside = (sum(rates.draft(f.batch) for f in part) for part in (facts.before, facts.beside))
+        target = rates.target(facts.rows)
+        quiet = facts.hrad * rates.hrad + (rates.sync if facts.before or facts.beside else 0.0)
+        elapsed += quiet + before + max(beside, target)
+        busy_target, busy_draft, n_new = busy_target + target, busy_draft + before + beside, n_new + facts.n_new
+        share_out(facts, rates, cells)
+        wasted += settle(facts, cells)
+    return Timing(elapsed, n_new, busy_target, busy_draft, wasted, rates.target(1) * n_new)
+
+
+def share_out(facts: Facts, rates: Rates, cells: dict[int, float]) -> None:
+    """Enter the seconds of a round's forwards, each shared evenly by the tokens drawn from it."""
+    for forward in (*facts.before, *facts.beside):
+        for node in forward.nodes:
+            cells[node] = rates.draft(forward.batch) / len(forward.nodes)
+
+
+def settle(facts: Facts, cells: dict[int, float]) -> float:
+    """Take out the tokens a round settles; the seconds of those that were not accepted."""
+    shares = [(cells.pop(node, 0.0), fate) for node, fate in facts.fates]
+    return sum(share for share, fate in shares if fate != ACCEPTED)
+
+
+def fate_counts(rounds: Iterable[Facts]) -> Mapping[str, int]:
+    """Settled tokens by fate."""
+    counts: dict[str, int] = {}
+    for facts in rounds:
+        for _, fate in facts.fates:
+            counts[fate] = counts.get(fate, 0) + 1
+    return counts

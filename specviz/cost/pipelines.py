@@ -1,0 +1,138 @@
+"""What a token costs in each pipeline when acceptance is i.i.d.: closed forms of specbranch.md 2 and 8.2.
+
+`alpha` is the chance that a drafted token is accepted, `gamma` the draft length, `c` one target forward in draft
+forwards, `t` the time of one draft forward; latencies are times per committed token. Three families, never to be read
+for each other:
+
+* *ideal* (`ideal_*`): everything accepted, the paper's normalisation;
+* *Theorem 1* (`theorem_1`): as published. It averages rates where a pipeline averages times, and leaves out the
+  correction token that every rejection still commits, so it is far too pessimistic for weak drafts;
+* *exact* (`sps`, `overlap_*`, `pearl`, `specbranch_chain`): the long-run mean of the literal process, by renewal.
+
+All are tested against a simulation of the process they describe. Advice like "gamma below c for weak drafts" follows
+from the serial refill (`overlap_draft_refill`), not from Theorem 1, whose best length is c whatever alpha is.
+"""
+
+import math
+from collections.abc import Callable
+
+Latency = Callable[[float, int, float], float]  # (alpha, gamma, c) -> draft forwards per token
+
+
+def _powers(alpha: float, n: int) -> float:
+    """`1 + alpha + .. + alpha^(n-1)`, that is `(1 - alpha^n)/(1 - alpha)` and n at alpha = 1."""
+    return math.fsum(alpha**k for k in range(n))
+
+
+def accepted_law(alpha: float, gamma: int) -> list[float]:
+    """P(X = k) for k = 0 .. gamma accepted of gamma: truncated geometric."""
+    return [(1 - alpha) * alpha**k for k in range(gamma)] + [alpha**gamma]
+
+
+def mean_accepted(alpha: float, gamma: int) -> float:
+    """E[X] = alpha (1 - alpha^gamma)/(1 - alpha)."""
+    return alpha * _powers(alpha, gamma)
+
+
+def ideal_ar(c: float, t: float = 1.0) -> float:
+    """Plain decoding: one target forward a token. The only row that is ideal and exact at once."""
+    return c * t
+
+
+def ideal_sd(gamma: int, c: float, t: float = 1.0) -> float:
+    """Draft, then verify, all accepted, the bonus token not counted: `(gamma + c) t/gamma`."""
+    return (gamma + c) * t / gamma
+
+
+def ideal_psd(gamma: int, c: float, t: float = 1.0) -> float:
+    """Draft beside verify, all accepted: `max(gamma, c) t/gamma`. `ideal_sd` over it is largest, 2, at gamma = c."""
+    return max(gamma, c) * t / gamma
+
+
+def theorem_1(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """The paper's parallel latency with rollback, as published.
+
+    `2 M / ((1 + alpha^gamma) E[X])` with M = max(gamma, c) t: a fully accepted round costs M, any other 2M, and their
+    *rates* are averaged. Smallest exactly at gamma = c for every alpha < 1. Infinite at alpha = 0.
+    """
+    mean = mean_accepted(alpha, gamma)
+    return math.inf if mean == 0 else 2 * max(gamma, c) * t / ((1 + alpha**gamma) * mean)
+
+
+def theorem_1_by_time(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """The same rounds with *times* averaged, as renewal has it: `(2 - alpha^gamma) M/E[X]`, at most 12.5 % more.
+
+    Still without correction tokens: the exact form of the same pipeline is `overlap_full_refill`.
+    """
+    mean = mean_accepted(alpha, gamma)
+    return math.inf if mean == 0 else (2 - alpha**gamma) * max(gamma, c) * t / mean
+
+
+def sps(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """Exact: draft gamma, then verify; accepted + correction or bonus are committed. gamma = 0 is plain decoding."""
+    return (gamma + c) * t / _powers(alpha, gamma + 1)
+
+
+def overlap_full_refill(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """Exact: the next gamma are drafted beside the verify pass; a rejection loses them and one whole slot M."""
+    return (2 - alpha**gamma) * max(gamma, c) * t / _powers(alpha, gamma)
+
+
+def overlap_draft_refill(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """Exact: as before, but after a rejection only the drafting is done serially, gamma t with an idle target."""
+    return (max(gamma, c) + (1 - alpha**gamma) * gamma) * t / _powers(alpha, gamma)
+
+
+def pearl(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+    """Exact: pre-verify and post-verify steps of M each: `M (1-alpha)(1+alpha-alpha^gamma)/(1-alpha^gamma)`."""
+    return max(gamma, c) * t * (1 + alpha - alpha**gamma) / _powers(alpha, gamma)
+
+
+def specbranch_chain(alpha: float, m: int, c: float, hit: float, branch_len: float, t: float = 1.0) -> float:
+    """Exact for a constant number m of pending tokens and branch hit chance `hit`.
+
+    Every branch stage, max(branch_len, c) t long, commits accepted + 1 tokens whatever happens; with chance
+    `1 - alpha^m hit` the next stage must draft m tokens first, with an idle target. A branch keeps m pending tokens
+    after its hit when it is m + 1 long.
+    """
+    return (max(branch_len, c) + (1 - alpha**m * hit) * m) * t / _powers(alpha, m + 1)
+
+
+EXACT: dict[str, Latency] = {
+    "sps": sps,
+    "overlap, whole slot lost": overlap_full_refill,
+    "overlap, draft refilled": overlap_draft_refill,
+    "pearl": pearl,
+}
+
+
+def best_gamma(latency: Latency, alpha: float, c: float, most: int = 64) -> int:
+    """The length from 1 to `most` with the smallest latency, the shorter of two equal ones."""
+    return min(range(1, most + 1), key=lambda gamma: (latency(alpha, gamma, c), gamma))
+
+
+def rollback_sps(alpha: float, gamma: int) -> float:
+    """Share of drafted tokens thrown away in `sps`: 1 - E[X]/gamma."""
+    return 1 - mean_accepted(alpha, gamma) / gamma
+
+
+def rollback_pearl(alpha: float, gamma: int) -> float:
+    """The same for `pearl`: gamma after a failed pre-verify, `2 gamma - 1 - n` after a post-verify that kept n.
+
+    `u` is the number of pre-verify steps per post-verify step: a post-verify step that fails, with chance
+    `1 - alpha^gamma`, is followed by 1/alpha of them on average.
+    """
+    if alpha == 0:
+        return 1.0
+    u = (1 - alpha**gamma) / alpha
+    failed = math.fsum((1 - alpha) * alpha**n * (2 * gamma - 1 - n) for n in range(gamma))
+    return (u * (1 - alpha) * gamma + failed) / (gamma * (1 + u))
+
+
+def auto_branch_len(target_s: float, first_s: float, step_s: float, known: bool) -> int:
+    """The branch length that fills the target's pass and no more: `1 + floor((tau_p - [unknown] tau_q(1))/tau_q(k))`.
+
+    `first_s` is the forward that finds the branch point's law when it is not `known`. At least 1, the branch token.
+    """
+    spare = target_s - (0.0 if known else first_s)
+    return 1 + max(0, math.floor(spare / step_s + 1e-9))
