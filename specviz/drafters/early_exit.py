@@ -16,13 +16,14 @@ from specviz.cost.ledger import Clock
 from specviz.draft import ROOT, Draft
 from specviz.drafters.early_exit_clock import measured
 from specviz.drafters.early_exit_facts import Look, Trail
-from specviz.drafters.heads import Heads, pick, tested
+from specviz.drafters.heads import Heads, describe, pick, tested
 from specviz.engine.context import Context, Models, Observation, Tree
-from specviz.engine.model import Model
+from specviz.engine.model import Model, ModelAdapter
 from specviz.events import Warn
-from specviz.knobs import Knobs
+from specviz.keys import Stream
+from specviz.knobs import Knobs, KnobSpec
 from specviz.laws import Certain
-from specviz.methods.early import Limits, read
+from specviz.methods.early import Limits, fitted, read
 from specviz.names import DraftEnd, Mode
 
 
@@ -40,11 +41,15 @@ class EarlyExit:
         """A chain of at most `w_max` drafts fed, cut to the room; the last row of it may have been tested in vain."""
         limits = read(ctx.knobs.values, self.target.n_layers, self.depth, self.heads.advised)
         self._say_lens(ctx, limits)
-        trail = self._trail = Trail(ctx, limits, self.heads, self.clock)
+        trail = self._trail = self._open(ctx, limits)
         tree = Tree(ctx)
         end = self._fill(ctx, limits, trail, tree)
         trail.rest(ctx.rows)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
+
+    def _open(self, ctx: Context, limits: Limits) -> Trail:
+        """The record that this round begins."""
+        return Trail(ctx, limits, self.heads, self.clock)
 
     def _fill(self, ctx: Context, limits: Limits, trail: Trail, tree: Tree) -> DraftEnd:
         """Climb, test and draft until a row stops nowhere or enough are fed; why it ended."""
@@ -59,7 +64,13 @@ class EarlyExit:
             if tree.ends(node):
                 return "stop_token"
             row = ctx.rows.add(tree.token(node), row)
+            if self._last(limits, look):
+                return "low_conf"
         return "width" if width == limits.w_max else "length"
+
+    def _last(self, limits: Limits, look: Look) -> bool:
+        """Whether nothing is drafted after this draft, told by what was known before it was drawn."""
+        return False
 
     def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
         """The newest row up to the first layer whose test passes; None when none does."""
@@ -77,22 +88,8 @@ class EarlyExit:
         return None
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, look: Look) -> int:
-        """The drafted token: the head's best, or drawn from its law by the target's own processors."""
-        logits = look.logits
-        needs_rank = ctx.warper.needs_prefix or ctx.warper.banned
-        prefixes = [[*ctx.tokens, *tree.path(parent)]] if ctx.warper.needs_prefix else None
-        if ctx.warper.greedy or self.mode == "argmax":
-            token = look.top1
-            if needs_rank:
-                token = int(ctx.warper.allowed(logits, prefixes)[0].argmax())
-                ctx.counters.n_syncs += 1
-            return tree.add(token, parent, None, look.log_raw if token == look.top1 else None, "argmax", logits[0])
-        law = ctx.warper.laws(logits, prefixes)[0]
-        assert not isinstance(law, Certain)
-        stream, depth = ("target" if self.mode == "shared" else "draft"), tree.depth(parent) + 1
-        token = ctx.draw(stream, depth, law).token  # type: ignore[arg-type]
-        ctx.counters.n_syncs += 1
-        return tree.add(token, parent, law, None, self.mode, logits[0])
+        """The drafted token after a row."""
+        return drawn(ctx, tree, parent, look, self.mode)
 
     def _say_lens(self, ctx: Context, limits: Limits) -> None:
         """Once: which tested layers have no trained head."""
@@ -110,6 +107,35 @@ class EarlyExit:
     def cached(self) -> int | None:
         """It has no cache of its own."""
         return None
+
+    def fitted(self, spec: KnobSpec) -> KnobSpec:
+        """A knob with the range and default it has for this target and these heads."""
+        return fitted(spec, self.target.n_layers, self.depth, self.heads.advised)
+
+    def parts(self) -> dict[str, str]:
+        """What the heads are, what a test costs in layers, and which layers they advise."""
+        if not isinstance(self.target, ModelAdapter):
+            return {}
+        advised = " ".join(map(str, self.heads.advised))
+        return {"heads": describe(self.target, self.heads)} | ({"advised exit layers": advised} if advised else {})
+
+
+def drawn(ctx: Context, tree: Tree, parent: int, look: Look, mode: Mode) -> int:
+    """The drafted token: the head's best, or drawn from its law by the target's own processors."""
+    logits = look.logits
+    prefixes = [[*ctx.tokens, *tree.path(parent)]] if ctx.warper.needs_prefix else None
+    if ctx.warper.greedy or mode == "argmax":
+        token = look.top1
+        if ctx.warper.needs_prefix or ctx.warper.banned:
+            token = int(ctx.warper.allowed(logits, prefixes)[0].argmax())
+            ctx.counters.n_syncs += 1
+        return tree.add(token, parent, None, look.log_raw if token == look.top1 else None, "argmax", logits[0])
+    law = ctx.warper.laws(logits, prefixes)[0]
+    assert not isinstance(law, Certain)
+    stream: Stream = "target" if mode == "shared" else "draft"
+    token = ctx.draw(stream, tree.depth(parent) + 1, law).token
+    ctx.counters.n_syncs += 1
+    return tree.add(token, parent, law, None, mode, logits[0])
 
 
 def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:

@@ -1,6 +1,5 @@
 """Exit heads of a target, trained ones or the logit lens: what early-exit methods ask after a layer."""
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +8,7 @@ import torch
 from specviz.cost.ledger import head_cost
 from specviz.drafters.exit_head import ExitHead, FinalHead, Tensor, weights_read
 from specviz.drafters.head_files import Config, fingerprint, opened, read_config
+from specviz.drafters.part_files import shipped
 from specviz.engine.model import Model, ModelAdapter
 from specviz.errors import ModelError
 
@@ -110,16 +110,10 @@ def pick(target: Model, wanted: str | None) -> Heads:
         return LogitLens(target)
     if wanted is not None:
         return load(Path(wanted), target)
-    for folder in _shipped(target):
-        if (folder / "config.json").is_file() and read_config(folder).get("target") == fingerprint(target):
+    for folder in shipped(target, "heads", "exit-heads"):
+        if read_config(folder).get("target") == fingerprint(target):
             return load(folder, target)
     return LogitLens(target)
-
-
-def _shipped(target: ModelAdapter) -> list[Path]:
-    """Where heads may lie that nobody named: beside the embedded pair, inside the target's own folder."""
-    own = Path(str(getattr(target.model, "name_or_path", "") or ""))
-    return [Path(str(files("specviz_assets"))) / "models" / "pair" / "heads", own / "exit-heads"]
 
 
 def load(folder: Path, adapter: ModelAdapter) -> TrainedHeads:

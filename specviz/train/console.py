@@ -2,11 +2,11 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import rich.console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from specviz.train.loop import Report
 from specviz.train.schedule import Budget
@@ -47,6 +47,29 @@ class Console:
                 bar.update(task, completed=progress, now=now)
                 if not self._console.is_terminal and time.monotonic() - logged_at > LOG_EVERY_S:
                     self.say(f"{name} {progress:.1%} {now}")
+                    logged_at = time.monotonic()
+
+            yield report
+
+    @contextmanager
+    def count(self, name: str, total: int, unit: str) -> Iterator[Callable[[int, str], None]]:
+        """A bar that counts: a function to call with how many there are now, and a remark."""
+        columns = (
+            TextColumn("{task.description:8}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[now]}"),
+        )
+        with Progress(*columns, console=self._console) as bar:
+            task = bar.add_task(name, total=total, now="")
+            logged_at = time.monotonic()
+
+            def report(done: int, remark: str) -> None:
+                nonlocal logged_at
+                bar.update(task, completed=min(done, total), now=remark)
+                if not self._console.is_terminal and time.monotonic() - logged_at > LOG_EVERY_S:
+                    self.say(f"{name} {done:,} of {total:,} {unit}  {remark}")
                     logged_at = time.monotonic()
 
             yield report

@@ -3,7 +3,6 @@
 Each part leaves a file in the work folder and is skipped when it is done, so an interrupted run goes on where it was.
 """
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +16,7 @@ from specviz.drafters.heads import LogitLens, cost_in_layers, load
 from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_card, head_text
+from specviz.train import corpus, head_card, head_text, part, tokens
 from specviz.train.console import Console
 from specviz.train.head_loop import HeadRun, Job, Labels
 from specviz.train.head_measure import greedy_texts, tables
@@ -69,8 +68,9 @@ def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
     loaded = loading.load(request.target, "target", request.device, None)
     adapter = loaded.adapter
     layers = _layers(request, adapter)
-    _claim(request, layers, fingerprint(adapter))
-    source = _source(request, loaded.tokenizer, console)
+    part.claim(request.work, request.out, _asked(request, layers, fingerprint(adapter)))
+    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+    source = part.source(request.work, wanted, loaded.tokenizer, console)
     own = head_text.written(
         adapter.model, source, request.work / "own_text.npz", _share(request, WRITING), request.seed, console
     )
@@ -127,40 +127,17 @@ def _share(request: Request, share: float) -> Budget:
     return Budget(seconds=60 * request.minutes * share)
 
 
-def _claim(request: Request, layers: tuple[int, ...], target: str) -> None:
-    """Make the folders, or refuse a work folder begun with other settings."""
-    asked = {
+def _asked(request: Request, layers: tuple[int, ...], target: str) -> dict[str, Any]:
+    """What a run that goes on must have been begun with."""
+    return {
         "target": target, "seed": request.seed, "kind": request.kind, "rank": request.rank,
         "shortlist": request.shortlist, "labels": request.labels, "layers": list(layers),
         "packages": request.packages, "texts": [path.name for path in request.texts],
     }  # fmt: skip
-    path = request.work / "settings.json"
-    try:
-        request.work.mkdir(parents=True, exist_ok=True)
-        request.out.mkdir(parents=True, exist_ok=True)
-        begun = json.loads(path.read_text()) if path.exists() else asked
-        path.write_text(json.dumps(begun))
-    except (OSError, ValueError) as error:
-        raise SpecvizError(f"cannot use the work folder {request.work}: {error}; give another with --work") from error
-    differing = [name for name, value in asked.items() if begun.get(name) != value]
-    if differing:
-        was = ", ".join(f"{name}={begun.get(name)}" for name in differing)
-        raise SpecvizError(
-            f"{request.work} holds a run begun with {was}; give the same options, or another --work folder"
-        )
-
-
-def _source(request: Request, tokenizer: Any, console: Console) -> head_text.Given:
-    path = request.work / "text.npz"
-    if not path.exists():
-        console.say("reading and encoding the text")
-        wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-        head_text.given(wanted, tokenizer).save(path)
-    return head_text.Given.load(path)
 
 
 def _shortlist(
-    request: Request, source: head_text.Given, own: head_text.Ids, adapter: ModelAdapter
+    request: Request, source: tokens.Store, own: head_text.Ids, adapter: ModelAdapter
 ) -> torch.Tensor | None:
     """The most frequent tokens of what the heads learn on, in token order; None for the whole vocabulary."""
     if not request.shortlist:
@@ -173,7 +150,7 @@ def _shortlist(
 
 
 def _held_out(
-    adapter: ModelAdapter, source: head_text.Given, seed: int
+    adapter: ModelAdapter, source: tokens.Store, seed: int
 ) -> tuple[dict[str, list[Any]], torch.Tensor]:  # fmt: skip
     """Greedy texts by domain, and windows the target wrote, all from held-out beginnings."""
     starts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)

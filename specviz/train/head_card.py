@@ -6,7 +6,7 @@ a path of the machine that made them.
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def _gain_line(domain: str, row: dict[str, Any]) -> str:
     )
 
 
-def prompts(streams: dict[str, Any], n_each: int, length: int) -> dict[str, list[list[int]]]:
+def prompts(streams: Mapping[str, Any], n_each: int, length: int) -> dict[str, list[list[int]]]:
     """Evenly spaced beginnings of held-out text, by domain."""
     found: dict[str, list[list[int]]] = {}
     for domain, ids in streams.items():

@@ -4,6 +4,7 @@ Resumable: one checkpoint, written beside its name and moved over it; windows an
 """
 
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.drafters.exit_head import ExitHead, FinalHead
+from specviz.drafters.exit_head import FinalHead
 from specviz.train.loop import Report, save_whole
 from specviz.train.schedule import Budget, learning_rate_share
 from specviz.train.tokens import Feed
 
 Labels = Literal["soft", "hard"]
 WINDOWS, LENGTH, POSITIONS = 8, 224, 768  # a step: windows, their length, positions that the heads see of them
-RATES = {"gain": 3e-3, "lowrank": 3e-3, "square": 2e-3, "tuned": 1e-3, "full": 2e-4, "factored": 5e-4}
+RATES = {"gain": 3e-3, "lowrank": 3e-3, "square": 2e-3, "tuned": 1e-3, "full": 2e-4, "factored": 5e-4, "adapter": 2e-3}
 SAVE_EVERY_S = 60.0
 
 
@@ -70,11 +71,11 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything a training depends on besides its checkpoint."""
+    """Everything a training depends on besides its checkpoint. `heads` by layer: exit heads, or adapters."""
 
     model: Any
     final: FinalHead
-    heads: dict[int, ExitHead]
+    heads: Mapping[int, Any]
     feed: Feed
     labels: Labels
     budget: Budget
@@ -115,10 +116,8 @@ class HeadRun:
         windows = job.feed.draw((WINDOWS, LENGTH - 1), (job.seed, step, 1))
         rng = torch.Generator().manual_seed(job.seed * 1_000_003 + step)
         keep = torch.randperm(windows.numel(), generator=rng)[:POSITIONS]
-        states = States.of(job.model, windows, tuple(job.heads), job.final.vocab, keep)
         total = 0.0
-        for layer, head in job.heads.items():
-            loss = loss_of(head(states.by_layer[layer], job.final), states.final, job.labels, job.final.ids)
+        for loss in self._losses(windows, keep):
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
         for group in self.optimizer.param_groups:
@@ -128,6 +127,13 @@ class HeadRun:
         self.ledger.steps += 1
         self.ledger.tokens += len(keep)
         return total / len(job.heads)
+
+    def _losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
+        """The loss of every head on the positions `keep` of the flattened windows, one graph at a time."""
+        job = self.job
+        states = States.of(job.model, windows, tuple(job.heads), job.final.vocab, keep)
+        for layer, head in job.heads.items():
+            yield loss_of(head(states.by_layer[layer], job.final), states.final, job.labels, job.final.ids)
 
     def _note(self, loss: float) -> None:
         self._recent.append(loss)

@@ -72,10 +72,10 @@ def reliabilities(
             with torch.inference_mode():
                 top = heads.logits(layer, states.by_layer[layer]).softmax(-1).max(-1)
             found[layer].append((top.values.cpu(), (top.indices == best).cpu()))
-    return {layer: _binned(parts) for layer, parts in found.items()}
+    return {layer: binned(parts) for layer, parts in found.items()}
 
 
-def _binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:
+def binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:
     sure, right = (torch.cat(each).double().numpy() for each in zip(*parts, strict=True))
     at = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
     count, sums, hits = (np.bincount(at, weights, N_BINS).astype(float) for weights in (None, sure, right))

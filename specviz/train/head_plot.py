@@ -18,7 +18,10 @@ class Curve:
     points: Sequence[Point]
 
 
-def svg(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
+_AXES = "confidence (across), agreement with the target (up)"
+
+
+def svg(panels: Sequence[tuple[str, Sequence[Curve]]], axes: str = _AXES) -> str:
     """Panels side by side with one legend; on the diagonal a head is as right as it is sure, below it too sure."""
     width = len(panels) * (_SIDE + _LEFT) + _LEGEND
     height = _SIDE + _TOP + 52
@@ -26,14 +29,18 @@ def svg(panels: Sequence[tuple[str, Sequence[Curve]]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {_FONT}>',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        *(mark for k, (title, own) in enumerate(panels) for mark in _panel(title, own, _LEFT + k * (_SIDE + _LEFT))),
+        *(
+            mark
+            for k, (title, own) in enumerate(panels)
+            for mark in _panel(title, axes, own, _LEFT + k * (_SIDE + _LEFT))
+        ),
         *(mark for k, curve in enumerate(curves) for mark in _entry(curve, k, len(curves), width - _LEGEND + 16)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _panel(title: str, curves: Sequence[Curve], left: int) -> list[str]:
+def _panel(title: str, axes: str, curves: Sequence[Curve], left: int) -> list[str]:
     bottom = _TOP + _SIDE
     marks = [f'<text x="{left}" y="{_TOP - 14}" font-size="14">{escape(title)}</text>']
     for step in range(6):
@@ -43,7 +50,7 @@ def _panel(title: str, curves: Sequence[Curve], left: int) -> list[str]:
         marks.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.1f}</text>')
         marks.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{share:.1f}</text>')
     marks.append(f'<path d="M{left} {bottom}L{left + _SIDE} {_TOP}" stroke="#999999" stroke-dasharray="4 4"/>')
-    marks.append(f'<text x="{left}" y="{bottom + 40}">confidence (across), agreement with the target (up)</text>')
+    marks.append(f'<text x="{left}" y="{bottom + 40}">{escape(axes)}</text>')
     return [*marks, *(_line(curve, k, len(curves), left, bottom) for k, curve in enumerate(curves))]
 
 

@@ -6,8 +6,7 @@ Beginnings come from the same documents that the embedded pair is trained on, an
 
 import os
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,33 +28,7 @@ _BATCH = 256  # documents handed to the tokenizer at once
 Ids = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Token streams by domain; documents are separated by the end token."""
-
-    train: dict[str, Ids]
-    held_out: dict[str, Ids]
-
-    def save(self, path: Path) -> None:
-        """Write it under another name first: a file that is there is whole."""
-        sides = {"train": self.train, "held_out": self.held_out}
-        arrays: dict[str, Any] = {f"{side}.{k}": ids for side, streams in sides.items() for k, ids in streams.items()}
-        partial = path.with_suffix(".partial.npz")
-        np.savez(partial, **arrays)
-        os.replace(partial, path)
-
-    @classmethod
-    def load(cls, path: Path) -> "Given":
-        """Read what `save` wrote."""
-        sides: dict[str, dict[str, Ids]] = {"train": {}, "held_out": {}}
-        with np.load(path) as arrays:
-            for name in arrays.files:
-                side, _, domain = name.partition(".")
-                sides[side][domain] = arrays[name]
-        return cls(sides["train"], sides["held_out"])
-
-
-def given(wanted: corpus.Wanted, tokenizer: Any) -> Given:
+def given(wanted: corpus.Wanted, tokenizer: Any) -> tokens.Store:
     """Documents of this machine and the user's files, a fair share of each domain, encoded by the target's tokenizer.
 
     Raises SpecvizError when too little is left to train on or to hold out.
@@ -66,7 +39,7 @@ def given(wanted: corpus.Wanted, tokenizer: Any) -> Given:
     for side, streams in (("train on", train), ("hold out", held_out)):
         if sum(map(len, streams.values())) < 4 * own_text.LENGTH:
             raise SpecvizError(f"too little text to {side}: give more with --text, or add --packages")
-    return Given(train, held_out)
+    return tokens.Store(train, held_out)
 
 
 def _streams(documents: list[corpus.Document], most: float, tokenizer: Any) -> dict[str, Ids]:
@@ -90,12 +63,12 @@ def _encoded(texts: list[str], tokenizer: Any) -> Iterable[Ids]:
             yield np.array([*ids, *end], dtype=np.int32)
 
 
-def beginnings(streams: dict[str, Ids]) -> tokens.Feed:
+def beginnings(streams: Mapping[str, tokens.Ids]) -> tokens.Feed:
     """Where prompts for the target come from."""
-    return tokens.Feed(streams)  # type: ignore[arg-type]
+    return tokens.Feed(streams)
 
 
-def written(model: Any, source: Given, path: Path, budget: Budget, seed: int, console: Console) -> Ids:
+def written(model: Any, source: tokens.Store, path: Path, budget: Budget, seed: int, console: Console) -> Ids:
     """`[n, LENGTH]` windows the target wrote, half greedily, half sampled; goes on from what `path` holds."""
     batches: list[Ids] = []
     seconds = 0.0
@@ -126,7 +99,7 @@ def _save(path: Path, batches: list[Ids], seconds: float) -> None:
     os.replace(partial, path)
 
 
-def feed_of(source: Given, own: Ids) -> tokens.Feed:
+def feed_of(source: tokens.Store, own: Ids) -> tokens.Feed:
     """What a head sees: the target's own windows from their beginnings, and the given text from anywhere."""
     streams: dict[str, Any] = {**source.train, "own": own.ravel()}
     mix = {name: (1 - OWN_SHARE) * share for name, share in tokens.MIX.items()} | {"own": OWN_SHARE}

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from specviz.train.objectives import held_out_loss
-from specviz.train.tokens import Tokens, fixed
+from specviz.train.tokens import Ids, fixed
 
 GAMMA = 4
 SAMPLE_PROMPT = "def fibonacci(n):"
@@ -46,7 +46,7 @@ class Speed:
         return self.target_ms / self.draft_ms
 
 
-def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Tokens) -> DomainRow:
+def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Ids) -> DomainRow:
     """All rates of one held-out stream."""
     windows, prompts = fixed(stream, _N_WINDOWS, _LENGTH), fixed(stream, _N_PROMPTS, _PROMPT)
     return DomainRow(

@@ -4,9 +4,11 @@ Windows are keyed by (seed, step, part): a step can be replayed without the step
 sampler state at all.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ STDLIB = "code, standard library only"
 """A held-out stream beside `code`: packages repeat one another, the standard library does not."""
 
 Tokens = NDArray[np.uint16]
+Ids = NDArray[np.integer[Any]]  # of any vocabulary
 _DOCSTRING_WITHIN = 48
 
 
@@ -29,19 +32,21 @@ _DOCSTRING_WITHIN = 48
 class Store:
     """Token streams by domain; documents are separated by the end token."""
 
-    train: dict[str, Tokens]
-    held_out: dict[str, Tokens]
+    train: Mapping[str, Ids]
+    held_out: Mapping[str, Ids]
 
     def save(self, path: Path) -> None:
-        """Write all streams to one file."""
-        arrays = {f"train.{name}": ids for name, ids in self.train.items()}
-        arrays |= {f"held_out.{name}": ids for name, ids in self.held_out.items()}
-        np.savez(path, **arrays)  # type: ignore[arg-type]
+        """Write all streams to one file, under another name first: a file that is there is whole."""
+        sides = {"train": self.train, "held_out": self.held_out}
+        arrays: dict[str, Any] = {f"{side}.{k}": ids for side, streams in sides.items() for k, ids in streams.items()}
+        partial = path.with_suffix(".partial.npz")
+        np.savez(partial, **arrays)
+        os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> "Store":
         """Read what `save` wrote."""
-        sides: dict[str, dict[str, Tokens]] = {"train": {}, "held_out": {}}
+        sides: dict[str, dict[str, Ids]] = {"train": {}, "held_out": {}}
         with np.load(path) as arrays:
             for name in arrays.files:
                 side, _, domain = name.partition(".")
@@ -82,7 +87,7 @@ class Feed:
     `aligned` is the share of a stream's windows that begin at one.
     """
 
-    streams: dict[str, Tokens]
+    streams: Mapping[str, Ids]
     starts: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     aligned: dict[str, float] = field(default_factory=dict)
     mix: dict[str, float] = field(default_factory=lambda: MIX)
@@ -108,7 +113,7 @@ class Feed:
         return int(rng.integers(room))
 
 
-def definition_starts(stream: Tokens, tokenizer: PreTrainedTokenizerFast) -> NDArray[np.int64]:
+def definition_starts(stream: Ids, tokenizer: PreTrainedTokenizerFast) -> NDArray[np.int64]:
     """Positions in `stream` where a line without indentation begins with `def`, `class` or `import`.
 
     Those that open with a docstring are left out: a small model seldom finds the end of one, and a prompt such as
@@ -125,7 +130,7 @@ def definition_starts(stream: Tokens, tokenizer: PreTrainedTokenizerFast) -> NDA
     return starts
 
 
-def fixed(stream: Tokens, n_windows: int, length: int) -> Tensor:
+def fixed(stream: Ids, n_windows: int, length: int) -> Tensor:
     """The same evenly spaced windows [n, length + 1] every time, to measure on."""
     room = len(stream) - length - 1
     starts = np.unique(np.linspace(0, max(room, 0), n_windows).astype(np.int64))

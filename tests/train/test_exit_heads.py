@@ -18,7 +18,7 @@ from specviz.errors import SpecvizError
 from specviz.train import corpus, exit_heads, head_card, head_loop, head_measure, head_plot, head_text, own_text, sums
 from specviz.train.console import Console
 from specviz.train.schedule import Budget
-from specviz.train.tokens import Feed
+from specviz.train.tokens import Feed, Store
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_reliability_counts():
     """Right as often as sure: no error, whatever the bins; sure and always wrong: as wrong as it is sure."""
     sure = torch.tensor([0.8] * 10 + [0.4] * 10)
     right = torch.tensor([True] * 8 + [False] * 2 + [True] * 4 + [False] * 6)
-    found = head_measure._binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
+    found = head_measure.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
     assert found.agreement == pytest.approx(0.6)
     assert found.error == pytest.approx(0, abs=1e-6)
     assert (found.share_sure, found.precision) == (0.5, pytest.approx(0.8))
@@ -124,9 +124,9 @@ def test_reliability_counts():
         (pytest.approx(0.4), pytest.approx(0.4)),
         (pytest.approx(0.8), pytest.approx(0.8)),
     ]
-    wrong = head_measure._binned([(sure, torch.zeros(20, dtype=torch.bool))])
+    wrong = head_measure.binned([(sure, torch.zeros(20, dtype=torch.bool))])
     assert wrong.error == pytest.approx(0.6)
-    assert head_measure._binned([(sure[10:], right[10:])]).precision is None
+    assert head_measure.binned([(sure[10:], right[10:])]).precision is None
 
 
 def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
@@ -138,7 +138,7 @@ def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
     assert int(logits.isfinite().sum()) == 60
     with np.load(asked.work / "own_text.npz") as arrays:
         counts = 4 * np.bincount(arrays["batches"].ravel(), minlength=260)
-    for ids in head_text.Given.load(asked.work / "text.npz").train.values():
+    for ids in Store.load(asked.work / "text.npz").train.values():
         counts += np.bincount(ids, minlength=260)
     listed = logits[0].isfinite().numpy()
     assert counts[listed].min() >= counts[~listed].max()

@@ -1,0 +1,73 @@
+"""What a call's logits offer the tree, read off the device in one copy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.drafters.blocks.growth import Offer
+from specviz.drafters.blocks.rank import N_BUCKETS, N_SUMMARY, N_TOP
+from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.engine.context import Context
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How rank logits are read this round: `bias` is added after `temp` divided them."""
+
+    bias: tuple[float, ...] = (0.0,) * N_BUCKETS
+    temp: float = 1.0
+    full: bool = False  # also summaries and entropies, for the record
+
+
+def offers(
+    ctx: Context, vocabulary: Vocabulary, spoken: tuple[Tensor, Tensor, Tensor], paths: Sequence[Sequence[int]],
+    reading: Reading,
+) -> list[list[Offer]] | None:  # fmt: skip
+    """One list of offers a start, of logits, rank logits and summaries `[B, K, ..]`; None if any is not finite.
+
+    `paths`: the drafted tokens down to each start's node, which a repetition penalty looks at; tokens of the block
+    itself are not among them. Scores are full-vocabulary log-probabilities, ranking leaves banned tokens out.
+    """
+    logits, rank_logits, told = spoken
+    slots = logits.shape[1]
+    flat = logits.flatten(0, 1).float() if logits.dtype != torch.float64 else logits.flatten(0, 1)
+    logs = flat.log_softmax(-1)
+    best = _ranked(ctx, vocabulary, logs, [path for path in paths for _ in range(slots)])
+    judged = rank_logits.flatten(0, 1).to(logs.dtype) / reading.temp + logs.new_tensor(reading.bias)
+    columns = [vocabulary.to_target(best).to(logs.dtype), logs.gather(-1, best), judged.softmax(-1)]
+    if reading.full:
+        entropy = -torch.special.xlogy(logs.exp(), logs.exp()).sum(-1, keepdim=True)
+        columns += [told.flatten(0, 1).to(logs.dtype), entropy]
+    table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
+    ctx.counters.n_syncs += 1
+    rows = table.tolist()
+    n_top = best.shape[-1]
+    if not all(row[n_top] - row[n_top] == 0.0 and row[2 * n_top] == row[2 * n_top] for row in rows):
+        return None
+    made = [_offer(row, n_top, reading.full) for row in rows]
+    return [made[k : k + slots] for k in range(0, len(made), slots)]
+
+
+def _ranked(ctx: Context, vocabulary: Vocabulary, logs: Tensor, paths: list[Sequence[int]]) -> Tensor:
+    """The best draft ids `[n, <= 20]` of every row that may be drafted at all."""
+    scores = logs
+    if ctx.warper.banned or ctx.warper.needs_prefix:
+        prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
+        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(logs), prefixes))
+    return scores.topk(min(N_TOP, scores.shape[-1]), -1).indices
+
+
+def _offer(row: list[float], n_top: int, full: bool) -> Offer:
+    probs = tuple(row[2 * n_top : 2 * n_top + N_BUCKETS])
+    rest = row[2 * n_top + N_BUCKETS :]
+    return Offer(
+        tokens=tuple(int(token) for token in row[:n_top]),
+        logs=tuple(row[n_top : 2 * n_top]),
+        bucket=max(range(N_BUCKETS), key=lambda b: probs[b]),
+        rank_probs=probs,
+        summary=tuple(rest[:N_SUMMARY]) if full else (),
+        entropy=rest[N_SUMMARY] if full else None,
+    )

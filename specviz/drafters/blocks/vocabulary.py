@@ -1,0 +1,61 @@
+"""Between a draft vocabulary and the target's: `target = draft + d2t[draft]` (specblock.md 3.5).
+
+A draft vocabulary is the most frequent target tokens in token order; a small vocabulary is kept whole.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """`d2t` `[V_d]`: what is added to a draft id; None: both vocabularies are the same. `size`: of the target's."""
+
+    size: int
+    d2t: Tensor | None = None
+
+    @property
+    def n_draft(self) -> int:
+        """Draft ids."""
+        return self.size if self.d2t is None else len(self.d2t)
+
+    @property
+    def ids(self) -> Tensor | None:
+        """The target ids `[V_d]`, ascending; None for all of them."""
+        return None if self.d2t is None else torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
+
+    def to_target(self, draft: Tensor) -> Tensor:
+        """Target ids of draft ids."""
+        return draft if self.d2t is None else draft + self.d2t[draft]
+
+    def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Draft ids of target ids, and which of them there are; the id of an absent one is 0."""
+        ids = self.ids
+        if ids is None:
+            return tokens, torch.ones_like(tokens, dtype=torch.bool)
+        place = torch.searchsorted(ids, tokens.contiguous()).clamp(max=len(ids) - 1)
+        known = ids[place] == tokens
+        return torch.where(known, place, 0), known
+
+    def spread(self, scores: Tensor) -> Tensor:
+        """Draft scores `[n, V_d]` over the target's vocabulary `[n, V]`, minus infinity elsewhere."""
+        ids = self.ids
+        if ids is None:
+            return scores
+        return scores.new_full((len(scores), self.size), float("-inf")).index_copy_(1, ids, scores)
+
+    def to_draft(self, rows: Tensor) -> Tensor:
+        """The draft vocabulary's columns of `[.., V]`."""
+        ids = self.ids
+        return rows if ids is None else rows[..., ids]
+
+    @classmethod
+    def most_frequent(cls, counts: Tensor, n: int) -> "Vocabulary":
+        """The `n` most frequent tokens by `counts` `[V]`; all of them when there are no more."""
+        if n >= len(counts):
+            return cls(len(counts))
+        ids = counts.topk(n).indices.sort().values
+        return cls(len(counts), ids - torch.arange(n, device=ids.device))

@@ -1,0 +1,112 @@
+"""Kangaroo: the target's first layers and an adapter draft (specbound.md 14.2).
+
+Every row climbs to one layer, the adapter reads its state, and its best token is fed next. A token that the adapter
+gave less than `tau` is the last one drafted; it is fed and verified like any other. The last draft climbs with the
+target pass, which is the same climb (`EarlyExit`). Nothing is computed twice, and the adapter's cache is a memo of the
+text (`Reader`).
+"""
+
+import time
+
+from specviz.drafters.adapter import AdapterModel
+from specviz.drafters.adapter_clock import measured
+from specviz.drafters.adapter_files import pick
+from specviz.drafters.adapter_reader import Reader
+from specviz.drafters.draft_steps import Steps
+from specviz.drafters.early_exit import EarlyExit
+from specviz.drafters.early_exit_facts import Look, Trail
+from specviz.drafters.heads import LogitLens
+from specviz.engine.context import Context, Models, Observation
+from specviz.engine.model import Model
+from specviz.engine.rows import Tensor
+from specviz.events import Warn
+from specviz.knobs import Knobs
+from specviz.methods.early import Limits
+from specviz.names import Mode
+
+USUAL = 1 / 4  # where the lens drafts when there is no adapter to say
+
+
+class Adapted(LogitLens):
+    """What drafts behind a layer: the adapter behind its own, the model's own head behind any other."""
+
+    kind = "adapter"
+
+    def __init__(self, model: Model, layer: int, trained: bool) -> None:
+        super().__init__(model)
+        self.advised = (layer,)
+        self.layers = self.advised if trained else ()
+
+
+class Kangaroo(EarlyExit):
+    """Drafts by climbing `ctx.rows` to one layer. `reader` None: there is no adapter, the lens stands in."""
+
+    def __init__(self, target: Model, layer: int, reader: Reader | None, mode: Mode) -> None:
+        super().__init__(target, Adapted(target, layer, reader is not None), mode, 1.0)
+        self.layer, self.reader = layer, reader
+        self.taps = () if reader is None else (layer,)
+
+    def _open(self, ctx: Context, limits: Limits) -> Trail:
+        return Steps(ctx, limits, self.heads, self.clock)
+
+    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+        """The newest row up to the layer; what the adapter says there, never declined."""
+        if not limits.layers:
+            return None
+        layer = limits.layers[0]
+        hidden = trail.up(ctx.rows, layer)
+        began = time.perf_counter_ns()
+        look = Look.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
+        ctx.counters.n_syncs += 1
+        ctx.counters.n_draft_calls += 1
+        trail.tested(look, True, time.perf_counter_ns() - began)
+        return look
+
+    def _asked(self, ctx: Context, layer: int, row: int, state: Tensor) -> Tensor:
+        """Logits `[1, V]` after a row."""
+        if self.reader is None or layer != self.layer:
+            return self.heads.logits(layer, state)
+        if row == ctx.root_row:
+            return self.reader.begin(ctx.tokens, state)
+        return self.reader.feed(ctx.rows.tokens[row], state)
+
+    def _last(self, limits: Limits, look: Look) -> bool:
+        return look.conf < limits.tau
+
+    def _say_lens(self, ctx: Context, limits: Limits) -> None:
+        """Once: that the model's own head drafts."""
+        if self.tells and limits.layers and (self.reader is None or limits.layers[0] != self.layer):
+            self.tells = False
+            why = "no adapter for this target" if self.reader is None else f"the adapter reads layer {self.layer}"
+            ctx.note(Warn(code="logit_lens", message=(
+                f"{why}: the logit lens drafts behind layer {limits.layers[0]} (exact, but weak); "
+                "specviz train kangaroo makes an adapter"
+            )))  # fmt: skip
+
+    def observe(self, seen: Observation) -> None:
+        """Keep the states of what was committed for the adapter to read, and write down the round."""
+        if self.reader is not None and self.layer in seen.features:
+            self.reader.learn(seen.features[self.layer])
+        super().observe(seen)
+
+    def cached(self) -> int | None:
+        """Committed slots of the adapter's cache."""
+        return self.reader.cache.length if self.reader is not None else None
+
+
+def make(models: Models, knobs: Knobs) -> Kangaroo:
+    """The drafter of method `kangaroo`."""
+    asked: str | None = next(iter(knobs["adapter"]), None)
+    drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
+    drafter.tells = asked != "lens"
+    return drafter
+
+
+def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
+    """The drafter with this adapter."""
+    target = models.target
+    if adapter is None:
+        return Kangaroo(target, max(1, min(round(USUAL * target.n_layers), target.n_layers - 1)), None, mode)
+    drafter = Kangaroo(target, adapter.layer, Reader(adapter, models.capacity), mode)
+    drafter.clock = measured(target, adapter)
+    return drafter

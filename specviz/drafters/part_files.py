@@ -1,0 +1,103 @@
+"""Folders of trained parts: safetensors and a `config.json` that names the models they were trained for.
+
+What exit heads, H-RAD and adapters share: telling models apart, reading a folder, refusing it in one line. Nothing
+pickled is ever opened. `option` is the command-line option a folder was named with; every refusal begins with it.
+"""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz.engine.fingerprint import fingerprint as fingerprint
+from specviz.engine.model import ModelAdapter
+from specviz.errors import ModelError
+
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_CONVERT = (
+    "python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('{name}', weights_only=True), "
+    "'{stem}.safetensors')\""
+)
+
+
+def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
+    """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder.
+
+    Both are patterns. What is found there may be another model's: compare fingerprints before loading.
+    """
+    pair = Path(str(files("specviz_assets"))) / "models" / "pair"
+    own = str(getattr(target.model, "name_or_path", "") or "")
+    found = [*sorted(pair.glob(embedded)), *(sorted(Path(own).glob(beside)) if own else ())]
+    return [folder for folder in found if (folder / "config.json").is_file()]
+
+
+def read_config(folder: Path, option: str, hint: str) -> dict[str, Any]:
+    """`config.json` of a folder. `hint`: what to give instead of a folder that is not there. Raises ModelError."""
+    if not folder.is_dir():
+        raise ModelError(f"{option} {folder}: no such folder; {hint}")
+    path = folder / "config.json"
+    if not path.is_file():
+        held = ", ".join(sorted(p.name for p in folder.iterdir())[:5]) or "nothing"
+        raise ModelError(f"{option} {folder}: no config.json in it (it holds {held})")
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{option} {folder}: config.json is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ModelError(f"{option} {folder}: config.json is no JSON object")
+    return given
+
+
+def refuse_format(folder: Path, option: str, given: dict[str, Any], wanted: tuple[str, int], what: str) -> None:
+    """Raises ModelError unless `config.json` is of format and version `wanted`; `what`: what it should hold."""
+    name, version = wanted
+    if given.get("format") != name:
+        raise ModelError(f"{option} {folder}: these are no {what} (config.json says {_kind_of(given)})")
+    if given.get("version") != version:
+        raise ModelError(
+            f"{option} {folder}: written in version {given.get('version')} of the format, this specviz reads {version}"
+        )
+
+
+def _kind_of(given: dict[str, Any]) -> str:
+    return f"model_type {given['model_type']}" if "model_type" in given else f"format {given.get('format')}"
+
+
+def refuse_other_model(
+    folder: Path, option: str, role: str, made_for: tuple[str, str], adapter: ModelAdapter, advice: str
+) -> None:
+    """Raises ModelError unless `made_for` (name, fingerprint) is this model. `role`: target or draft model."""
+    name, print_ = made_for
+    if print_ != fingerprint(adapter):
+        raise ModelError(
+            f"{option} {folder}: made for {name} (weights {print_[:8]}), the {role} {adapter.name} "
+            f"has weights {fingerprint(adapter)[:8]}; {advice}"
+        )
+
+
+def read_tensors(folder: Path, option: str, device: torch.device) -> dict[str, torch.Tensor]:
+    """The tensors of a folder's safetensors file. Raises ModelError for none, an unreadable or a pickled one."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = _weights(folder, option)
+    try:
+        tensors: dict[str, torch.Tensor] = load_file(path, device=str(device))
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"{option} {folder}: {path.name} cannot be read: {' '.join(str(error).split())}") from error
+    return tensors
+
+
+def _weights(folder: Path, option: str) -> Path:
+    found = sorted(folder.glob("*.safetensors"))
+    if found:
+        return found[0]
+    pickled = sorted(path for path in folder.iterdir() if path.suffix in _PICKLED)
+    if pickled:
+        line = _CONVERT.format(name=pickled[0].name, stem=pickled[0].stem)
+        raise ModelError(
+            f"{option} {folder}: {pickled[0].name} is pickled, which is never opened here; in it run: {line}"
+        )
+    raise ModelError(f"{option} {folder}: no .safetensors file in it")

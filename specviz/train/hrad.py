@@ -1,0 +1,145 @@
+"""The whole of `specviz train hrad`: text, rounds of speculative sampling, training, measuring, saving.
+
+Each part leaves files in the work folder and is skipped when it is done, so an interrupted run goes on where it was;
+one that is asked for more rounds keeps those it has.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from specviz.drafters import hrad
+from specviz.drafters.hrad import Config, Network
+from specviz.drafters.part_files import fingerprint
+from specviz.engine import loading
+from specviz.engine.local import Pair, load_pair
+from specviz.errors import SpecvizError
+from specviz.train import corpus, head_text, hrad_card, hrad_fit, hrad_rounds, part
+from specviz.train.console import Console
+from specviz.train.hrad_fit import Fitted, Labelled
+from specviz.train.hrad_rounds import Rounds, Setting
+
+FEWEST = 20  # rounds of each side without which nothing can be said
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for. `gamma`, `temperature`: those it will be used with."""
+
+    target: str | None
+    draft: str | None
+    out: Path
+    work: Path
+    rounds: int = 20_000
+    gamma: int = 4
+    temperature: float = 0.0
+    layers: int = hrad.LAYERS
+    seed: int = 0
+    packages: bool = False
+    texts: tuple[Path, ...] = ()
+    device: str | None = None
+    threads: int | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats this run, without paths of this machine."""
+        words = [f"specviz train hrad --rounds {self.rounds} --gamma {self.gamma} --temperature {self.temperature:g}"]
+        named = (("target", self.target), ("draft", self.draft))
+        words += [f"--{role} {Path(source).name}" for role, source in named if source is not None]
+        words += [f"--layers {self.layers}"] * (self.layers != hrad.LAYERS) + [f"--seed {self.seed}"]
+        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        return " ".join(words)
+
+
+def train_hrad(request: Request, console: Console) -> dict[str, Any]:
+    """Do what is not done yet; write network, card and plot; return the card's numbers."""
+    pair = load_pair(request.target, request.draft, device=request.device, threads=request.threads)
+    assert pair.draft is not None
+    target, draft = pair.target.adapter, pair.draft.adapter
+    if not 1 <= request.layers <= target.n_layers + 1:
+        raise SpecvizError(f"--layers {request.layers}: the target has states after 0 to {target.n_layers} layers")
+    part.claim(request.work, request.out, _asked(request, fingerprint(target), fingerprint(draft)))
+    rounds = _rounds(request, pair, console)
+    train, held_out = (_side(request, rounds, side) for side in (False, True))
+    job = hrad_fit.Job(train, held_out, request.seed, request.work / "fit.pt")
+    with console.count("training", job.epochs, "epochs") as report:
+        fitted = hrad_fit.fit(job, report)
+    network = _as_saved(fitted.network)
+    counts = hrad_fit.confusion(network, held_out)
+    config = Config(
+        target=fingerprint(target), target_name=target.name, draft=fingerprint(draft), draft_name=draft.name,
+        n_layers=target.n_layers, width=hrad.width_of(target), hrad_layers=request.layers,
+        gamma_label=request.gamma, temperature=request.temperature,
+        counts=tuple(hrad_fit.table(train.labels, train.labels).diagonal().tolist()), confusion=_triples(counts),
+    )  # fmt: skip
+    save(request.out, config, network)
+    return hrad_card.write(request.out, _made(request, config, rounds, fitted, network, held_out))
+
+
+def _triples(counts: Any) -> Any:
+    return tuple(tuple(row) for row in counts.tolist())
+
+
+def _asked(request: Request, target: str, draft: str) -> dict[str, Any]:
+    """What a run that goes on must have been begun with."""
+    return {
+        "target": target, "draft": draft, "gamma": request.gamma, "temperature": request.temperature,
+        "layers": request.layers, "seed": request.seed, "packages": request.packages,
+        "texts": [path.name for path in request.texts],
+    }  # fmt: skip
+
+
+def _rounds(request: Request, pair: Pair, console: Console) -> Rounds:
+    """The rounds asked for, made or read."""
+    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+    store = part.source(request.work, wanted, pair.target.tokenizer, console)
+    assert pair.draft is not None
+    collector = hrad_rounds.Collector(
+        pair.target.adapter, pair.draft.adapter, loading.stop_tokens(pair.target),
+        Setting(request.gamma, request.temperature, request.layers, request.seed),
+    )  # fmt: skip
+    with console.count("rounds", request.rounds, "rounds") as report:
+        return hrad_rounds.collect(collector, store, request.work, request.rounds, report)
+
+
+def _side(request: Request, rounds: Rounds, held_out: bool) -> Labelled:
+    here = rounds.held_out == held_out
+    found = Labelled(rounds.features[here], rounds.labels(request.gamma)[here])
+    if len(found.labels) < FEWEST:
+        what = "to measure on" if held_out else "to learn from"
+        raise SpecvizError(f"only {len(found.labels)} rounds {what}: ask for more with --rounds")
+    return found
+
+
+def _as_saved(network: Network) -> Network:
+    """The network with its weights rounded as the file holds them, so that what is measured is what is shipped."""
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(weight.half())
+    return network
+
+
+def save(folder: Path, config: Config, network: Network) -> None:
+    """`hrad.safetensors`, weights in float16 and the standardisation in float32, and `config.json`."""
+    weights = {name for name, _ in network.named_parameters()}
+    tensors = {
+        name: (tensor.half() if name in weights else tensor).detach().cpu().contiguous()
+        for name, tensor in network.state_dict().items()
+    }
+    path = folder / "hrad.safetensors"
+    save_file(tensors, path)
+    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
+    config.write(folder)
+
+
+def _made(
+    request: Request, config: Config, rounds: Rounds, fitted: Fitted, network: Network, held_out: Labelled
+) -> hrad_card.Made:  # fmt: skip
+    return hrad_card.Made(
+        config=config, command=request.command, accepted=rounds.accepted[~rounds.held_out],
+        n_prompts=int(rounds.prompt.max()) + 1, epoch=fitted.epoch, curve=fitted.curve,
+        probs=hrad_fit.predicted(network, held_out), labels=held_out.labels,
+    )  # fmt: skip

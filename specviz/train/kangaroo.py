@@ -1,0 +1,157 @@
+"""The whole of `specviz train kangaroo`: text, the target's own words, several layers tried, the best one trained.
+
+Each part leaves a file in the work folder and is skipped when it is done, so an interrupted run goes on where it was.
+Labels are soft, as in the source: cross-entropy with the target's own distribution (specbound.md 8.3, 14.2).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.drafters import adapter_files, kangaroo
+from specviz.drafters.adapter import Adapter, AdapterModel, Shape
+from specviz.drafters.adapter_clock import measured
+from specviz.drafters.exit_head import FinalHead
+from specviz.drafters.part_files import fingerprint
+from specviz.engine import loading
+from specviz.engine.model import ModelAdapter
+from specviz.errors import SpecvizError
+from specviz.train import corpus, head_card, head_text, kangaroo_card, part
+from specviz.train.console import Console
+from specviz.train.decoded import Decoded, decode
+from specviz.train.head_loop import Job, Ledger
+from specviz.train.kangaroo_loop import AdapterRun
+from specviz.train.schedule import Budget
+from specviz.train.tokens import Feed, Store
+
+WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
+SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried
+N_PROMPTS, PROMPT, N_NEW = 3, 48, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
+
+    target: str | None
+    out: Path
+    work: Path
+    minutes: float
+    seed: int = 0
+    layers: tuple[int, ...] = ()
+    packages: bool = False
+    texts: tuple[Path, ...] = ()
+    device: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats this run, without paths of this machine."""
+        words = ["specviz train kangaroo", f"--minutes {self.minutes:g}", f"--seed {self.seed}"]
+        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
+        words += [f"--layers {','.join(map(str, self.layers))}"] * bool(self.layers)
+        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        return " ".join(words)
+
+    def share(self, share: float) -> Budget:
+        """So much of the time."""
+        return Budget(seconds=60 * self.minutes * share)
+
+
+def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
+    """Do what is not done yet; write adapter and card; return the card's numbers."""
+    loaded = loading.load(request.target, "target", request.device, None)
+    target = loaded.adapter
+    layers = _layers(request, target)
+    part.claim(request.work, request.out, _asked(request, layers, fingerprint(target)))
+    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+    source = part.source(request.work, wanted, loaded.tokenizer, console)
+    path = request.work / "own_text.npz"
+    own = head_text.written(target.model, source, path, request.share(WRITING), request.seed, console)
+    feed, shape = head_text.feed_of(source, own), Shape.of(target)
+    tried = _tried(request, target, shape, feed, layers, source, console)
+    best = min(tried, key=lambda layer: tried[layer]["ns_per_token"])
+    console.say(f"layer {best} makes a token cheapest" + ("" if len(tried) > 1 else " (the only one asked for)"))
+    adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), "adapter", console)
+    config = adapter_files.Config(fingerprint(target), target.name, target.n_layers, best, shape)
+    adapter_files.save(request.out, config, adapters[best])
+    console.say("measuring")
+    spent = {
+        "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
+        "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
+    }  # fmt: skip
+    made = kangaroo_card.Made(config, request.command, spent, tried)
+    prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
+    windows = head_text.write_batch(target.model, head_text.beginnings(source.held_out), (request.seed + 1, 0), 32)
+    model = adapter_files.load(request.out, target)
+    return kangaroo_card.write(request.out, made, target, model, prompts, N_NEW, windows)
+
+
+def _layers(request: Request, target: ModelAdapter) -> tuple[int, ...]:
+    top = target.n_layers - 1
+    wrong = [layer for layer in request.layers if not 1 <= layer <= top]
+    if wrong:
+        raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
+    usual = {min(max(1, round(share * target.n_layers)), top) for share in SHARES}
+    return tuple(sorted(set(request.layers) or usual))
+
+
+def _asked(request: Request, layers: tuple[int, ...], target: str) -> dict[str, Any]:
+    return {
+        "target": target, "seed": request.seed, "layers": list(layers), "packages": request.packages,
+        "texts": [path.name for path in request.texts],
+    }  # fmt: skip
+
+
+def _rest(n_layers: int) -> float:
+    """The share of the time that the chosen layer is trained for."""
+    return (1 - WRITING) * (1 - TRYING if n_layers > 1 else 1)
+
+
+def _train(
+    request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], share: float,
+    name: str, console: Console,
+) -> tuple[dict[int, Adapter], Ledger]:  # fmt: skip
+    """Adapters for some layers, together; goes on from the checkpoint of that name."""
+    adapters = {layer: Adapter(shape, device=target.device).begin(target.norm, request.seed) for layer in layers}
+    job = Job(
+        target.model, FinalHead(target), adapters, feed, "soft", request.share(share), request.seed,
+        request.work / f"{name}.pt",
+    )  # fmt: skip
+    with console.bar(name, job.budget) as report:
+        return adapters, AdapterRun(job, shape).finish(report)
+
+
+def _tried(
+    request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], source: Store,
+    console: Console,
+) -> dict[int, dict[str, float]]:  # fmt: skip
+    """What a token costs with a briefly trained adapter behind each layer; found once."""
+    path = request.work / "tried.json"
+    if not path.exists():
+        n = len(layers)
+        share = (1 - WRITING) * TRYING if n > 1 else 0.0
+        adapters = (
+            _train(request, target, shape, feed, layers, share, "tried", console)[0] if n > 1 else
+            {layers[0]: Adapter(shape, device=target.device).begin(target.norm, request.seed)}
+        )  # fmt: skip
+        prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
+        found = {layer: _cost(target, adapters[layer], shape, layer, prompts) for layer in layers}
+        path.write_text(json.dumps(found))
+    return {int(layer): row for layer, row in json.loads(path.read_text()).items()}
+
+
+def _cost(
+    target: ModelAdapter, adapter: Adapter, shape: Shape, layer: int, prompts: Mapping[str, list[list[int]]]
+) -> dict[str, float]:  # fmt: skip
+    model = AdapterModel(target, adapter.requires_grad_(False), shape, layer)
+    clock = measured(target, model)
+    out = Decoded()
+    for own in prompts.values():
+        out += decode(target, lambda m: kangaroo.over(m, model, "argmax"), "kangaroo", own, N_NEW, clock)
+    return {
+        "tokens_per_round": round(out.tokens_per_round, 3),
+        "layer_calls_per_token": round(out.layer_calls / out.tokens, 3),
+        "ns_per_token": round(out.predicted_ns / out.tokens),
+    }

@@ -1,0 +1,144 @@
+"""The whole of `specviz train skip-set`: prompts, what sublayers cost and harm, the search, the set, its card.
+
+A set is judged by decoding sample prompts with it: the rounds it takes, priced by what passes and drafts of every kind
+were measured to cost. So trials can be compared while the machine is busy, and a search can be gone on with.
+"""
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz.cost.ledger import Clock
+from specviz.drafters import skip
+from specviz.drafters.part_files import fingerprint
+from specviz.drafters.skip_files import Config
+from specviz.drafters.skip_model import SkippedModel
+from specviz.engine import loading
+from specviz.engine.model import ModelAdapter
+from specviz.methods.draft_and_verify import SkipSet
+from specviz.train import corpus, head_card, head_text, part, skip_card
+from specviz.train.console import Console
+from specviz.train.decoded import Decoded, decode
+from specviz.train.schedule import Budget
+from specviz.train.skip_costs import Costs, harm, measure
+from specviz.train.skip_search import Trials, ranked, search
+
+N_PROMPTS, PROMPT, N_NEW, FINALISTS = 2, 48, 32, 4  # prompts of each domain
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for."""
+
+    target: str | None
+    out: Path
+    work: Path
+    minutes: float
+    seed: int = 0
+    packages: bool = False
+    texts: tuple[Path, ...] = ()
+    device: str | None = None
+
+    @property
+    def command(self) -> str:
+        """The command that repeats this run, without paths of this machine."""
+        words = ["specviz train skip-set", f"--minutes {self.minutes:g}", f"--seed {self.seed}"]
+        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
+        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        return " ".join(words)
+
+    @property
+    def budget(self) -> Budget:
+        """The time for trials."""
+        return Budget(seconds=60 * self.minutes)
+
+
+@dataclass(slots=True)
+class Judge:
+    """Prices a set by decoding prompts with it."""
+
+    target: ModelAdapter
+    costs: Costs
+    prompts: list[list[int]]
+
+    def decoded(self, skips: SkipSet, n_new: int) -> Decoded:
+        """What decoding takes with a set; default knobs."""
+        model = SkippedModel(self.target, skips)
+        clock = self.clock(skips)
+        return decode(
+            self.target, lambda m: skip.over(m, model, "argmax"), "draft_and_verify", self.prompts, n_new, clock
+        )  # fmt: skip
+
+    def clock(self, skips: SkipSet) -> Clock:
+        """Prices of the target's passes, and of a draft with a set where a head test stands."""
+        return replace(self.costs.clock, test_ns=self.costs.step(skips))
+
+    def __call__(self, skips: SkipSet) -> float:
+        """Nanoseconds a token."""
+        found = self.decoded(skips, N_NEW)
+        return found.predicted_ns / found.tokens
+
+
+def train_skip_set(request: Request, console: Console) -> dict[str, Any]:
+    """Do what is not done yet; write set and card; return the card's numbers."""
+    loaded = loading.load(request.target, "target", request.device, None)
+    target = loaded.adapter
+    part.claim(request.work, request.out, _asked(request, fingerprint(target)))
+    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+    source = part.source(request.work, wanted, loaded.tokenizer, console)
+    costs = _once(request.work / "costs.json", lambda: measure(target))
+    prompts = head_card.prompts(source.train, 2 * N_PROMPTS, PROMPT)
+    near = Judge(target, costs, [ids for own in prompts.values() for ids in own[::2]])
+    windows = head_text.beginnings(source.train).draw((16, 127), (request.seed, 0, 2))
+    order = ranked(harm(target, windows), costs.saves)
+    trials = Trials.at(request.work / "trials.json")
+    _search(request, near, order, trials, console)
+    fresh = Judge(target, costs, [ids for own in prompts.values() for ids in own[1::2]])
+    named = {name: (trials.cost[name] + fresh(_parsed(name))) / 2 for name in trials.best(FINALISTS)}
+    best = _parsed(min(named, key=lambda name: (named[name], name)))
+    config = Config(fingerprint(target), target.name, target.n_layers, tuple(sorted(best.attention)),
+                    tuple(sorted(best.mlp)))  # fmt: skip
+    console.say(f"leaving out {best or 'nothing'}; measuring")
+    held_out = head_card.prompts(source.held_out, 3, PROMPT)
+    made = skip_card.Made(config, request.command, len(trials.cost), trials.seconds, request.minutes, costs)
+    judges = {domain: Judge(target, costs, own) for domain, own in held_out.items()}
+    return skip_card.write(request.out, made, judges)
+
+
+def _asked(request: Request, target: str) -> dict[str, Any]:
+    return {
+        "target": target, "seed": request.seed, "packages": request.packages,
+        "texts": [path.name for path in request.texts],
+    }  # fmt: skip
+
+
+def _parsed(name: str) -> SkipSet:
+    return SkipSet.parse([name]) or SkipSet()
+
+
+def _once(path: Path, make: Any) -> Costs:
+    """Costs are measured once: a search that goes on must price as it did."""
+    if not path.exists():
+        path.write_text(json.dumps(make().as_dict()), encoding="utf-8")
+    return Costs.of(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _search(request: Request, judge: Judge, order: list[Any], trials: Trials, console: Console) -> None:
+    with console.bar("trials", request.budget) as report, torch.inference_mode():
+
+        def cost(skips: SkipSet) -> float:
+            name = str(skips)
+            if name not in trials.cost:
+                began = time.monotonic()
+                trials.cost[name] = judge(skips)
+                trials.seconds += (took := time.monotonic() - began)
+                trials.save()
+                best = trials.cost[trials.best()[0]]
+                report(request.budget.progress(trials.seconds, len(trials.cost)), best / 1e6, 1 / took)
+            return trials.cost[name]
+
+        search(order, cost, lambda: request.budget.progress(trials.seconds, len(trials.cost)) < 1.0, request.seed)

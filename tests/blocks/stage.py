@@ -1,0 +1,65 @@
+"""Sessions of block drafters over small real models, and drafters that know the text."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from specviz.drafters.blocks import drafter as drafting
+from specviz.drafters.blocks.drafter import SpecBlock
+from specviz.drafters.blocks.files import Config, Trained, taps
+from specviz.drafters.blocks.network import BlockNetwork
+from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.drafters.part_files import fingerprint
+from specviz.engine.context import Models
+from specviz.engine.model import ModelAdapter
+from specviz.engine.parts import Parts
+from specviz.engine.session import Session
+from specviz.methods.blocks import SPECBLOCK
+from specviz.verifiers import get_verifier
+
+
+def config(adapter: ModelAdapter, **changes: Any) -> Config:
+    """A small drafter's, for this target."""
+    width = int(adapter.head.weight.shape[1])
+    return Config(**{
+        "target": fingerprint(adapter), "target_name": adapter.name, "target_layers": adapter.n_layers,
+        "target_width": width, "embed_width": adapter.embedding.weight.shape[1], "taps": taps(adapter.n_layers),
+        "vocab": adapter.vocab, "draft_vocab": adapter.vocab, "width": 16, "heads": 4, "kv_heads": 2, "head_dim": 8,
+        "ff": 24, "rope_theta": 1e4, "rope_mode": "offset", "rank_width": 8, **changes,
+    })  # fmt: skip
+
+
+def trained(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None, **changes: Any) -> Trained:
+    """Random weights."""
+    made = config(adapter, **changes)
+    net = BlockNetwork(made.shape, torch.Generator().manual_seed(seed)).to(adapter.device, adapter.dtype)
+    return Trained(made, net.requires_grad_(False), vocabulary or Vocabulary(adapter.vocab))
+
+
+class Hearsay:
+    """Stands in front of `offers`: adds weight to the token that will be written, in a share of the places."""
+
+    def __init__(self, truth: list[int], right: float, salt: int = 0) -> None:
+        self.truth, self.right, self.salt, self.honest = truth, right, salt, drafting.offers
+
+    def __call__(self, ctx: Any, vocabulary: Any, spoken: Any, paths: Any, reading: Any) -> Any:
+        logits = spoken[0].clone()
+        for k, path in enumerate(paths):
+            for slot in range(logits.shape[1]):
+                pos = ctx.n + len(path) + slot
+                luck = np.random.default_rng((self.salt, pos, slot)).random()
+                if pos < len(self.truth) and luck < self.right:
+                    logits[k, slot, self.truth[pos]] += 12.0
+        return self.honest(ctx, vocabulary, (logits, *spoken[1:]), paths, reading)
+
+
+def session(
+    adapter: ModelAdapter, prompt: list[int], made: Trained, eos: tuple[int, ...] = (), sink: Any = None,
+    texts: Any = None, verifier: str = "walk", **knobs: Any,
+) -> Session:  # fmt: skip
+    """A session of `specblock` with that drafter."""
+    table = SPECBLOCK.table
+    snapshot = table.knobs({"max_new_tokens": 40, **knobs})
+    parts = Parts(Models(adapter, None, 900), SpecBlock(made, adapter), get_verifier(verifier))
+    return Session(parts, prompt, table, snapshot, eos=frozenset(eos), sink=sink, texts=texts)
