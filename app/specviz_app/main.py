@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz_app.parts import style
-from specviz_app.screens import live, overview, rounds, trace, verification
+from specviz_app.screens import early_exit, live, overview, rounds, trace, verification
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
 
@@ -27,6 +27,8 @@ def main() -> None:
             explorer,
             st.Page(verification.page, title="Verification", icon=":material/rule:", url_path="verification",
                     help="the verdict on a draft, scanned backward, and other rules on it"),
+            st.Page(early_exit.page, title="Early exit", icon=":material/exit_to_app:", url_path="early-exit",
+                    help="where rows stopped in the layers, what it cost, and other settings on the same text"),
             st.Page(trace.page, title="Trace", icon=":material/list_alt:", url_path="trace",
                     help="the records, their schema, the file"),
         ],

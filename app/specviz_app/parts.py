@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.view import Frame
 from specviz.view.frame import RunInfo, TextToken
 from specviz.view.palette import STYLES, colour
-from specviz.view.panels import Why
+from specviz.view.panels import Why, WhyRow
 from specviz.view.terms import Mark
 from specviz_app.figures.round import fig_residual
 
@@ -102,6 +102,23 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
         plot(fig_residual(residual, dark), f"{key}-residual", f"{residual.title}.{taken}", table)
         if residual.note:
             st.html(f'<p class="sv-dim">{escape(residual.note)}</p>')
+
+
+def facts(title: str, words: str, rows: Sequence[WhyRow], mark: Mark, dark: bool) -> None:
+    """Something that was chosen, in words and numbers."""
+    table = "".join(f"<tr><th scope=row>{escape(r.label)}</th><td>{escape(r.value)}</td>{_rest(r, mark, dark)}</tr>"
+                    for r in rows)  # fmt: skip
+    st.html(
+        f'<div class="sv-why" style="border-color:{colour(mark, dark)}"><h4>{escape(title)}</h4><table>{table}</table>'
+        f'<p class="sv-words">{escape(words)}</p></div>'
+    )
+
+
+def _rest(row: WhyRow, mark: Mark, dark: bool) -> str:
+    note = escape(row.note)
+    if row.bar is None:
+        return f"<td colspan=2>{note}</td>"
+    return f"<td>{_gauge(row.bar, colour(mark, dark))}</td><td>{note}</td>"
 
 
 def _gauge(value: float | None, hex_colour: str) -> str:

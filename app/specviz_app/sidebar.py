@@ -7,7 +7,7 @@ from specviz_app.library import choices
 from specviz_app.parts import plain
 from specviz_app.server import Server
 from specviz_app.settings import UPLOAD_MB
-from specviz_app.state import SRC, source_name, uploads
+from specviz_app.state import SRC, source_name, take_wanted, uploads
 from specviz_app.uploads import accept
 
 
@@ -15,6 +15,7 @@ def sidebar(server: Server) -> None:
     """The source, and a way to bring another."""
     with st.sidebar:
         problem = _take_upload()
+        take_wanted()
         names = list(choices(server, uploads()))
         if st.session_state.get(SRC) not in (None, *names):
             st.session_state[SRC] = source_name(server)

@@ -14,12 +14,28 @@ from specviz_app.server import Server
 from specviz_app.viewer import Viewer
 
 SRC, AT = "src", "at"
+_WANTED = "src_wanted"
 
 
 def uploads() -> dict[str, Path]:
     """Traces uploaded in this tab, by name."""
     held: dict[str, Path] = st.session_state.setdefault("uploads", {})
     return held
+
+
+def look_at(name: str, path: Path, place: str) -> None:
+    """Open a trace that was made here, at a place, with the next run of the script."""
+    uploads()[name] = path
+    st.session_state[_WANTED] = name
+    st.session_state["place_of"], st.session_state["at_seen"] = name, None
+    if place:
+        st.query_params[AT] = place
+
+
+def take_wanted() -> None:
+    """The source that `look_at` named; before its widget is placed."""
+    if wanted := st.session_state.pop(_WANTED, None):
+        st.session_state[SRC] = wanted
 
 
 def source_name(server: Server) -> str:

@@ -19,7 +19,7 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
     """Keep an uploaded trace in a temporary folder. Raises TraceError with the line and the reason, by its own name."""
     safe = Path(name.replace("\\", "/")).name or "upload"
     _check_size(safe, data)
-    place = Path(tempfile.mkdtemp(dir=folder or _folder())) / safe
+    place = Path(tempfile.mkdtemp(dir=folder or scratch())) / safe
     place.write_bytes(data)
     try:
         read_events(place, check=True)
@@ -31,8 +31,8 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
 
 
 @cache
-def _folder() -> Path:
-    """Uploads of this server; they go when it ends."""
+def scratch() -> Path:
+    """Files of this server: uploads, and what was made of them; they go when it ends."""
     folder = Path(tempfile.mkdtemp(prefix="specviz-uploads-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -24,11 +24,16 @@ class Viewer:
 
     @classmethod
     def of(cls, name: str, source: Source) -> "Viewer":
-        """A viewer at the end of the first round."""
+        """A viewer at the end of the first round; of a run that goes on, at its newest."""
         viewer = cls(name, source, Player(animate=False), Options())
         viewer.refresh()
-        viewer.player.seek_index(0)
+        viewer.player.seek_index(viewer.newest if source.live else 0)
         return viewer
+
+    @property
+    def newest(self) -> int:
+        """The last round that has ended, else the first."""
+        return next((record.index for record in reversed(self.player.run.rounds) if record.complete), 0)
 
     def refresh(self) -> bool:
         """Take what is new; whether there was anything. Raises TraceError for a damaged file."""
@@ -88,7 +93,7 @@ class Viewer:
     def seek(self, index: int) -> None:
         """To the end of a round, counted over the run."""
         self.player.seek_index(index)
-        self.options = replace(self.options, selected=None)
+        self.options = replace(self.options, selected=None, column=None)
 
     def rejection(self, step: int) -> bool:
         """To the next or previous test that failed, with its node chosen."""

@@ -24,6 +24,8 @@ from specviz.view.frame import (
 )
 from specviz.view.headline import run_info, state
 from specviz.view.knobbar import knob_bar
+from specviz.view.layer_maker import LayersMaker
+from specviz.view.layers import Layers
 from specviz.view.layout import Layout, layout
 from specviz.view.nodes import tree
 from specviz.view.options import Feed, Options
@@ -44,6 +46,7 @@ class Builder:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.meter = Meter()
+        self._layers = LayersMaker(run)
         self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self._points: list[RoundPoint] = []
@@ -108,6 +111,7 @@ class Builder:
             following=following, notices=notices(run),
             verification=verification(run, family, now, selected, metrics, options.ascii)
             if options.verification else None,
+            layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
         )  # fmt: skip
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -140,6 +144,7 @@ class Builder:
             following=following,
             notices=notices(run),
             verification=nothing(run, waiting) if options.verification else None,
+            layers=Layers(waiting) if options.layers else None,
         )
 
     def _selected(self, family: Family, now: Moment, options: Options) -> int | None:

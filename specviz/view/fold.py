@@ -16,6 +16,7 @@ from specviz.events import (
     Commit,
     End,
     Event,
+    ExitTable,
     Finding,
     Header,
     Knob,
@@ -238,6 +239,13 @@ class Run:
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)
 
+    def _exit_table(self, event: ExitTable) -> None:
+        """It comes at the end of a run, for any of its queries."""
+        for query in reversed(self.queries):
+            if query.number == event.q:
+                query.exit_table.append(event)
+                return
+
     def _end(self, event: End) -> None:
         self.end = event
 
@@ -266,6 +274,6 @@ def _prompt(event: Prefill) -> TextToken:
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
     Header: Run._header, Prefill: Run._prefill, RoundStart: Run._round_start, Pieces: Run._pieces, Node: Run._node,
     Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
-    Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding, End: Run._end,
-    State: Run._state,
+    Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
+    ExitTable: Run._exit_table, End: Run._end, State: Run._state,
 }  # fmt: skip

@@ -7,6 +7,7 @@ never a guess.
 
 from dataclasses import dataclass
 
+from specviz.view.layers import Layers
 from specviz.view.panels import (
     Counts,
     Flip,
@@ -206,6 +207,7 @@ class Frame:
     following: bool
     notices: tuple[str, ...] = ()  # warnings and the end, newest last
     verification: Verification | None = None  # when it was asked for
+    layers: Layers | None = None  # when it was asked for
 
 
 __all__ = [
@@ -220,6 +222,7 @@ __all__ = [
     "Frame",
     "KnobBar",
     "KnobItem",
+    "Layers",
     "Link",
     "LinkShape",
     "Mark",

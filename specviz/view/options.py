@@ -19,6 +19,10 @@ class Options:
     folding: Folding = "pruned"
     ascii: bool = False
     verification: bool = False  # work out what the screen HSD shows
+    layers: bool = False  # work out what the screen Layers shows
+    layer: int | None = None  # the layer under the cursor there; None: where the row stopped
+    column: tuple[int, int] | None = None  # (round over the run, row) there, when it is not in the round on screen
+    what_tau: float | None = None  # a threshold to try there; None: the confidence under the cursor
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
 

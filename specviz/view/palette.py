@@ -8,7 +8,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from specviz.view.frame import LinkShape, Mark, StateName
+from specviz.view.layers import Kind
+from specviz.view.terms import LinkShape, Mark, StateName
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,22 @@ STYLES: dict[Mark, Style] = {
     "pruned": Style("·", ".", "pruned before the target saw it", "#8C8C8C", "#6B6B6B", "dim"),
     "exit": Style("⇥", ">", "early exit", "#CC79A7", "#8F3F6B"),
 }
+
+# How a cell of an early-exit round came about: a letter first, a colour second.
+KINDS: dict[Kind, Style] = {
+    "own": Style("o", "o", "climbing by itself, to draft", "#56B4E9", "#0072B2"),
+    "catch_up": Style("c", "c", "taken along by a later row that drafted", "#E69F00", "#8A5A00", "bold"),
+    "align": Style("a", "a", "last climb, up to the deepest layer with a test", "#CC79A7", "#8F3F6B"),
+    "sweep": Style("s", "s", "last climb, above it: the verification", "#009E73", "#00664B"),
+}
+# Confidence from faint to strong, after the colours of cividis; the glyph carries it without colour.
+BANDS: tuple[Style, ...] = (
+    Style("░", ".", "below .5", "#7F8FB0", "#9AA3B5"),
+    Style("▒", "%", ".5 to .8", "#A5A28F", "#7D7A68"),
+    Style("▓", "=", ".8 to .95", "#D3BF5F", "#575C6D", "bold"),
+    Style("█", "#", ".95 or more", "#FEE838", "#00224E", "bold"),
+)
+WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B", "bold")
 
 STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
     "idle": ("○", "o", "IDLE"),
@@ -76,8 +93,12 @@ def colour(mark: Mark, dark: bool = True) -> str:
 
 def rich_style(mark: Mark, dark: bool = True, no_color: bool = False) -> str:
     """A Rich style: `bold #56B4E9`, or the emphasis alone without colour."""
-    style = STYLES[mark]
-    return style.emphasis if no_color else f"{style.emphasis} {colour(mark, dark)}".strip()
+    return rich(STYLES[mark], dark, no_color)
+
+
+def rich(style: Style, dark: bool = True, no_color: bool = False) -> str:
+    """The Rich style of any of these styles."""
+    return style.emphasis if no_color else f"{style.emphasis} {style.dark if dark else style.light}".strip()
 
 
 def link(shape: LinkShape, ascii: bool = False) -> str:

@@ -6,13 +6,14 @@ come is None or empty, and `level` says whether it ever will.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from specviz.events import (
     Chain,
     Closing,
     Commit,
     Event,
+    ExitTable,
     Knob,
     Node,
     Note,
@@ -24,6 +25,8 @@ from specviz.events import (
     Warn,
 )
 from specviz.view.frame import TextToken
+
+Kind = TypeVar("Kind", bound=Event)
 
 
 @dataclass(slots=True)
@@ -61,10 +64,14 @@ class RoundRecord:
         return self.end is not None and self.end.walk_end != "abort"
 
     @property
-    def stamp(self) -> tuple[int, int, int, bool, bool, bool]:
+    def stamp(self) -> tuple[int, int, int, int, bool, bool, bool]:
         """Changes whenever the record does: a key for what was worked out from it."""
         closed = (self.closing is not None, self.commit is not None, self.end is not None)
-        return (len(self.nodes), len(self.verdicts), len(self.chains), *closed)
+        return (len(self.nodes), len(self.verdicts), len(self.chains), len(self.other), *closed)
+
+    def every(self, kind: type[Kind]) -> list[Kind]:
+        """The records of one kind that only some methods write, in order."""
+        return [event for event in self.other if isinstance(event, kind)]
 
     @property
     def temperature(self) -> float | None:
@@ -95,6 +102,7 @@ class Query:
     rounds: list[RoundRecord] = field(default_factory=list)
     tokens: list[TextToken] = field(default_factory=list)
     nodes: dict[int, Node] = field(default_factory=dict)  # all that were drafted so far: a pending node keeps its id
+    exit_table: list[ExitTable] = field(default_factory=list)  # what exit heads say of the text, from a pass over it
 
     @property
     def text(self) -> str:

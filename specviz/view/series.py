@@ -78,6 +78,7 @@ def records_of(record: RoundRecord) -> Iterable[Event]:
     yield from record.chains.values()
     yield from (event for event in (record.closing, record.commit) if event is not None)
     yield from record.spans
+    yield from record.other
     if record.end is not None:
         yield record.end
 

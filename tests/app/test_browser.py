@@ -10,7 +10,9 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.served import Served, served
+from exit_trace import exit_events
 from tools.chromium import chromium, executable
+from trace_factory import write_trace
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
@@ -61,6 +63,12 @@ def live() -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
     with served(chain_trace) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())) as found:
         yield found
 
 
@@ -214,6 +222,43 @@ def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
     _until(lambda: "at=r2%2Fn" in _address(page), "a click on a bar chooses nothing")
 
 
+def test_verification_follows_a_run_that_goes_on(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _start(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator("button.step").click()
+    _until(lambda: _round(page) == 1, "no step")
+    page.get_by_role("link", name="Verification").click()
+    _until(lambda: "at=r1" in _address(page), "the page does not open")
+    page.evaluate("() => { window.told = location.href }")
+    command = {"cmd": "resume", "id": 0}
+    answer = page.request.post(f"{live.url}/api/command", data=command, headers={"x-specviz-token": live.token})
+    assert answer.ok
+    _until(lambda: int(re.findall(r"at=r(\d+)", _address(page))[0]) > 2, "the page stands still")
+
+
+def test_a_click_on_a_cell_chooses_it_and_one_on_the_map_moves_the_sliders(
+    exits: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{exits.url}/early-exit?at=r7")
+    _click(page, ".st-key-layers-heat", 0.02, 0.9)
+    page.locator(".sv-why h4", has_text="L1 × ").wait_for()
+    page.get_by_role("radio", name="other settings").click()
+    _click(page, ".st-key-try-map-alpha", 0.5, 0.3)
+    _until(lambda: re.search(r"try\.alpha=[12]", _address(page)), "the sliders stay")
+
+
+def _click(page: Any, place: str, across: float, down: float) -> None:
+    """A click at a share of a plot's width and height."""
+    ground = page.locator(f"{place} .nsewdrag").first
+    ground.wait_for()
+    _settled(page)
+    page.wait_for_timeout(800)  # the plot takes its size
+    ground.scroll_into_view_if_needed()
+    box = ground.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
+
+
 def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/rounds?at=r2")
     page.get_by_text("▶ play the phases").wait_for()
@@ -224,7 +269,7 @@ def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., An
     _until(lambda: "at=r2" in _address(page), "the left arrow does nothing")
 
 
-@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "trace"])
+@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "trace"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]

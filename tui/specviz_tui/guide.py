@@ -53,6 +53,22 @@ PAGES: dict[str, tuple[str, str]] = {
         "tested ones. "
         "± is half of the 95 % interval over the rounds of the run.",
     ),
+    "layers": (
+        "Layers: early exits",
+        "One column a row of the model: a token that climbs, layer by layer. Under it stands its fate; earlier rounds "
+        "lie to the left, one cell a row. Where a layer has a test, its head says which token comes next; conf is its "
+        "largest probability at temperature T = 1 + α (1 − l/L). At conf ≥ τ the row stops (⇥) and that token is the "
+        "next row. The last row climbs to the top: that climb is the target pass, for all rows at once.\n\n"
+        "░▒▓█ are bands of conf. Values in brackets decided nothing: watched after the verdict (--observe-all on), or "
+        "asked in a pass over the finished text (specviz sweep .. --write). ⇢ is where a row would stop if τ were the "
+        "confidence under the cursor.\n\n"
+        "Staircase: o the row climbed by itself, c a later row took it along (catch-up), a and s the last climb, below "
+        "and above the deepest test. A number is the rows of that call. Every row passes every layer exactly once, so "
+        "skipped layers are not saved arithmetic: what is saved are calls, that is time on one sequence.\n\n"
+        "Ledger: a draft pays the layers of its climb and, if the target agrees, earns the L calls of a token. The "
+        "sum is a L − Σ e; a round may lose. Right: the first layer whose head said what the target chose, and the "
+        "first from which all did; regret is the stop less the first right layer.",
+    ),
     "scan": (
         "HSD: the backward scan",
         "One drawn chain, one column a position. r is the joint ratio: what the target gives the whole prefix over "

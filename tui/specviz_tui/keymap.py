@@ -6,7 +6,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["Time", "Tree", "Scan", "Knobs", "Run", "Screen"]
+Group = Literal["Time", "Tree", "Layers", "Scan", "Knobs", "Run", "Screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
+    Key("screen.layers", "2", "layers", "2", "Layers: early exits, who climbed how far and what it earned", "Screen"),
     Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
@@ -105,6 +106,18 @@ SCAN_KEYS: tuple[Key, ...] = (
     Key("scan.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Scan"),
 )
 
+LAYER_KEYS: tuple[Key, ...] = (
+    Key("layers.left", "left,h", "move('left')", "← h", "to the row before, of earlier rounds too", "Layers"),
+    Key("layers.right", "right,l", "move('right')", "→ l", "to the row after", "Layers"),
+    Key("layers.up", "up,k", "move('up')", "↑ k", "to the layer above", "Layers"),
+    Key("layers.down", "down,j", "move('down')", "↓ j", "to the layer below", "Layers"),
+    Key("layers.view", "v", "view(1)", "v", "next view: map, staircase, ledger, curves, cell", "Layers", "view"),
+    Key("layers.view_before", "V", "view(-1)", "V", "view before", "Layers"),
+    Key("layers.node", "enter", "node", "enter", "to this row's token in the draft tree", "Layers", "tree"),
+    Key("layers.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Layers"),
+    Key("layers.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Layers"),
+)
+
 KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
@@ -117,8 +130,13 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 
-GROUPS: tuple[Group, ...] = ("Time", "Tree", "Scan", "Knobs", "Run", "Screen")
-SCREENS: tuple[tuple[str, str, str], ...] = (("1", "Tree", "tree"), ("5", "HSD", "hsd"))  # key, name, action
+PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "hsd": SCAN_KEYS}  # by screen, before the screen's own
+GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Scan", "Knobs", "Run", "Screen")
+SCREENS: tuple[tuple[str, str, str], ...] = (
+    ("1", "Tree", "tree"),
+    ("2", "Layers", "layers"),
+    ("5", "HSD", "hsd"),
+)  # key, name, action
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
     "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",

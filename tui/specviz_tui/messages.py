@@ -21,6 +21,21 @@ class Moved(Message):
 
 
 @dataclass
+class CellMoved(Message):
+    """An arrow on the map of layers and rows."""
+
+    direction: str
+
+
+@dataclass
+class CellPicked(Message):
+    """A cell of the map was clicked: its column there, and its layer."""
+
+    column: int
+    layer: int
+
+
+@dataclass
 class Seek(Message):
     """The round with this index over the whole run (click or drag on the time line)."""
 

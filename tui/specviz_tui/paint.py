@@ -13,6 +13,7 @@ from textual.app import App
 
 from specviz.view import palette
 from specviz.view.frame import Mark
+from specviz.view.layers import Kind
 
 EIGHTHS = " ▎▎▍▌▋▊▉"  # one eighth would look like the end of a track
 FAINT = Style(dim=True)
@@ -37,6 +38,18 @@ class Painter:
         style = _mark_style(mark, self.dark, self.no_color)
         return Style(color=style.color, bold=style.bold, dim=style.dim)
 
+    def band(self, band: int | None) -> Style:
+        """The style of a band of confidence; faint where nothing was asked."""
+        return FAINT if band is None else _style(palette.BANDS[band], self.dark, self.no_color)
+
+    def kind(self, kind: Kind | None) -> Style:
+        """The style of how a cell was computed."""
+        return FAINT if kind is None else _style(palette.KINDS[kind], self.dark, self.no_color)
+
+    def style(self, style: palette.Style) -> Style:
+        """Any style of the palette."""
+        return _style(style, self.dark, self.no_color)
+
 
 def painter_of(app: App[object]) -> Painter:
     """The painter for the app's theme."""
@@ -46,6 +59,11 @@ def painter_of(app: App[object]) -> Painter:
 @lru_cache(64)
 def _mark_style(mark: Mark, dark: bool, no_color: bool) -> Style:
     return Style.parse(palette.rich_style(mark, dark, no_color) or "none")
+
+
+@lru_cache(64)
+def _style(style: palette.Style, dark: bool, no_color: bool) -> Style:
+    return Style.parse(palette.rich(style, dark, no_color) or "none")
 
 
 def bar(fill: float | None, cells: int) -> str:

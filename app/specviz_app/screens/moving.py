@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app import parts, state
 from specviz_app.figures.overview import fig_timeline
+from specviz_app.library import LIVE
 from specviz_app.server import current
 from specviz_app.viewer import FILTERS, Viewer
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 FILTER = "rounds"
+WATCH_S = 2.0
 NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
 
 
@@ -73,6 +75,34 @@ def timeline(held: Viewer, dark: bool) -> None:
     if chosen and chosen != last and chosen[0] != frame.cursor.index:
         held.seek(int(chosen[0]))
         st.rerun()
+
+
+def watch(held: Viewer) -> None:
+    """At the end of a page about a run that goes on: the page is made again when a round has ended.
+
+    Whoever looks at the newest round follows the run; elsewhere the place stays. Nothing is asked when nothing grows.
+    """
+    if not held.finished and (held.name != LIVE or current().core.loaded):
+        st.fragment(_watch, run_every=WATCH_S)(held)
+
+
+def _watch(held: Viewer) -> None:
+    before, newest = _progress(held), held.player.cursor.index >= held.newest
+    try:
+        held.refresh()
+    except SpecvizError:
+        return  # the page says it, when it is made again
+    if _progress(held) == before:
+        return
+    if newest and held.player.run.rounds:
+        held.seek(held.newest)
+    st.rerun()
+
+
+def _progress(held: Viewer) -> tuple[int, int, bool]:
+    """Grows with every round that ends; a new run is another one."""
+    run = held.player.run
+    return id(run), sum(record.complete for record in run.rounds[-2:]) + len(run.rounds), run.end is not None
 
 
 def clicked(held: Viewer, selected: int | None, data: list[object], key: str) -> None:

@@ -49,6 +49,7 @@ def page() -> None:
         _run(found, dark)
     held.options = replace(held.options, verification=False)
     state.put_place(held)
+    moving.watch(held)
 
 
 def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) -> None:

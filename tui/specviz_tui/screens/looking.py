@@ -47,6 +47,8 @@ class LookingActions(Base):
         """After a move: the inspector follows the action again, unless it is pinned."""
         if moved and not self.query_one(WhyPanel).pinned:
             self.feed.options = replace(self.feed.options, selected=None)
+        if moved:
+            self.feed.options = replace(self.feed.options, column=None)
         self.paint_soon()
 
     def action_play(self) -> None:
@@ -147,6 +149,7 @@ class LookingActions(Base):
         """Close what is open, then let go of the node, then follow."""
         panel = self.query_one(WhyPanel)
         panel.pinned = False
+        self.feed.options = replace(self.feed.options, column=None, layer=None)
         self.focus_main()
         self.select(None)
 

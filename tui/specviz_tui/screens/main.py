@@ -18,14 +18,27 @@ from specviz.errors import SpecvizError
 from specviz.view import Frame
 from specviz_tui import guide
 from specviz_tui.feed import RunFeed
-from specviz_tui.keymap import SCREEN_KEYS, bindings
-from specviz_tui.messages import KnobCommand, KnobStaged, KnobTyping, Left, Moved, NodePicked, Pressed, Seek
+from specviz_tui.keymap import SCREEN_KEYS, SCREENS, bindings
+from specviz_tui.messages import (
+    CellMoved,
+    CellPicked,
+    KnobCommand,
+    KnobStaged,
+    KnobTyping,
+    Left,
+    Moved,
+    NodePicked,
+    Pressed,
+    Seek,
+)
 from specviz_tui.paint import painter_of
+from specviz_tui.screens.layers import LayerActions
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.looking import LookingActions
 from specviz_tui.screens.page import PageScreen, error_page, help_page
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.layers_pane import LayersPane
 from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.status_line import NumberLine, StatusLine
 from specviz_tui.widgets.text_strip import TextStrip
@@ -37,10 +50,11 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
+PANES = {"layers": "#layers", "hsd": "#hsd"}  # what stands in place of the tree
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
 
-class MainScreen(LiveActions, LookingActions, Screen[None]):
+class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     BINDINGS = bindings(SCREEN_KEYS)
@@ -53,6 +67,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
     def __init__(self, feed: RunFeed, at: str | None = None) -> None:
         super().__init__()
         self.feed, self._at = feed, at
+        self.shown = "tree"  # which of SCREENS
         self._due = False
         self._ticks = 0
 
@@ -64,6 +79,7 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         with Container(id="body"):
             yield TreeBox(id="tree-box").data_bind(MainScreen.frame)
             yield WhyPanel(id="why").data_bind(MainScreen.frame)
+        yield LayersPane(id="layers").data_bind(MainScreen.frame)
         yield ScanPane(id="hsd").data_bind(MainScreen.frame)
         yield KnobPanel(id="knobs").data_bind(MainScreen.frame)
         yield Sparkline(id="sparkline").data_bind(MainScreen.frame)
@@ -129,7 +145,9 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Make the frame of the present moment and hand it to the widgets."""
         self._due = False
         with self.app.batch_update():
-            self.feed.options = replace(self.feed.options, verification=self.scanning)
+            self.feed.options = replace(
+                self.feed.options, verification=self.shown == "hsd", layers=self.shown == "layers"
+            )
             self.frame = self.feed.frame()
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
@@ -156,6 +174,15 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
     @on(Moved)
     def _moved(self, message: Moved) -> None:
         self.move(message.direction)
+
+    @on(CellMoved)
+    def _cell_moved(self, message: CellMoved) -> None:
+        self.move_cell(message.direction)
+
+    @on(CellPicked)
+    def _cell_picked(self, message: CellPicked) -> None:
+        self.focus_main()
+        self.pick_cell(message.column, message.layer)
 
     @on(Seek)
     def _sought(self, message: Seek) -> None:
@@ -197,27 +224,29 @@ class MainScreen(LiveActions, LookingActions, Screen[None]):
         """Every action by name."""
         self.app.action_command_palette()
 
-    @property
-    def scanning(self) -> bool:
-        """Whether screen 5 is shown."""
-        return self.has_class("-hsd")
-
     def focus_main(self) -> None:
         """To the tree, or what stands in its place."""
-        (self.query_one(ScanPane) if self.scanning else self.query_one(TreeCanvas)).focus()
+        self.query_one(PANES.get(self.shown, "#tree")).focus()
 
     def action_tree(self) -> None:
         """Screen 1: the draft tree."""
-        self._choose(False)
+        self.choose("tree")
+
+    def action_layers(self) -> None:
+        """Screen 2: early exits."""
+        self.choose("layers")
 
     def action_hsd(self) -> None:
         """Screen 5: the verdict on the draft, scanned backward."""
-        self._choose(True)
+        self.choose("hsd")
 
-    def _choose(self, scanning: bool) -> None:
-        self.set_class(scanning, "-hsd")
-        chosen = "hsd" if scanning else "tree"
-        self.query_one(StatusLine).chosen = self.query_one(NumberLine).chosen = chosen
+    def choose(self, name: str) -> None:
+        """Show another screen of the same run."""
+        self.shown = name
+        for _, _, other in SCREENS:
+            self.set_class(other == name, f"-{other}")
+        self.query_one(StatusLine).chosen = self.query_one(NumberLine).chosen = name
+        self.query_one(KeyBar).chosen = name
         self.focus_main()
         self.paint()
 

@@ -3,9 +3,10 @@ nothing."""
 
 from rich.text import Text
 from textual import events
+from textual.reactive import reactive
 from textual.widget import Widget
 
-from specviz_tui.keymap import PAIRS, SCREEN_KEYS, Key
+from specviz_tui.keymap import PAIRS, PANE_KEYS, SCREEN_KEYS, Key
 from specviz_tui.messages import Pressed
 from specviz_tui.paint import FAINT, STRONG
 
@@ -15,20 +16,24 @@ NARROW = 100
 class KeyBar(Widget):
     """One line; a click on an entry is the key."""
 
+    chosen: reactive[str] = reactive("tree")
+
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._spots: list[tuple[int, int, str]] = []
 
     def render(self) -> Text:
         """`space pause   , . phase   [ ] round`."""
-        shown = sorted((key for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
+        own = {key.keys: key for key in PANE_KEYS.get(self.chosen, ()) if key.short}
+        ranked = sorted((key for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
         line, self._spots = Text(" ", no_wrap=True), []
         narrow = self.size.width < NARROW
-        for key in (key for key in shown if key.narrow or not narrow):
+        for key in (own.get(key.keys, key) for key in ranked if key.narrow or not narrow):
             entry = _entry(key, narrow)
             if line.cell_len + entry.cell_len > self.size.width:
                 break
-            self._spots.append((line.cell_len, line.cell_len + entry.cell_len, key.action))
+            action = key.action if key in SCREEN_KEYS else f"focused.{key.action}"
+            self._spots.append((line.cell_len, line.cell_len + entry.cell_len, action))
             line.append_text(entry).append("  " if narrow else "   ")
         return line
 

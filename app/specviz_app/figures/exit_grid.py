@@ -1,0 +1,197 @@
+"""Figures about other exit settings on the recorded text: maps of two knobs, and the text under a setting.
+
+A plain click on a heat map never arrives (Plotly tells Streamlit nothing of it), so invisible squares lie on the cells.
+"""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specviz.view.exit_change import ChangeRow, ExitChange, ExitText, TextCell
+from specviz.view.exit_grid import ExitGrid
+from specviz.view.numbers import fine, number, percent
+from specviz.view.palette import colour, glyph
+from specviz.view.terms import Mark
+from specviz_app.figures.base import empty, figure, safe, sentence, short
+
+SCALE = "Cividis"  # even to the colour-blind eye, and in grey
+CLEAR = "rgba(0,0,0,0)"
+_EDGE = {"color": "#FFFFFF", "width": 1.5}
+_DARK_EDGE = {"color": "#000000", "width": 1}
+_TICK = 8
+
+
+def squares(xs: list[Any], ys: list[Any], data: list[Any], hover: list[str], size: int = 14) -> go.Scatter:
+    """What is really clicked and hovered: a square a cell that nobody sees."""
+    unseen = {"marker": {"opacity": 0}}
+    return go.Scatter(
+        x=xs, y=ys, mode="markers", name="cells", customdata=data, hovertext=hover, hoverinfo="text", showlegend=False,
+        marker={"symbol": "square", "size": size, "color": CLEAR, "opacity": 0}, selected=unseen, unselected=unseen,
+    )  # fmt: skip
+
+
+def fig_grid(grid: ExitGrid, dark: bool = False) -> go.Figure:
+    """Brighter is better. ★ the best cell, ◆ the run's own setting, □ where the sliders stand."""
+    if grid.missing is not None:
+        return empty(grid.missing)
+    places = [(x, y) for y in grid.ys for x in grid.xs]
+    heat = go.Heatmap(
+        name="map", x=list(grid.xs), y=list(grid.ys), z=[list(row) for row in grid.values], colorscale=SCALE,
+        reversescale=grid.measure.sign < 0, hoverinfo="skip",
+        colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "tickformat": ".0%" if _share(grid) else None},
+    )  # fmt: skip
+    hovers = ["<br>".join(map(sentence, text.split("\n"))) for row in grid.hovers for text in row]
+    cells = squares([x for x, _ in places], [y for _, y in places], [list(p) for p in places], hovers)
+    traces: list[Any] = [heat, cells]
+    looks: tuple[tuple[str, tuple[float, float] | None, str, Mark, int], ...] = (
+        ("setting chosen", grid.picked, "square-open", "rejected", 17),
+        ("this run", grid.own, "diamond", "accepted", 13),
+        ("best", grid.best, "star", "rejected", 15),
+    )
+    traces += [_place(name, at, symbol, colour(mark, False), size) for name, at, symbol, mark, size in looks if at]
+    out = figure(traces, 400, clickmode="event+select")
+    quiet: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
+    out.update_xaxes(title=sentence(grid.x_label), range=_range(grid.xs), **quiet)
+    out.update_yaxes(title=sentence(grid.y_label), range=_range(grid.ys), **quiet)
+    return out
+
+
+def _share(grid: ExitGrid) -> bool:
+    return grid.measure.name == "wrong"
+
+
+def _range(values: tuple[float, ...]) -> list[float]:
+    step = (values[-1] - values[0]) / max(1, len(values) - 1)
+    return [values[0] - step / 2, values[-1] + step / 2]
+
+
+def _place(name: str, at: tuple[float, float], symbol: str, hex_colour: str, size: int) -> go.Scatter:
+    line = {"width": 3, "color": hex_colour} if symbol.endswith("open") else _EDGE
+    plain = {"marker": {"opacity": 1}}
+    return go.Scatter(
+        x=[at[0]], y=[at[1]], mode="markers", name=name, hoverinfo="skip", cliponaxis=False, selected=plain,
+        unselected=plain, marker={"symbol": symbol, "size": size, "color": hex_colour, "line": line},
+    )  # fmt: skip
+
+
+def grid_rows(grid: ExitGrid) -> list[dict[str, Any]]:
+    """The table twin: a row for every value of y, a column for every value of x."""
+    shown = percent if _share(grid) else number
+    columns = [f"{grid.x} {number(x)}" for x in grid.xs]
+    return [
+        {grid.y: number(y), **dict(zip(columns, (shown(v) for v in row), strict=True))}
+        for y, row in zip(grid.ys, grid.values, strict=True)
+    ]
+
+
+def change_rows(change: ExitChange) -> list[dict[str, str]]:
+    """The run beside the setting, a line a number."""
+    return [{"": r.label, "this run": r.ran, "here": r.here, "change": _sign(r), "what it is": r.help}
+            for r in change.rows]  # fmt: skip
+
+
+def _sign(row: ChangeRow) -> str:
+    mark = {True: "▲ better", False: "▼ worse", None: ""}[row.better]
+    return f"{row.change}  {mark}".strip()
+
+
+# The text under a setting -------------------------------------------------------------------------------------------
+
+
+def fig_text(text: ExitText, dark: bool = False) -> go.Figure:
+    """How sure every head is after every token, where this setting stops, where the run did, and the round borders."""
+    if not text.tokens:
+        return empty("there is no text here")
+    xs = list(range(text.first, text.first + len(text.tokens)))
+    heat = go.Heatmap(
+        name="map", x=xs, y=list(text.layers), z=[list(row) for row in text.conf], zmin=0, zmax=1, colorscale=SCALE,
+        hoverinfo="skip", colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
+    )  # fmt: skip
+    places = [(k, layer) for layer in range(len(text.layers)) for k in range(len(xs))]
+    cells = squares(
+        [xs[k] for k, _ in places], [text.layers[row] for _, row in places], [xs[k] for k, _ in places],
+        [_cell_hover(text, k, row) for k, row in places], 16,
+    )  # fmt: skip
+    traces: list[Any] = [heat, cells, _oracle(text, xs), *_stops(text, xs)]
+    out = figure(traces, 150 + 22 * len(text.layers), shapes=_borders(text, xs))
+    ticks = [short(token, _TICK) for token in text.tokens]
+    quiet: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
+    out.update_xaxes(tickvals=xs, ticktext=ticks, tickangle=-90, range=[xs[0] - 0.6, xs[-1] + 0.6], **quiet)
+    step = 1 if len(text.layers) <= 16 else 4
+    out.update_yaxes(title="layer", dtick=step, range=[0.4, text.layers[-1] + 1.2], **quiet)
+    return out
+
+
+def _cell_hover(text: ExitText, k: int, row: int) -> str:
+    layer = text.layers[row]
+    says = f"says {safe(text.said[row][k])}: {'right' if text.right[row][k] else 'wrong'}"
+    lines = [
+        f"<b>after {safe(text.tokens[k])}, layer {layer}</b>", f"{says}, sure {fine(text.conf[row][k])}",
+        f"the target chose {safe(text.chosen[k])}",
+    ]  # fmt: skip
+    oracle = text.oracle[k]
+    return "<br>".join([*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer"])
+
+
+def _oracle(text: ExitText, xs: list[int]) -> go.Scatter:
+    top = text.layers[-1] + 0.8
+    return go.Scatter(
+        x=xs, y=[top if layer is None else layer for layer in text.oracle], mode="lines", name="first right layer",
+        line={"shape": "hvh", "color": colour("exit", True), "width": 2.5, "dash": "dot"}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
+    run = [] if text.run is None else [_run_stops(xs, text.run)]
+    looks: tuple[tuple[str, bool, str, Mark], ...] = (
+        (f"{glyph('exit')} stops here, right", True, "triangle-right", "accepted"),
+        (f"{glyph('rejected')} stops here, wrong", False, "x", "rejected"),
+    )
+    return run + [
+        go.Scatter(
+            x=[x for x, c in zip(xs, text.here, strict=True) if c.right is right],
+            y=[c.stop for c in text.here if c.right is right], mode="markers", name=name, hoverinfo="skip",
+            marker={"symbol": symbol, "size": 12, "color": colour(mark, True), "line": _DARK_EDGE},
+        )
+        for name, right, symbol, mark in looks
+    ]  # fmt: skip
+
+
+def _run_stops(xs: list[int], run: tuple[TextCell, ...]) -> go.Scatter:
+    return go.Scatter(
+        x=[x for x, c in zip(xs, run, strict=True) if c.stop is not None],
+        y=[c.stop for c in run if c.stop is not None], mode="markers", name="the run's own stops", showlegend=False,
+        hoverinfo="skip",
+        marker={"symbol": "square-open", "size": 16, "color": "#FFFFFF", "line": {"width": 2}},
+    )  # fmt: skip
+
+
+def _borders(text: ExitText, xs: list[int]) -> list[dict[str, Any]]:
+    """Rounds begin where a stroke stands: at the top this setting's, at the foot the run's."""
+    top = text.layers[-1] + 0.5
+    lines = [_stroke(x, top, top + 0.7, "#8C8C8C") for x, c in zip(xs, text.here, strict=True) if c.starts]
+    if text.run is not None:
+        lines += [_stroke(x, 0.4, 0.9, "#FFFFFF") for x, c in zip(xs, text.run, strict=True) if c.starts]
+    return lines
+
+
+def _stroke(x: int, low: float, high: float, hex_colour: str) -> dict[str, Any]:
+    return {
+        "type": "line",
+        "x0": x - 0.5,
+        "x1": x - 0.5,
+        "y0": low,
+        "y1": high,
+        "line": {"color": hex_colour, "width": 2},
+    }
+
+
+def text_rows(text: ExitText) -> list[dict[str, Any]]:
+    """The table twin: a row a token."""
+    run = text.run or (None,) * len(text.tokens)
+    return [
+        {"position": text.first + k, "after": token, "the target chose": chosen, "stops at": here.stop,
+         "right": here.right, "round begins": here.starts, "the run stopped at": was.stop if was else None,
+         "first right layer": text.oracle[k]}
+        for k, (token, chosen, here, was) in enumerate(zip(text.tokens, text.chosen, text.here, run, strict=True))
+    ]  # fmt: skip

@@ -1,0 +1,251 @@
+"""Early exit: who climbed how far in a round and what the heads said, and other settings on the same text."""
+
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from specviz.view.exit_run import ExitRun, exit_run
+from specviz.view.layers import CellInfo, Column, HeatMap, Layers
+from specviz_app import parts, state
+from specviz_app.figures.gates import (
+    fig_gates,
+    fig_sweeps,
+    fig_times,
+    gate_rows,
+    sweep_rows,
+    time_rows,
+)
+from specviz_app.figures.layers import (
+    cell_rows,
+    fig_cell,
+    fig_heat,
+    fig_kinds,
+    fig_ledger,
+    fig_stairs,
+    heat_rows,
+    kind_rows,
+    ledger_rows,
+    stair_rows,
+)
+from specviz_app.screens import exit_replay, moving
+from specviz_app.viewer import Viewer
+
+_PARTS = ("this round", "the run", "other settings")
+
+
+def page() -> None:
+    """The page."""
+    held = moving.opened()
+    if held is None:
+        return
+    dark = state.dark()
+    moving.moves(held)
+    moving.timeline(held, dark)
+    held.options = replace(held.options, layers=True, verification=False, folding="pruned")
+    frame = held.frame
+    parts.run_header(frame.run, len(held.player.run.rounds))
+    shown = st.segmented_control("Show", _PARTS, default=_PARTS[0], key="show", bind="query-params", required=True,
+                                 label_visibility="collapsed")  # fmt: skip
+    if shown == _PARTS[2]:
+        exit_replay.section(held)
+    elif frame.layers is not None:
+        (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
+    held.options = replace(held.options, layers=False)
+    state.put_place(held)
+    moving.watch(held)
+
+
+def _round(held: Viewer, found: Layers, dark: bool) -> None:
+    """The rows up to this round; the reason, where none has climbed."""
+    heat = found.heat
+    if heat is None:
+        st.info(parts.plain(found.missing or "No row climbed in this round."))
+        return
+    st.subheader("Layers × tokens", help="A column is a row of the model: a token that climbs. What a head says there "
+                 "is about the token after it. Small dots: the test decided; other cells are hindsight.")  # fmt: skip
+    _what_tau(held, heat)
+    alt = f"Confidence of the exit heads, {len(heat.columns)} rows by {heat.n_layers} layers; {heat.words}."
+    event = parts.plot(
+        fig_heat(heat, dark), "layers-heat", alt, heat_rows(heat), on_select="rerun", selection_mode="points"
+    )
+    _clicked(held, [p.get("customdata") for p in event.selection.points] if event else [])
+    st.caption(parts.plain(" · ".join(filter(None, (heat.words, heat.what_text, heat.note)))))
+    _choose(held, heat)
+    left, right = st.columns([5, 6], gap="large")
+    with left:
+        _cell(found.cell, dark)
+    with right:
+        parts.plot(fig_cell(found.cell, heat.tau, dark), "layers-cell", _cell_alt(found.cell), cell_rows(found.cell))
+    _parts(held, found, heat, dark)
+
+
+def _what_tau(held: Viewer, heat: HeatMap) -> None:
+    """A threshold to try on the rows that are shown; the confidence under the cursor when none is given."""
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        own = st.toggle(
+            "τ under the cursor", True, key="what-cursor", help="would-exits at the chosen cell's confidence"
+        )
+        if own:
+            held.options = replace(held.options, what_tau=None)
+        else:
+            value = st.slider("would exit if τ were", 0.0, 1.0, heat.tau or 0.75, 0.01, key="what-tau", width=220)
+            held.options = replace(held.options, what_tau=value)
+
+
+def _cell_alt(cell: CellInfo | None) -> str:
+    return cell.words if cell is not None else "No cell is chosen."
+
+
+def _clicked(held: Viewer, data: list[Any]) -> None:
+    """A click on a cell, once."""
+    seen = st.session_state.get("layers-clicked")
+    st.session_state["layers-clicked"] = data
+    if not data or data == seen:
+        return
+    raw = data[0]
+    index, row, node, layer = ([raw[str(k)] for k in range(4)] if isinstance(raw, dict) else raw)[:4]
+    _look(held, int(index), int(row), int(node), int(layer))
+    st.rerun()
+
+
+def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
+    """This cell is the cursor; one of an earlier round does not leave the round."""
+    here = index == held.player.cursor.index
+    if here:
+        held.choose(node)
+    held.options = replace(held.options, layer=layer, column=None if here else (index, row))
+
+
+def _choose(held: Viewer, heat: HeatMap) -> None:
+    """Row and layer by name: the keyboard's way to what a click does."""
+    columns = {(c.index, c.row): c for c in heat.columns}
+    at = heat.columns[heat.column] if heat.column is not None else heat.columns[-1]
+    for key, value in (("layers-row", (at.index, at.row)), ("layers-layer", heat.layer)):
+        if st.session_state.get(key) != value:
+            st.session_state[key] = value
+
+    def changed() -> None:
+        place: tuple[int, int] = st.session_state["layers-row"]
+        if place in columns:
+            _look(held, *place, columns[place].node, int(st.session_state["layers-layer"]))
+
+    def named(place: tuple[int, int]) -> str:
+        c: Column = columns.get(place, heat.columns[-1])
+        return f"{c.glyph} {c.shown}  (round {c.round}, row {c.row})"
+
+    with st.container(horizontal=True):
+        st.selectbox("Row", list(columns), key="layers-row", format_func=named, on_change=changed, width=280)
+        st.selectbox("Layer", list(range(1, heat.n_layers + 1)), key="layers-layer", on_change=changed, width=110)
+
+
+def _cell(cell: CellInfo | None, dark: bool) -> None:
+    """The chosen cell in words and numbers."""
+    if cell is None:
+        st.caption("Choose a cell.")
+        return
+    parts.facts(cell.title, cell.words, cell.rows, cell.mark, dark)
+
+
+def _parts(held: Viewer, found: Layers, heat: HeatMap, dark: bool) -> None:
+    """The round under the cursor: who computed what, the stairs, who paid."""
+    index = held.player.cursor.index
+    mine = [c for c in heat.columns if c.index == index]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Who computed what", help="Every cell is computed once, in a call shared by as many rows as its "
+                     "width. Catching up costs no call and no cell of its own.")  # fmt: skip
+        alt = f"Kinds of cells of {len(mine)} rows by {heat.n_layers} layers."
+        parts.plot(fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, kind_rows(mine))
+    with right:
+        st.subheader("Staircase", help="layers that every row has passed, after each climb of the round")
+        words = found.stairs.words if found.stairs is not None else "No climb yet."
+        parts.plot(fig_stairs(found.stairs, dark), "layers-stairs", words, stair_rows(found.stairs))
+        st.caption(parts.plain(words))
+    _ledger(found, dark)
+
+
+def _ledger(found: Layers, dark: bool) -> None:
+    st.subheader("Ledger", help="A climb pays its exit layer in calls; a kept draft earns the calls of a token. "
+                 "Calls are time on one sequence. Cells are arithmetic, and are never saved.")  # fmt: skip
+    ledger = found.ledger
+    words = ledger.words if ledger is not None else ""
+    parts.plot(fig_ledger(ledger, dark), "layers-ledger", words or "Nothing is paid yet.", ledger_rows(ledger))
+    if ledger is not None and ledger.missing is None:
+        timing = f" {found.timing.text}." if found.timing is not None else ""
+        st.caption(parts.plain(f"{ledger.words} {ledger.calls}; {ledger.cells}.{timing}"))
+
+
+def _run(held: Viewer, found: Layers, dark: bool) -> None:
+    """The run as a whole: what the tests ask, what other thresholds cost, the clock, the wrong exits."""
+    if found.heat is None:
+        st.info(parts.plain(found.missing or "No row climbed in this run."))
+        return
+    with st.container(horizontal=True, gap="small"):
+        for metric in found.numbers:
+            st.metric(metric.label, metric.text, help=metric.help, width=124, border=True)
+    st.caption(parts.plain(f"{found.oracle}."))
+    lists = _lists(held)
+    left, right = st.columns(2, gap="large")
+    with left:
+        _gates(found, dark)
+        _times(held, lists, dark)
+    with right:
+        _sweeps(found, dark)
+        _wrong(held, lists)
+
+
+def _gates(found: Layers, dark: bool) -> None:
+    st.subheader("What a test asks", help="Annealing softens the logits of shallow layers, so that the same τ asks "
+                 "for a higher raw confidence there.")  # fmt: skip
+    words = found.gates.words if found.gates is not None else "No tests."
+    parts.plot(fig_gates(found.gates, dark), "layers-gates", words, gate_rows(found.gates))
+    st.caption(parts.plain(words))
+
+
+def _sweeps(found: Layers, dark: bool) -> None:
+    st.subheader("Wrong exits against layers saved", help="the recorded text, one knob moved; no model runs")
+    sweeps = found.sweeps
+    said = (sweeps.missing or sweeps.words) if sweeps is not None else ""
+    parts.plot(fig_sweeps(sweeps, dark), "layers-sweeps", said or "Nothing to sweep.", sweep_rows(sweeps))
+    lines = [f"{line.symbol}: {line.words}" for line in sweeps.lines] if sweeps is not None else []
+    st.caption(parts.plain("; ".join(lines) or said or ""))
+
+
+def _lists(held: Viewer) -> ExitRun:
+    """Worked out once per state of the run."""
+    key = (held.name, held.player.run.version)
+    known: tuple[Any, ExitRun] | None = st.session_state.get("exit-run")
+    if known is None or known[0] != key:
+        known = (key, exit_run(held.player.run))
+        st.session_state["exit-run"] = known
+    return known[1]
+
+
+def _wrong(held: Viewer, lists: ExitRun) -> None:
+    st.subheader("Wrong exits", help="a click on a line goes there")
+    st.caption(parts.plain(lists.wrong_words))
+    if not lists.wrong:
+        return
+    rows = [{"round": w.round, "after": w.after, "drafted": w.drafted, "target chose": w.chosen, "layer": w.layer,
+             "sure": w.conf, "calls lost": w.cost} for w in lists.wrong]  # fmt: skip
+    event: Any = st.dataframe(rows, hide_index=True, key="layers-wrong", on_select="rerun", selection_mode="single-row",
+                              height=min(280, 38 + 35 * len(rows)))  # fmt: skip
+    chosen = list(event.selection.rows) if event else []
+    if chosen and chosen != st.session_state.get("layers-wrong-seen"):
+        st.session_state["layers-wrong-seen"] = chosen
+        found = lists.wrong[chosen[0]]
+        held.seek(found.index)
+        _look(held, found.index, found.row, found.node, found.layer)
+        st.rerun()
+    st.session_state["layers-wrong-seen"] = chosen
+
+
+def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
+    st.subheader("Predicted and measured", help="round time from the measured cost of a layer by width and of a head; "
+                 "verdict and commit are left out of both")  # fmt: skip
+    index = held.player.cursor.index
+    words = lists.times_words or "No round was predicted."
+    parts.plot(fig_times(lists.times, index, dark), "layers-times", words, time_rows(lists.times))
+    st.caption(parts.plain(words))

@@ -1,0 +1,348 @@
+"""The page Early exit: figures hold what the view says, the sliders give the replay, and every lack has its reason."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conftest import Open
+from exit_trace import SETTING, exit_events
+from specviz.cost.replay import Setting
+from specviz.errors import SpecvizError
+from specviz.trace import read_events
+from specviz.view import Options, Player, fold
+from specviz.view.exit_change import exit_change, exit_text
+from specviz.view.exit_grid import MEASURES, Replay, exit_grid, replay_of
+from specviz.view.exit_run import exit_run
+from specviz.view.layers import Layers
+from specviz_app.figures.exit_grid import change_rows, fig_grid, fig_text, grid_rows, text_rows
+from specviz_app.figures.gates import fig_gates, fig_sweeps, fig_times, gate_rows, sweep_rows
+from specviz_app.figures.layers import (
+    cell_rows,
+    fig_cell,
+    fig_heat,
+    fig_kinds,
+    fig_ledger,
+    fig_stairs,
+    heat_rows,
+    kind_rows,
+    ledger_rows,
+    stair_rows,
+)
+from specviz_app.settings import Settings
+from specviz_app.sweep_job import SweepJob, arguments
+from trace_factory import make_events, write_trace
+
+HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")
+
+
+@pytest.fixture(scope="module")
+def exit_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("exit") / "exits", exit_events())
+
+
+@pytest.fixture(scope="module")
+def unswept_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("bare") / "bare", exit_events(swept=False))
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return replay_of(fold(exit_events()))
+
+
+def layers(index: int = 6, **changes: Any) -> Layers:
+    player = Player(fold(exit_events(**changes)), animate=False)
+    player.seek_index(index)
+    found = player.frame(Options(layers=True)).layers
+    assert found is not None
+    return found
+
+
+def spec(figure: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain
+
+
+def numbers(packed: Any) -> list[Any]:
+    """An array as JSON holds it: plain, or packed by Plotly."""
+    import base64
+
+    import numpy as np
+
+    if isinstance(packed, dict):
+        return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"]).tolist()  # type: ignore[no-any-return]
+    return list(packed)
+
+
+# The replay ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_replay_of_the_runs_own_setting_is_the_run(replay: Replay) -> None:
+    assert replay.own == SETTING
+    assert replay.ran is not None
+    again = replay.total(SETTING)
+    assert (again.n_rounds, again.kept, again.exits, again.tests) == (
+        replay.ran.n_rounds, replay.ran.kept, replay.ran.exits, replay.ran.tests,
+    )  # fmt: skip
+    change = exit_change(replay, SETTING)
+    assert change.agrees is True
+    assert {row.change for row in change.rows if row.label in ("tokens per round", "exits right", "exits wrong")} == {
+        "same"
+    }
+    assert not [row.label for row in change.rows if row.better is not None]
+
+
+def test_heads_of_another_sweep_are_noticed() -> None:
+    events = exit_events()
+    for event in events:
+        if type(event).__name__ == "ExitTable":
+            event.conf = [0.0] * 41  # type: ignore[attr-defined]
+    change = exit_change(replay_of(fold(events)), SETTING)
+    assert change.agrees is False
+    assert "not those of the run" in change.check
+
+
+def test_every_cell_of_the_map_is_the_replay_of_that_setting(replay: Replay) -> None:
+    grid = exit_grid(replay, SETTING, MEASURES[0])
+    for x, y in ((0.0, 0.5), (1.3, 0.9), (4.0, 1.0)):
+        row, column = grid.ys.index(y), grid.xs.index(x)
+        assert grid.values[row][column] == replay.total(replace(SETTING, alpha=x, tau=y)).tokens_per_round
+    assert grid.own == (0.5, 0.75)
+    assert grid.picked == (0.5, 0.75)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.name)
+def test_the_marked_cell_is_the_best_one(replay: Replay, measure: Any) -> None:
+    for x, y in (("alpha", "tau"), ("d_max", "w_max")):
+        grid = exit_grid(replay, SETTING, measure, x, y)
+        known = [v for row in grid.values for v in row if v is not None]
+        assert grid.best is not None
+        best = grid.values[grid.ys.index(grid.best[1])][grid.xs.index(grid.best[0])]
+        assert best == (max(known) if measure.sign > 0 else min(known))
+
+
+def test_the_runs_mark_goes_when_another_knob_moved(replay: Replay) -> None:
+    assert exit_grid(replay, replace(SETTING, w_max=2), MEASURES[0]).own is None
+    assert exit_grid(replay, replace(SETTING, w_max=2), MEASURES[0], "d_max", "w_max").own == (5, 4)
+
+
+def test_what_would_change_is_told_with_bounds(replay: Replay) -> None:
+    surer = replace(SETTING, tau=0.95)
+    rows = {row.label: row for row in exit_change(replay, surer).rows}
+    here = replay.total(surer)
+    assert rows["exits wrong"].here == str(here.exits - here.kept)
+    never = exit_change(replay, replace(SETTING, tau=1.01))
+    rows = {row.label: row for row in never.rows}
+    assert (rows["tokens per round"].here, rows["layer calls per token"].here) == ("1", "8")
+    assert rows["layer calls per token"].better is False
+    assert rows["layer calls per token"].change == "+.17"
+    assert rows["exits wrong"].better is True
+
+
+def test_the_text_shows_the_rounds_of_the_setting(replay: Replay) -> None:
+    text = exit_text(replay, SETTING, 0, 0)
+    assert text.run == text.here
+    total = replay.total(SETTING)
+    assert sum(cell.starts for cell in text.here) == total.n_rounds
+    assert sum(cell.right is True for cell in text.here) == total.kept
+    assert [cell.stop for cell in exit_text(replay, replace(SETTING, w_max=0), 0, 0).here] == [None] * 40
+
+
+def test_a_run_that_was_not_swept_cannot_be_replayed() -> None:
+    with pytest.raises(SpecvizError, match="does not hold what the exit heads say"):
+        replay_of(fold(exit_events(swept=False)))
+
+
+def test_another_methods_text_is_replayed_without_a_setting_of_its_own() -> None:
+    found = replay_of(fold(exit_events(method="kangaroo")))
+    assert found.own is None
+    change = exit_change(found, Setting(layers=(3,)))
+    assert change.agrees is None
+    assert "the run was kangaroo" in change.check
+
+
+def test_wrong_exits_are_those_the_target_did_not_choose() -> None:
+    run = fold(exit_events())
+    found = exit_run(run)
+    lost = sum(v.status == "rejected" for record in run.rounds for v in record.verdicts.values())
+    assert len(found.wrong) == lost > 0
+    assert all(w.drafted != w.chosen and w.layer in (3, 5) for w in found.wrong)
+    assert len(found.times) == len(run.rounds)
+    assert found.times_words.endswith("+10 %.")
+
+
+# Figures ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_heat_map_has_a_square_for_every_cell() -> None:
+    heat = layers().heat
+    assert heat is not None
+    figure = spec(fig_heat(heat))
+    assert figure["data"][0]["type"] == "heatmap"
+    cells = next(t for t in figure["data"] if t["name"] == "cells")
+    assert len(cells["customdata"]) == len(heat.columns) * 8
+    index, row, node, layer = cells["customdata"][0]
+    assert (index, row, node, layer) == (heat.columns[0].index, heat.columns[0].row, heat.columns[0].node, 1)
+    assert cells["marker"]["opacity"] == 0
+    exits = [t for t in figure["data"] if "exit, " in t["name"]]
+    assert sum(len(numbers(t["y"])) for t in exits) == sum(c.exit_layer is not None for c in heat.columns)
+    assert len(heat_rows(heat)) == len(heat.columns)
+
+
+def test_kinds_stairs_and_ledger_are_those_of_the_round() -> None:
+    found = layers()
+    assert found.heat is not None
+    assert found.stairs is not None
+    assert found.ledger is not None
+    mine = [c for c in found.heat.columns if c.index == 6]
+    kinds = spec(fig_kinds(mine, 8))
+    assert sum(len(t["text"]) for t in kinds["data"]) == len(mine) * 8
+    assert len(kind_rows(mine)) == len(mine)
+    stairs = spec(fig_stairs(found.stairs))
+    assert numbers(stairs["data"][-1]["y"]) == list(found.stairs.steps[-1].depths)
+    assert len(stair_rows(found.stairs)) == len(found.stairs.steps)
+    ledger = spec(fig_ledger(found.ledger))
+    paid = next(t for t in ledger["data"] if t["name"] == "paid")
+    assert [-p for p in numbers(paid["y"])] == [e.paid for e in found.ledger.entries]
+    assert sum(r["net"] for r in ledger_rows(found.ledger)) == found.ledger.net
+
+
+def test_the_cells_history_names_every_head_that_was_asked() -> None:
+    cell = layers().cell
+    assert cell is not None
+    figure = spec(fig_cell(cell, 0.75))
+    assert numbers(figure["data"][0]["x"]) == [layer for layer, *_ in cell.trajectory]
+    assert figure["layout"]["shapes"][0]["y0"] == 0.75
+    assert len(cell_rows(cell)) == len(cell.trajectory) == 7
+
+
+def test_run_figures_hold_tests_sweeps_and_times() -> None:
+    found = layers()
+    assert found.gates is not None
+    gates = spec(fig_gates(found.gates))
+    temps = next(t for t in gates["data"] if t["name"] == "temperature")
+    assert numbers(temps["y"]) == pytest.approx([1 + 0.5 * (1 - layer / 8) for layer in range(1, 8)])
+    assert [r["tested"] for r in gate_rows(found.gates)] == [layer in (3, 5) for layer in range(1, 8)]
+    sweeps = spec(fig_sweeps(found.sweeps))
+    assert {t["name"] for t in sweeps["data"]} >= {"τ moved", "α moved", "◆ this run", "★ fewest calls"}
+    assert sum(r["this run"] for r in sweep_rows(found.sweeps)) == 2
+    times = exit_run(fold(exit_events())).times
+    dots = spec(fig_times(times, 3))["data"][1]
+    assert dots["marker"]["symbol"].index("diamond") == 3
+
+
+def test_the_map_marks_best_run_and_sliders(replay: Replay) -> None:
+    grid = exit_grid(replay, SETTING, MEASURES[1])
+    figure = spec(fig_grid(grid))
+    places = {t["name"]: (numbers(t["x"])[0], numbers(t["y"])[0]) for t in figure["data"][2:]}
+    assert places == {"setting chosen": (0.5, 0.75), "this run": (0.5, 0.75), "best": grid.best}
+    assert figure["data"][0]["reversescale"] is True  # fewer calls are brighter
+    assert len(figure["data"][1]["customdata"]) == len(grid.xs) * len(grid.ys)
+    assert len(grid_rows(grid)) == len(grid.ys)
+    assert len(text_rows(exit_text(replay, SETTING, 0, 0))) == 40
+    assert {r["change"] for r in change_rows(exit_change(replay, replace(SETTING, tau=0.9)))} != {"same"}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_tokens_are_never_markup(dark: bool) -> None:
+    found = layers(texts=HOSTILE)
+    assert found.heat is not None
+    hostile = replay_of(fold(exit_events(texts=HOSTILE)))
+    figures = (
+        fig_heat(found.heat, dark), fig_kinds(found.heat.columns, 8, dark), fig_stairs(found.stairs, dark),
+        fig_ledger(found.ledger, dark), fig_cell(found.cell, 0.75, dark),
+        fig_grid(exit_grid(hostile, SETTING, MEASURES[0])),
+        fig_text(exit_text(hostile, SETTING, 0, 0), dark),
+    )  # fmt: skip
+    for figure in figures:
+        text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+        for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b", "a<br>b", "\\u202e"):
+            assert tag not in text
+
+
+@pytest.mark.parametrize("make", [fig_heat, fig_stairs, fig_ledger, fig_cell, fig_gates, fig_sweeps])
+def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
+    assert spec(make(None))["layout"]["annotations"][0]["text"]
+
+
+# The page -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("show", "charts"), [("this round", 6), ("the run", 4), ("other settings", 4)])
+def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=exit_trace), "early_exit", at="r7", show=show)
+    assert not at.exception
+    assert len(at.get("plotly_chart")) == charts  # the time line among them
+    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+
+
+def test_choosing_a_layer_moves_the_cell(exit_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=exit_trace), "early_exit", at="r7")
+    at.selectbox(key="layers-layer").set_value(2).run()
+    assert not at.exception
+    assert any("<h4>L2 × " in str(h.value) for h in at.get("html"))
+
+
+def test_a_slider_recomputes_the_rounds(exit_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=exit_trace), "early_exit", show="other settings")
+    assert at.slider(key="try.tau").value == 0.75
+    at.slider(key="try.tau").set_value(1.01).run()
+    assert not at.exception
+    assert any("1 token a round" in str(h.value) for h in at.get("html"))
+    assert at.dataframe[0].value["here"][0] == "1"
+    at.button(key="try-reset").click().run()
+    assert at.slider(key="try.tau").value == 0.75
+
+
+def test_the_address_sets_the_sliders(exit_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=exit_trace), "early_exit", **{"show": "other settings", "try.tau": "0.5"})
+    assert not at.exception
+    assert at.slider(key="try.tau").value == 0.5
+    assert at.slider(key="try.alpha").value == 0.5
+
+
+def test_without_the_heads_answers_the_page_gives_the_command(unswept_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=unswept_trace), "early_exit", show="other settings")
+    assert not at.exception
+    assert f"specviz sweep specbound {unswept_trace} --write" in at.code[0].value
+    assert at.button(key="sweep").label == "Ask the heads now"
+
+
+def test_a_run_without_exits_gives_the_reason(tmp_path: Path, open_page: Open) -> None:
+    path = write_trace(tmp_path / "chain", make_events())
+    for show in ("this round", "the run"):
+        at = open_page(Settings(replay=path), "early_exit", show=show)
+        assert not at.exception
+        assert "does not draft with the target's own layers" in at.info[0].value.replace("\\", "")
+
+
+# The sweep of the page ----------------------------------------------------------------------------------------------
+
+
+def test_the_sweep_asks_with_the_runs_own_method_and_heads() -> None:
+    header: Any = exit_events(method="layerskip", heads=("lens",))[0]
+    assert arguments(header, "a", "b", "t") == [
+        "sweep", "layerskip", "a", "--heads", "lens", "--target", "t", "--write", "b",
+    ]  # fmt: skip
+    plain: Any = make_events()[0]
+    assert arguments(plain, "a", "b") == ["sweep", "specbound", "a", "--write", "b"]
+
+
+def test_a_sweep_that_fails_says_why_and_one_that_ends_gives_its_trace(tmp_path: Path, exit_trace: Path) -> None:
+    import sys
+
+    header: Any = read_events(exit_trace)[0]
+    fail = SweepJob.start(
+        header, exit_trace, tmp_path, "x", command=(sys.executable, "-c", "raise SystemExit('no pair')")
+    )
+    fail.process.wait(timeout=30)
+    assert fail.result is None
+    assert fail.last_words == "no pair"
+    copy = "import sys,shutil; shutil.copy(sys.argv[3], sys.argv[-1] + '.gz')"
+    good = SweepJob.start(header, exit_trace, tmp_path, "x", command=(sys.executable, "-c", copy))
+    good.process.wait(timeout=30)
+    assert good.result is not None
+    assert len(read_events(good.result)) == len(read_events(exit_trace))

@@ -1,0 +1,223 @@
+"""Screen 2: what it shows of early exits, how the cursor moves, and what it says when there is nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from exit_trace import exit_events
+from specviz.view.frame import Frame
+from specviz.view.layers import CellInfo, HeatMap
+from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.main import MainScreen
+from specviz_tui.widgets.layers_pane import TITLES, VIEWS, LayersPane, LayerView
+from trace_factory import write_trace
+from tui_stage import NARROW, WIDE, lines, replay_app, shown
+
+
+@pytest.fixture(scope="module")
+def exits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())
+
+
+def screen(app: SpecvizApp) -> MainScreen:
+    assert isinstance(app.screen_stack[0], MainScreen)
+    return app.screen_stack[0]
+
+
+def frame(app: SpecvizApp) -> Frame:
+    found = screen(app).frame
+    assert found is not None
+    return found
+
+
+def heat(app: SpecvizApp) -> HeatMap:
+    found = frame(app).layers
+    assert found is not None
+    assert found.heat is not None
+    return found.heat
+
+
+def cell(app: SpecvizApp) -> CellInfo:
+    found = frame(app).layers
+    assert found is not None
+    assert found.cell is not None
+    return found.cell
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+def layer_row(app: SpecvizApp, layer: int) -> str:
+    return next(line for line in lines(app) if line[1:].lstrip(" ▸>").startswith(f"L{layer} "))
+
+
+async def test_exits_stand_where_the_rows_stopped(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", *["]"] * 4)
+        found = heat(app)
+        for layer in range(1, found.n_layers + 1):
+            line = layer_row(app, layer).split("││")[0]
+            stops = sum(column.exit_layer == layer for column in found.columns)
+            assert line.count("⇥") == stops, (layer, line)
+        assert "[2 Layers]" in shown(app)
+        assert f"Cell {cell(app).title}" in shown(app)
+
+
+async def test_the_cursor_is_the_trees_selected_node(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2")
+        index = next(r.index for r in app.feed.player.run.rounds if len(r.nodes) >= 3)
+        app.feed.player.seek_index(index)
+        screen(app).paint()
+        mine = [k for k, column in enumerate(heat(app).columns) if column.index == index]
+        screen(app).pick_cell(mine[1], 3)
+        await pilot.pause()
+        assert (heat(app).column, heat(app).layer) == (mine[1], 3)
+        assert frame(app).selected == heat(app).columns[mine[1]].node
+        await press(pilot, "l", "k", "k")
+        assert (heat(app).column, heat(app).layer) == (mine[2], 5)
+        await press(pilot, "left", "down")
+        assert (heat(app).column, heat(app).layer) == (mine[1], 4)
+        await press(pilot, "enter")
+        assert screen(app).shown == "tree"
+        assert frame(app).selected == heat_node(app, index, 1)
+
+
+def heat_node(app: SpecvizApp, index: int, row: int) -> int:
+    return sorted(app.feed.player.run.rounds[index].nodes)[row - 1]
+
+
+async def test_earlier_rounds_can_be_reached_and_entered(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", *["]"] * 3)
+        here = frame(app).cursor.index
+        assert here == 3
+        while heat(app).columns[heat(app).column or 0].index == here:
+            await press(pilot, "left")
+        assert frame(app).cursor.index == here, "looking at an earlier row does not move the run"
+        wanted = heat(app).columns[heat(app).column or 0]
+        assert cell(app).column == wanted
+        await press(pilot, "enter")
+        assert frame(app).cursor.index == wanted.index
+        assert frame(app).selected == wanted.node
+
+
+async def test_steps_bring_one_row_after_the_other(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        index = next(r.index for r in app.feed.player.run.rounds if len(r.nodes) >= 2)
+        app.feed.player.seek_index(index)
+        await press(pilot, "2", *["comma"] * 20)
+        while frame(app).cursor.index < index:
+            await press(pilot, "full_stop")
+        seen = []
+        while frame(app).cursor.index == index:
+            found = frame(app).layers
+            columns = found.heat.columns if found and found.heat else ()
+            seen.append(sum(column.index == index for column in columns))
+            before = frame(app).cursor
+            await press(pilot, "full_stop")
+            if frame(app).cursor == before:
+                break
+        assert seen == sorted(seen)
+        assert seen[:3] == [0, 1, 2]
+        assert seen[-1] == len(app.feed.player.run.rounds[index].nodes) + 1
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("size", [(60, 18), (80, 24), (100, 30), (120, 36), (200, 50)])
+async def test_the_screen_is_filled_exactly(view: str, size: tuple[int, int], exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=size) as pilot:
+        await press(pilot, "2", "]", "]", "]", *["v"] * VIEWS.index(view))  # type: ignore[arg-type]
+        rows = lines(app)
+        assert (len(rows), {cell_len(line) for line in rows}) == (size[1], {size[0]})
+        assert app.focused is screen(app).query_one(LayersPane)
+        assert screen(app).query_one(LayerView).view == view
+
+
+async def test_v_goes_through_the_views(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", "]", "]")
+        for view in (*VIEWS[1:], VIEWS[0]):
+            await press(pilot, "v")
+            assert TITLES[view] in shown(app)
+        await press(pilot, "V")
+        assert TITLES[VIEWS[-1]] in shown(app)
+        assert "▶" in shown(app)
+        assert "fewest" in shown(app)
+
+
+async def test_the_ledger_shows_the_sum(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", "]", "]", "v", "v")
+        found = frame(app).layers
+        assert found is not None
+        assert found.ledger is not None
+        text = " ".join(shown(app).split())
+        assert found.ledger.calls.split(",")[0] in text
+        total = next(line for line in lines(app) if line.startswith("│   round "))
+        assert [str(found.ledger.paid), str(found.ledger.earned)] == [word for word in total.split() if word.isdigit()][
+            :2
+        ]
+
+
+async def test_a_narrow_screen_has_the_cell_as_a_view(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=NARROW) as pilot:
+        await press(pilot, "2", "]", "]")
+        assert not screen(app).query_one("#cell-box").display
+        first = " ".join(cell(app).words.split()[:4])
+        assert first in shown(app), "the sentence stands under the map"
+        await press(pilot, *["v"] * len(VIEWS))
+        assert "top-1 here" in shown(app)
+
+
+async def test_a_click_chooses_a_cell(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", "]", "]")
+        y = next(k for k, line in enumerate(lines(app)) if line[1:].lstrip(" ▸").startswith("L2 "))
+        x = lines(app)[y].rindex("░", 0, 78) if "░" in lines(app)[y][:78] else lines(app)[y].rindex("▒", 0, 78)
+        await pilot.click(offset=(x, y))
+        await pilot.pause()
+        assert heat(app).layer == 2
+        assert cell(app).layer == 2
+
+
+async def test_another_method_is_told_what_to_run(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=NARROW) as pilot:
+        await press(pilot, "2")
+        text = " ".join(shown(app).split())
+        assert "no row stops on its way up" in text
+        assert "specviz run --method specbound" in text
+        await press(pilot, "1")
+        assert screen(app).query_one("#body").display
+
+
+async def test_no_colour_and_ascii_say_the_same(exits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replay_app(exits, ascii=True)
+    async with plain.run_test(size=WIDE) as pilot:
+        for keys in (["2", "]", "]"], ["v"], ["v"], ["v"]):
+            await press(pilot, *keys)
+            assert [line for line in lines(plain) if not line.isascii()] == []
+            assert {len(line) for line in lines(plain)} == {WIDE[0]}
+    pictures = []
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        app = replay_app(exits)
+        async with app.run_test(size=WIDE) as pilot:
+            await press(pilot, "2", "]", "]")
+            pictures.append(shown(app))
+    assert pictures[0] == pictures[1]

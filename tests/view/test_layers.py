@@ -1,0 +1,312 @@
+"""Screen *Layers*: cells, staircase and ledger of the golden vectors, what may be seen when, and what is said of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from exit_trace import SETTING, exit_events
+from specviz import events as ev
+from specviz.cost.gates import annealed, one_rival
+from specviz.cost.replay import Setting
+from specviz.view import Cursor, Feed, Options, Phase, Run, fold
+from specviz.view.build import Builder
+from specviz.view.layer_maker import would
+from specviz.view.layers import HeatMap, Layers
+from trace_factory import Recipe, make_header
+
+# Stop depths; layers, deepest test; widths by climb (specbound.md 4.6).
+GOLDEN = [
+    ([2, 3, 2], 6, 4, ["11", "112", "11", "112444"]),
+    ([1, 1, 1], 6, 4, ["1", "1", "1", "144444"]),
+    ([4, 2, 3], 6, 4, ["1111", "11", "112", "111344"]),
+    ([], 6, 4, ["111111"]),
+    ([3, 5, 2, 2], 8, 6, ["111", "11122", "11", "11", "11333555"]),
+]
+
+
+def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:
+    """A round with these exits, of which `kept` drafts were kept. Positions from 9 on; node k is token k."""
+    k = len(exits)
+    rows, fill, climbs = [*exits, n_layers], [9] * n_layers, []
+    for row, top in enumerate(rows):
+        past, fill = fill[:top], [10 + row] * top + fill[top:]
+        climbs.append(ev.Climb(
+            r=1, row=row, pos=9 + row, token=row, source="draft" if row else "root", terminal=row == k,
+            exit_layer=None if row == k else top, draft_token=None if row == k else row, raw_conf=None, layer_from=1,
+            past_len=past, width=[10 + row - before for before in past], layer_ns=[1] * top, fill_after=list(fill),
+        ))  # fmt: skip
+    nodes = [ev.Node(r=1, node=i, parent=i - 1, depth=i + 1, pos=10 + i, token=i, text=f"t{i}") for i in range(k)]
+    verdicts = [_verdict(i, kept) for i in range(k)]
+    tokens = [*range(kept), 99]
+    knobs = {
+        "alpha": 0.5,
+        "tau": 0.8,
+        "d_max": d_max,
+        "w_max": 8,
+        "exit_layers": [",".join(map(str, range(1, d_max + 1)))],
+    }
+    header = make_header(
+        Recipe(temperature=0.0), method="specbound", verifier="walk", knobs=knobs, knob_specs=[],
+        models=ev.Models(target=ev.ModelInfo(name="m", n_layers=n_layers)),
+    )  # fmt: skip
+    return fold([
+        header, ev.Prefill(prompt=[1], text="p", n_prompt=10, seed=0, dur_ns=1),
+        ev.RoundStart(r=1, n=10, root=1, knob_version=0), *nodes, *verdicts,
+        ev.Closing(r=1, node=kept - 1, kind="bonus" if kept == k else "recovered", token=99, text="z", u=None),
+        *climbs,
+        ev.Commit(
+            r=1, tokens=tokens, texts=["x"] * len(tokens), kinds=["accepted"] * kept + ["bonus"], n=11 + kept
+        ),
+        ev.RoundEnd(
+            r=1, n_drafted=k, n_tested=min(k, kept + 1), n_accepted=kept, n_emitted=kept + 1, n_draft_calls=k,
+            n_syncs=1, stage_ns={}, probe_ns=0, draft_end="depth", walk_end="leaf", cut=False,
+        ),
+    ])  # fmt: skip
+
+
+def _verdict(i: int, kept: int) -> ev.Verify:
+    status = "accepted" if i < kept else "rejected" if i == kept else "untested"
+    why = {"accepted": "kept", "rejected": "not_drawn", "untested": "prefix_rejected"}[status]
+    order = i if i <= kept else None
+    return ev.Verify(
+        r=1, node=i, order=order, kind="draw", logp=None, logq=None, thr=None, u=None, status=status, why=why  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: object) -> Layers:
+    found = Builder(run).frame(Cursor(index, phase, step), Options(layers=True, **options), Feed()).layers  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def heat_of(found: Layers) -> HeatMap:
+    assert found.heat is not None
+    return found.heat
+
+
+@pytest.mark.parametrize(("exits", "n_layers", "d_max", "widths"), GOLDEN)
+def test_golden_vectors(exits: list[int], n_layers: int, d_max: int, widths: list[str]) -> None:
+    found = layers(golden(exits, n_layers, d_max, len(exits)))
+    assert found.stairs is not None
+    assert ["".join(map(str, step.widths)) for step in found.stairs.steps] == widths
+    cells = [cell for column in heat_of(found).columns for cell in column.cells]
+    assert len(cells) == (len(exits) + 1) * n_layers
+    assert all(cell.kind is not None for cell in cells), "every row passes every layer once"
+    assert found.stairs.steps[-1].depths == (n_layers,) * (len(exits) + 1)
+
+
+def test_how_cells_came_about_in_the_worked_example() -> None:
+    found = layers(golden([2, 3, 2], 6, 4, 3))
+    kinds = ["".join((cell.kind or "?")[0] for cell in column.cells) for column in heat_of(found).columns]
+    assert kinds == ["oocass", "oooass", "ooaass", "aaaass"]  # own, catch_up, align, sweep
+    assert found.stairs is not None
+    assert [step.depths for step in found.stairs.steps] == [(2,), (3, 3), (3, 3, 2), (6, 6, 6, 6)]
+    assert found.stairs.steps[1].took_along == (0,)
+
+
+def test_depth_never_rises_with_position() -> None:
+    for exits, n_layers, d_max, _ in GOLDEN:
+        stairs = layers(golden(exits, n_layers, d_max, 0)).stairs
+        assert stairs is not None
+        assert all(list(step.depths) == sorted(step.depths, reverse=True) for step in stairs.steps)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_the_ledger_adds_up(kept: int) -> None:
+    found = layers(golden([2, 3, 2], 6, 4, kept)).ledger
+    assert found is not None
+    assert [entry.paid for entry in found.entries] == [2, 3, 2, 6]
+    assert sum(entry.net for entry in found.entries) == found.net == kept * 6 - 7
+    assert f"{(3 - kept) * 6} of them for rejected rows" in found.cells or kept == 3
+
+
+def test_only_what_has_happened_is_shown() -> None:
+    run = golden([2, 3, 2], 6, 4, 1)
+    assert layers(run, phase=Phase.ROOT).heat is None
+    for step in (1, 2, 3):
+        found = layers(run, phase=Phase.DRAFT, step=step)
+        columns = heat_of(found).columns
+        assert [column.row for column in columns] == list(range(step))
+        assert {column.status for column in columns} == {"open"}
+        assert all(column.wrong is None and column.chosen is None for column in columns)
+        assert found.ledger is not None
+        assert found.ledger.missing
+    second = heat_of(layers(run, phase=Phase.DRAFT, step=1)).columns[0]
+    assert second.cells[2].kind is None, "layer 3 takes row 0 along only in the second climb"
+
+
+def test_wrong_exits_are_those_the_target_judged() -> None:
+    columns = heat_of(layers(golden([2, 3, 2], 6, 4, 1))).columns
+    assert [column.wrong for column in columns] == [False, True, None, None]
+    assert [column.status for column in columns] == ["committed", "committed", "rejected", "rejected"]
+
+
+def test_the_round_is_the_run_of_the_tree_selection() -> None:
+    run = golden([2, 3, 2], 6, 4, 1)
+    for node, row in ((-1, 0), (0, 1), (2, 3)):
+        heat = heat_of(layers(run, selected=node))
+        assert heat.column is not None
+        assert heat.columns[heat.column].row == row
+    closing = heat_of(layers(run, selected=-2))
+    assert closing.column == 1, "the row that judged the draft that fell"
+
+
+def test_earlier_rounds_stand_before() -> None:
+    run = fold(exit_events())
+    heat = heat_of(layers(run, 5))
+    assert [column.index for column in heat.columns] == sorted(column.index for column in heat.columns)
+    assert heat.columns[-1].index == 5
+    positions = [column.pos for column in heat.columns if column.status == "committed"]
+    assert positions == sorted(set(positions)), "every position of the text was one row's"
+    chosen = heat_of(layers(run, 5, column=(3, 0)))
+    assert chosen.column is not None
+    assert (chosen.columns[chosen.column].index, chosen.columns[chosen.column].row) == (3, 0)
+
+
+def test_watched_values_are_told_apart_and_stop_nothing() -> None:
+    run = fold(exit_events())
+    asked = {(r.index, g.row, g.layer) for r in run.rounds for g in r.every(ev.Gate)}
+    for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
+        for cell in column.cells:
+            tested = (column.index, column.row, cell.layer) in asked
+            assert cell.source == ("test" if tested else "replayed" if cell.conf is not None else None)
+            assert tested or not cell.took
+
+
+def test_another_threshold_stops_where_its_first_test_passes() -> None:
+    run = fold(exit_events())
+    heat = heat_of(layers(run, 4, what_tau=0.3))
+    for column, at in zip(heat.columns, heat.would, strict=True):
+        if column.cells[0].conf is None:
+            continue
+        passing = [layer for layer in heat.tested if (column.cells[layer - 1].conf or 0) >= 0.3]
+        assert at == (passing[0] if passing else 0)
+    assert all(would(column, heat.tested, 1.01) in (0, None) for column in heat.columns)
+
+
+def test_what_was_never_asked_is_not_guessed() -> None:
+    run = fold(exit_events(swept=False, setting=replace(SETTING, tau=0.4)))
+    heat = heat_of(layers(run, 4, what_tau=0.99))
+    stopped = [k for k, column in enumerate(heat.columns) if column.exit_layer == 3]
+    assert stopped
+    for k in stopped:
+        conf = heat.columns[k].cells[2].conf
+        assert heat.would[k] == (3 if conf is not None and conf >= 0.99 else None), "layer 5 was never asked there"
+    assert "were not asked" in heat.note
+    assert layers(run, 4).sweeps is not None
+    assert "--write" in (layers(run, 4).sweeps.missing or "")  # type: ignore[union-attr]
+
+
+def test_oracles_follow_from_what_the_heads_said() -> None:
+    run = fold(exit_events())
+    says = {(cell.pos, cell.layer): cell.top1 for cell in run.queries[0].exit_table}
+    text = [token.token for token in run.queries[0].tokens if token.mark != "prompt"]
+    for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
+        if column.status != "committed":
+            assert column.first_right is None
+            continue
+        right = [says[column.pos, layer] == text[column.pos - 2] for layer in range(1, 8)]
+        assert column.first_right == (right.index(True) + 1 if any(right) else 8)
+        assert column.settled == 8 - next((k for k, good in enumerate(reversed(right)) if not good), 7)
+        if column.exit_layer is not None:
+            assert column.regret == column.exit_layer - column.first_right
+
+
+def test_gates_ask_more_of_shallow_layers() -> None:
+    gates = layers(fold(exit_events()), 4).gates
+    assert gates is not None
+    asked = [gate.one_rival for gate in gates.layers]
+    assert asked == sorted(asked, reverse=True)  # type: ignore[type-var]
+    for gate in gates.layers:
+        assert gate.temp == annealed(0.5, gate.layer, 8)
+        assert gate.one_rival == one_rival(0.75, gate.temp)
+        assert gate.tested == (gate.layer in (3, 5))
+    flat = layers(fold(exit_events(setting=replace(SETTING, alpha=0.0))), 4).gates
+    assert flat is not None
+    assert "α 0" in flat.words
+
+
+def test_the_sweep_at_the_runs_own_setting_is_the_run() -> None:
+    run = fold(exit_events())
+    swept = layers(run, 2).sweeps
+    assert swept is not None
+    assert swept.missing is None
+    n_tokens = sum(len(record.commit.tokens) for record in run.rounds if record.commit)
+    exits = sum(climb.exit_layer is not None for record in run.rounds for climb in record.every(ev.Climb))
+    for line in swept.lines:
+        (own,) = [point for point in line.points if point.own]
+        assert own.tokens_per_round == n_tokens / len(run.rounds)
+        assert own.exit_rate == exits / (exits + len(run.rounds))
+        assert sum(point.best for point in line.points) == 1
+        assert {point.value for point in line.points if point.own or point.best} <= {p.value for p in line.few(5)}
+
+
+def test_a_text_that_depends_on_the_draft_is_not_replayed() -> None:
+    events = exit_events()
+    assert isinstance(events[0], ev.Header)
+    events[0].keeps_tokens = False
+    events[0].sampling["temperature"] = 0.7
+    assert "cannot be replayed" in (layers(fold(events), 2).sweeps.missing or "")  # type: ignore[union-attr]
+
+
+# Words --------------------------------------------------------------------------------------------------------------
+
+
+def words(run: Run, index: int, row: int, layer: int) -> str:
+    record = run.rounds[index]
+    node = -1 if row == 0 else sorted(record.nodes)[row - 1]
+    cell = layers(run, index, selected=node, layer=layer).cell
+    assert cell is not None
+    assert cell.column.row == row
+    return cell.words
+
+
+def test_a_stop_says_why_and_what_it_earned() -> None:
+    run = fold(exit_events())
+    seen = set()
+    for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
+        if column.exit_layer is None:
+            continue
+        said = words(run, column.index, column.row, column.exit_layer)
+        assert "≥ τ .750" in said
+        assert ("Wrong: the target chose" in said) == (column.wrong is True)
+        assert (f"Right: {column.exit_layer} calls paid, 8 earned" in said) == (column.wrong is False)
+        seen.add(column.wrong)
+    assert seen == {True, False}
+
+
+def test_skipped_layers_are_never_called_saved_arithmetic() -> None:
+    run = golden([2, 3, 2], 6, 4, 3)
+    said = words(run, 0, 0, 3)
+    assert "took it along" in said
+    assert "not saved arithmetic" in said
+    assert "all rows" in words(run, 0, 3, 6) or "The top" in words(run, 0, 3, 6)
+
+
+def test_a_rejected_row_has_lost_its_cells() -> None:
+    assert "rejected: what was computed for it is lost" in words(golden([2, 3, 2], 6, 4, 0), 0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "level", "said"),
+    [
+        ("draft", "full", "specviz run --method specbound"),
+        ("specbound", "none", "level none"),
+        ("specbound", "full", "no climbs"),
+    ],
+)
+def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) -> None:
+    run = golden([], 6, 4, 0)
+    assert run.header is not None
+    run.header.method, run.header.level = method, level  # type: ignore[assignment]
+    run.rounds[0].other.clear()
+    assert said in (layers(run).missing or "")
+
+
+def test_time_is_compared_with_the_prediction() -> None:
+    found = layers(fold(exit_events()), 3).timing
+    assert found is not None
+    assert found.predicted_ns is not None
+    assert found.measured_ns is not None
+    assert found.text.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
+    assert layers(fold(exit_events(setting=Setting(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None
