@@ -16,6 +16,9 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
+# All cores, four at most (each worker loads torch), with one thread of torch each: what a worker waits for, another does.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+
 .PHONY: help demo test check screenshots format clean
 
 help:  ## this list
@@ -30,14 +33,14 @@ demo: $(VENV)/.demo  ## watch the embedded pair decode: on screen, or as plain t
 	@echo 'look at it again: $(BIN)/specviz tui --replay $(TRACE).gz    in numbers: $(BIN)/specviz stats $(TRACE).gz'
 
 test: $(VENV)/.dev  ## all tests
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 check: $(VENV)/.dev  ## format, lint, types, import contracts, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 format: $(VENV)/.dev  ## let ruff put the code in order
 	$(BIN)/ruff format .

@@ -1,9 +1,10 @@
 """Take the pictures of the README again: the terminal's screens as SVG, the dashboard's pages as PNG.
 
-    python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN] [--target FOLDER --draft FOLDER]
+    python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
+                                [--target FOLDER --draft FOLDER]
 
-Needs chromium for the dashboard. Without `--trace` the bundled traces are shown; the live page decodes with the
-embedded pair, or with the one that is named.
+Needs chromium for the dashboard. Without `--trace` the bundled traces are shown, and runs that are not bundled are made
+with the embedded pair; so decodes the live page, or with the pair that is named.
 """
 
 import asyncio
@@ -12,9 +13,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -35,11 +37,14 @@ COLOURS = 192  # enough for screens, a third of the size
 @click.option("--trace", type=click.Path(exists=True, path_type=Path), help="a sampled chain [default: bundled]")
 @click.option("--tree", type=click.Path(exists=True, path_type=Path), help="a draft tree [default: bundled]")
 @click.option("--scan", type=click.Path(exists=True, path_type=Path), help="a chain judged by hsd [default: bundled]")
+@click.option("--exits", type=click.Path(exists=True, path_type=Path), help="a swept run of specbound")
+@click.option("--lanes", type=click.Path(exists=True, path_type=Path), help="a run of specbranch")
 @click.option("--target", help="for the live page [default: embedded]")
 @click.option("--draft", help="for the live page [default: embedded]")
 def main(
-    out: Path, trace: Path | None, tree: Path | None, scan: Path | None, target: str | None, draft: str | None
-) -> None:
+    out: Path, trace: Path | None, tree: Path | None, scan: Path | None, exits: Path | None, lanes: Path | None,
+    target: str | None, draft: str | None,
+) -> None:  # fmt: skip
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
     trace, tree, scan = trace or _bundled("code-draft"), tree or _bundled("prose-tree"), scan or _bundled("code-hsd")
@@ -57,10 +62,39 @@ def main(
             _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
         with served(["--replay", str(scan)]) as url:
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
+        _methods(browser, out, exits, lanes)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
     for path in sorted(out.iterdir()):
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
+
+
+def _methods(browser: Any, out: Path, exits: Path | None, lanes: Path | None) -> None:
+    """The pages about early exits and about lanes."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        with served(["--replay", str(exits or _made(place, "specbound", sweep=True))]) as url:
+            _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
+            _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
+        with served(["--replay", str(lanes or _made(place, "specbranch"))]) as url:
+            _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r4", (1280, 1340))
+            _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost", DESK, dark=True)
+
+
+def _made(folder: Path, method: str, sweep: bool = False) -> Path:
+    """The bundled run of a method, or one that is decoded now; `sweep`: the exit heads' answers are added to it."""
+    with suppress(click.ClickException):
+        return _bundled(f"code-{method}")
+    trace, swept = folder / f"code-{method}.sv.jsonl", folder / f"code-{method}-heads.sv.jsonl"
+    specviz = [sys.executable, "-m", "specviz"]
+    run = ["run", "--method", method, "--example", "code", "--max-new-tokens", "96", "--record", str(trace), "-q"]
+    subprocess.run([*specviz, *run], check=True, stdout=subprocess.DEVNULL)
+    packed = trace.with_name(f"{trace.name}.gz")
+    if not sweep:
+        return packed
+    words = ["sweep", method, str(packed), "--write", str(swept)]
+    subprocess.run([*specviz, *words], check=True, stdout=subprocess.DEVNULL)
+    return swept.with_name(f"{swept.name}.gz")
 
 
 def _bundled(name: str) -> Path:

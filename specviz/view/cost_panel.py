@@ -56,6 +56,7 @@ class CostCurve:
     label: str
     help: str
     values: tuple[float, ...]
+    texts: tuple[str, ...]
     best: int
     text: str  # "best at γ 5: 10.2, 1.5×"
 
@@ -140,7 +141,11 @@ def _curve(key: str, label: str, help_: str, alpha: float, c: float, hit: float,
     text = (
         f"best at γ {xs[best]}: {number(values[best])} draft forwards a token, {times(c / values[best])} plain decoding"
     )
-    return CostCurve(key, label, help_, values, xs[best], text)
+    texts = tuple(
+        f"{label}, γ {x}\n{number(v)} draft forwards a token\n{times(c / v)} plain decoding"
+        for x, v in zip(xs, values, strict=True)
+    )
+    return CostCurve(key, label, help_, values, texts, xs[best], text)
 
 
 def _point_text(at: Operating, clock: ClockName, c: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from specviz.events import (
     WIRE_RECORDS,
+    Calibration,
     Chain,
     Closing,
     Commit,
@@ -46,6 +47,7 @@ class Run:
 
     def __init__(self) -> None:
         self.header: Header | None = None
+        self.calibration: Calibration | None = None  # what forwards cost on this machine
         self.end: End | None = None
         self.state: State | None = None  # what a worker last said it was doing
         self.queries: list[Query] = []
@@ -125,6 +127,9 @@ class Run:
     def _header(self, event: Header) -> None:
         self.header = event
         self._knobs = {**event.knobs, **event.sampling}
+
+    def _calibration(self, event: Calibration) -> None:
+        self.calibration = event
 
     def _prefill(self, event: Prefill) -> None:
         query = Query(event.q, event, len(self.rounds))
@@ -272,7 +277,7 @@ def _prompt(event: Prefill) -> TextToken:
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
-    Header: Run._header, Prefill: Run._prefill, RoundStart: Run._round_start, Pieces: Run._pieces, Node: Run._node,
+    Header: Run._header, Calibration: Run._calibration, Prefill: Run._prefill, RoundStart: Run._round_start, Pieces: Run._pieces, Node: Run._node,
     Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
     Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
     ExitTable: Run._exit_table, End: Run._end, State: Run._state,

@@ -44,8 +44,7 @@ class Meter:
 
         if self._tally is None:
             self._tally = Tally()
-            if run.header is not None:
-                self._tally.add(run.header)
+            self._tally.add_all(_of_run(run))
         fresh = run.rounds[self._done :]
         ended = [record for record in fresh if record.complete]
         if ended or self._metrics is None:
@@ -61,11 +60,15 @@ def metrics_of(run: Run, rounds: Iterable[RoundRecord]) -> "Metrics":
     from specviz.metrics import Tally
 
     tally = Tally()
-    if run.header is not None:
-        tally.add(run.header)
+    tally.add_all(_of_run(run))
     for record in rounds:
         tally.add_all(records_of(record))
     return tally.summary()
+
+
+def _of_run(run: Run) -> Iterable[Event]:
+    """What is written once, before the first round."""
+    yield from (event for event in (run.header, run.calibration) if event is not None)
 
 
 def records_of(record: RoundRecord) -> Iterable[Event]:

@@ -67,7 +67,7 @@ def test_law_with_knobs_changed_every_round(case: str, length: int) -> None:
 
 
 def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control of specbranch.md 5.3, two tokens: q = (.8, .2), p = (.5, .5), threshold .3 on q of the drawn token."""
+    """The control of specbranch.md 5.3: q = (.8, .2), p = (.5, .5), threshold .3 on q of the drawn token."""
 
     def propose(self: AdaEdl, ctx: Context) -> Draft:
         tree, node = Tree(ctx), ROOT
@@ -113,7 +113,7 @@ def test_every_look_is_recorded_and_counted(temperature: float) -> None:
     """One forward a look; the one that stopped the chain drew nothing and counts all the same."""
     q, stopped = problem().q, 0
     text = [0]
-    for done in run(temperature, gamma=4, lambda0=0.55):
+    for done in run(temperature, gamma=4, lambda0=0.75):
         steps = [fact for fact in done.facts if isinstance(fact, DraftStep)]
         assert done.n_draft_calls == len(steps)
         assert [step.node for step in steps if step.node is not None] == list(done.draft.ids)
@@ -144,8 +144,8 @@ def test_the_threshold_moves_as_the_source_says() -> None:
         rounds = run(1.0, **knobs)
         lam, rate, moves = 0.6, 0.7, set()
         for done in rounds:
-            bounds = {fact.bound for fact in done.facts if isinstance(fact, DraftStep)} - {None}
-            assert bounds <= {pytest.approx(lam)}
+                bounds = [fact.bound for fact in done.facts if isinstance(fact, DraftStep) and fact.bound is not None]
+            assert bounds == pytest.approx([lam] * len(bounds))
             d, a = len(done.draft), done.n_accepted
             if not d:
                 continue

@@ -1,4 +1,4 @@
-"""`sps` is the chain of method `draft` under a name of its own: the same rounds, the law exact, X + 1 tokens a round."""
+"""`sps` is the chain of method `draft` under a name of its own: the same rounds, the law exact, X + 1 tokens each."""
 
 from typing import Any
 

@@ -1,11 +1,10 @@
-"""The cost panel: latency of a token by draft length, Theorem 1 beside the exact pipelines, and where the run stands."""
+"""The cost panel: latency of a token by draft length, Theorem 1 beside the exact pipelines, and the run's place."""
 
 from typing import Any
 
 import plotly.graph_objects as go
 
 from specviz.view.cost_panel import CostPanel
-from specviz.view.numbers import number
 from specviz.view.palette import colour
 from specviz.view.terms import Mark
 from specviz_app.figures.base import figure, sentence
@@ -29,8 +28,7 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
             line={"color": hex_colour, "dash": dash, "width": 2}, legendgroup=curve.key, hoverinfo="text",
             marker={"size": [13 if x == curve.best else 4 for x in panel.xs], "color": hex_colour,
                     "symbol": ["star" if x == curve.best else "circle" for x in panel.xs]},
-            hovertext=[f"{sentence(curve.label)}, γ {x}<br>{number(v)} draft forwards a token"
-                       f"<br>{number(panel.plain / v)}× plain decoding" for x, v in zip(panel.xs, curve.values, strict=True)],
+            hovertext=[sentence(text).replace("\n", "<br>") for text in curve.texts],
         ))  # fmt: skip
     traces.append(go.Scatter(
         x=[panel.xs[0], panel.xs[-1]], y=[panel.plain] * 2, mode="lines", name="plain decoding", hoverinfo="skip",

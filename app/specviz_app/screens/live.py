@@ -18,6 +18,7 @@ from specviz_app.viewer import Viewer
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
+LANES = ("auto", "serial", "threads", "streams", "two_device")
 
 
 def page() -> None:
@@ -96,6 +97,9 @@ def _start_form(server: Server, core: Core) -> None:
         verifiers = [_DEFAULT, *method.verifiers]
         st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
         st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
+        st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
+                     help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
+                     "same on all, auto measures which is fastest")  # fmt: skip
         st.button("Start", type="primary", on_click=_start, args=(core, method), key="start")
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
@@ -133,6 +137,7 @@ def _start(core: Core, method: MethodInfo) -> None:
         start = Start(
             prompt=prompt, method=method.name, verifier=None if verifier == _DEFAULT else verifier,
             knobs=_given(method), chat=template.chat if template else False, paused=pace == PACES[2],
+            lanes=held.get("lanes") or LANES[0],
         )  # fmt: skip
         core.start(start, paced=pace == PACES[0])
         held[state.SRC] = LIVE
