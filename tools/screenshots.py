@@ -29,7 +29,7 @@ from tools.chromium import chromium, executable
 
 WIDE = (120, 36)
 DESK, PHONE = (1280, 900), (390, 844)
-COLOURS = 192  # enough for screens, a third of the size
+COLOURS = 256  # enough for screens, a third of the size; an octree keeps the colours of small marks
 
 
 @click.command()
@@ -77,8 +77,8 @@ def _methods(browser: Any, out: Path, exits: Path | None, lanes: Path | None) ->
             _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
             _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
         with served(["--replay", str(lanes or _made(place, "specbranch"))]) as url:
-            _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r4", (1280, 1340))
-            _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost", DESK, dark=True)
+            _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
+            _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost&clock=modelled+clock", DESK, dark=True)
 
 
 def _made(folder: Path, method: str, sweep: bool = False) -> Path:
@@ -173,7 +173,7 @@ def _live(browser: Any, path: Path, url: str) -> None:
 
 def _save(page: Any, path: Path) -> None:
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    image.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
     page.close()
 
 

@@ -15,8 +15,8 @@ class Split:
     n_rounds: int = 0  # passes of the target that emitted tokens
     n_drafted: int = 0
     n_accepted: int = 0
-    calls: list[tuple[int, int]] = field(default_factory=list)  # layers x rows of every pass, where that is known
     rounds: list[dict[str, float]] = field(default_factory=list)
+    calls: list[tuple[int, int]] = field(default_factory=list)  # layers x rows of every pass, where that is known
 
 
 class Arm(Protocol):

@@ -11,7 +11,11 @@ from specviz.bench.words import Sheet, lines, sheets
 from specviz.console import standard_output
 
 _NARROWEST = 110  # columns when standard output is no terminal
-_WORDS = frozenset({"method", "over", "as", "promise", "first divergence", "prompts", "verifier", "rule", "law"})
+_WORDS = frozenset(
+    {"method", "over", "as", "promise", "first divergence", "prompts", "verifier", "rule", "law", "lanes", "signal"}
+    | {"specbranch"}
+)
+_WRAPPED = frozenset({"promise", "hits by branches", "said > true", "rows a round"})
 
 
 def print_card(report: Report) -> None:
@@ -35,7 +39,7 @@ def _table(sheet: Sheet) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=sheet.title)
     table.title_justify = "left"
     for name in sheet.head:
-        table.add_column(name, justify="left" if name in _WORDS or not name else "right", no_wrap=name != "promise")
+        table.add_column(name, justify="left" if name in _WORDS or not name else "right", no_wrap=name not in _WRAPPED)
     for row in sheet.rows:
         table.add_row(*map(Text, row))
     return table

@@ -27,7 +27,7 @@ _LAYERS = (
 
 
 def _counts(found: list[tuple[str, ExitCosts]]) -> Sheet:
-    head = ("method", "tokens/round", "layer calls/token", "cells/token", "head tests/token", "rows a round")
+    head = ("method", "len", "layers/token", "cells/token", "tests/token", "rows a round")
     rows = [
         [
             name, number(costs.tokens_per_round), number(costs.layer_calls_per_token), number(costs.cells_per_token),
@@ -36,8 +36,9 @@ def _counts(found: list[tuple[str, ExitCosts]]) -> Sheet:
         for name, costs in found
     ]  # fmt: skip
     note = (
-        "arms without a draft model; layer calls: sequential weight reads, cells: layers x rows, that is arithmetic; "
-        "rows a round: of the last pass, the root among them, and how often"
+        "arms without a draft model; len: tokens a round (CR); layers: calls of a layer, sequential weight reads; "
+        "cells: layers x rows, that is arithmetic; tests: head tests; rows a round: of the last pass, the root among "
+        "them, and how often"
     )
     return Sheet("Early exit", head, rows, note)
 

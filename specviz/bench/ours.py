@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.settings import Contestant, Settings
 from specviz.cost.ledger import Clock
@@ -20,12 +22,12 @@ from specviz.engine.probe import Probe
 from specviz.engine.round import Round
 from specviz.engine.session import Parts, Session
 from specviz.engine.texts import Texts
-from specviz.events import Event, Level, encode
+from specviz.events import SCHEMA, VERSION, Event, Header, Level, encode
+from specviz.events import Models as ModelsInfo
 from specviz.knobs import Knobs
 from specviz.methods import pick_verifier
 
 STAGES = ("draft", "target", "verdict", "commit", "other")
-_IN_FLIGHT = 2 * 256 + 64  # slots beyond the text, as `LocalRun` reserves them
 
 
 class OurArm:
@@ -36,6 +38,7 @@ class OurArm:
         self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
         self.texts = Texts(pair.target.tokenizer)
+        self.used_lanes = "serial"  # those of the last session
         self.clock: Clock | None = None  # of a drafter that climbs the target's layers, once a session was made
 
     @property
@@ -51,20 +54,38 @@ class OurArm:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
-        models = Models(self.pair.target.adapter, draft, len(prompt) + n + _IN_FLIGHT)
+        models = Models(self.pair.target.adapter, draft, len(prompt) + n + outfit.in_flight(knobs))
         drafter = outfit.make_drafter(self.method, models, knobs)
         self.clock = getattr(drafter, "clock", None)
         table, knobs = outfit.fitted(self.method.table, drafter, knobs.values)
-        parts = Parts(models, drafter, self.verifier, choose(self.lanes, models, drafter).lanes)
+        lanes = choose(self.lanes, models, drafter).lanes
+        self.used_lanes = lanes.name
+        parts = Parts(models, drafter, self.verifier, lanes)
         if level is None:
             return Session(parts, prompt, table, knobs)
         return Session(parts, prompt, table, knobs, texts=self.texts, sink=Probe(emit, self.texts, level, TOPK))
 
     def records(self, prompt: Tokens, n: int, seed: int) -> list[Event]:
-        """The records of a run at level summary, kept in memory; nothing of it is timed."""
-        out: list[Event] = []
+        """The records of a run at level summary, header first, kept in memory; nothing of it is timed."""
+        out: list[Event] = [self._header()]
         self._session(prompt, n, seed, "summary", out.append).generate()
         return out
+
+    def _header(self) -> Header:
+        own = {spec.name for spec in self.method.own}
+        values = self.knobs.values
+        return Header(
+            schema=SCHEMA, v=VERSION, run="bench", wall="", method=self.method.name, drafter=self.method.name,
+            verifier=self.verifier.name, lanes=self.used_lanes, lossless=self.verifier.lossless,
+            keeps_tokens=self.verifier.keeps_tokens, models=self._models_info(),
+            knobs={name: value for name, value in values.items() if name in own}, knob_specs=[],
+            sampling={name: value for name, value in values.items() if name not in own}, level="summary",
+        )  # fmt: skip
+
+    def _models_info(self) -> ModelsInfo:
+        """A draft model that the method does not use is not part of its runs."""
+        infos = self.pair.infos
+        return infos if self.method.needs_draft else msgspec.structs.replace(infos, draft=None)
 
     def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
         """The run, its session made inside the timed part."""

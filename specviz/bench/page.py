@@ -1,11 +1,13 @@
 """The report as one HTML file that needs nothing else: tables always, charts when plotly is installed."""
 
 import html
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from specviz.bench.results import Report
-from specviz.bench.words import STAGES, Sheet, lines, sheets
+from specviz.bench.sheet import Sheet
+from specviz.bench.words import STAGES, lines, sheets
 from specviz.errors import SpecvizError
 
 _STYLE = """
@@ -30,22 +32,34 @@ _WORDS = frozenset({"method", "over", "as", "promise", "first divergence", ""})
 
 def write_page(report: Report, path: Path) -> None:
     """Write the file. Raises SpecvizError when it cannot be written."""
+    _write(page(report), path)
+
+
+def write_sheets(title: str, heading: Sequence[str], tables: Sequence[Sheet], foot: str, path: Path) -> None:
+    """The same of other reports: tables alone."""
+    _write(_page(title, heading, "", tables, foot), path)
+
+
+def _write(text: str, path: Path) -> None:
     try:
-        path.write_text(page(report), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
 
 
 def page(report: Report) -> str:
     """The page's text."""
-    head = "".join(f"<p>{html.escape(line)}</p>" for line in lines(report))
-    body = "".join(_section(sheet) for sheet in sheets(report))
-    command = f"<footer><code>{html.escape(report.command)}</code> · {html.escape(report.wall)}</footer>"
+    return _page("specviz bench", lines(report), _charts(report), sheets(report), f"{report.command} · {report.wall}")
+
+
+def _page(title: str, heading: Sequence[str], charts: str, tables: Sequence[Sheet], foot: str) -> str:
+    head = "".join(f"<p>{html.escape(line)}</p>" for line in heading)
+    body = "".join(_section(sheet) for sheet in tables)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>specviz bench</title>'
-        f"<style>{_STYLE}</style></head><body><h1>specviz bench</h1>"
-        f"{head}{_charts(report)}{body}{command}</body></html>\n"
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+        f"{head}{charts}{body}<footer><code>{html.escape(foot)}</code></footer></body></html>\n"
     )
 
 

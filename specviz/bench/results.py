@@ -108,11 +108,11 @@ def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[Pai
     names = [arm.name for arm in arms]
     watched = [(arm.name, _unrecorded(arm, names)) for arm in arms if arm.level]
     runs = {name: of_arm(samples, k) for k, name in enumerate(names)}
-    found = [_ratio(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
+    found = [ratio_of(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
     return [ratio for ratio in found if ratio is not None]
 
 
-def _ratio(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | None:
+def ratio_of(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | None:
     """By the wall, and by the processor's time where every run has it."""
     wall = [{key: s.seconds / len(s.tokens) for key, s in runs[name].items()} for name in (arm, base)]
     cpu = [{key: s.cpu_seconds or 0.0 for key, s in runs[name].items()} for name in (arm, base)]

@@ -32,14 +32,14 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
     prompts = load_prompts(settings.prompts, settings.limit)
     tell("loading models")
     pair = _pair(settings)
-    ids = _encoded(prompts, pair, settings)
+    ids = encoded(prompts, pair, settings)
     before = machine.load()
     with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
         arms = _arms(settings, pair)
         probed = _threads(settings, arms, ids, tell)
         seconds = settings.minutes * 60 if settings.minutes else None
         measured = measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
-        margin = _margin(pair)
+        margin = margin_of(pair)
         same = check_equal([a.name for a in arms], _references(settings, arms), measured.samples, ids, margin)
     costs = _exit_costs(settings, arms, measured, ids, tell)
     memories = _memories(settings, max(ids, key=len), tell)
@@ -64,7 +64,8 @@ def _pair(settings: Settings) -> Pair:
     return load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
 
 
-def _encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+    """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
     adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
     context = min(adapter.context for adapter in adapters)
     found = [list(pair.target.tokenizer(text)["input_ids"]) for text in prompts.texts]
@@ -102,7 +103,9 @@ def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
     return out
 
 
-def _margin(pair: Pair) -> Callable[[Tokens], float]:
+def margin_of(pair: Pair) -> Callable[[Tokens], float]:
+    """How far the target's two highest logits are apart after a text."""
+
     @torch.inference_mode()
     def margin(text: Tokens) -> float:
         adapter = pair.target.adapter

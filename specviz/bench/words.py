@@ -1,5 +1,7 @@
 """A report as rows of words, once for terminal and page."""
 
+from collections.abc import Sequence
+
 from specviz.bench.equal import Equality
 from specviz.bench.exit_words import exit_sheets
 from specviz.bench.results import ArmResult, Bar, Report
@@ -15,7 +17,8 @@ STAGES = ("draft", "target", "verdict", "commit", "other", "probe")
 def sheets(report: Report) -> list[Sheet]:
     """The tables of a report, empty ones left out."""
     found = [
-        _speed(report), _split(report), *exit_sheets(report), _ratios(report), _equality(report), _bars(report),
+        _speed(report), _split(report), *exit_sheets(report), _ratios(report), equality_sheet(report.equality),
+        _bars(report),
     ]  # fmt: skip
     return [sheet for sheet in found if sheet.rows]
 
@@ -85,10 +88,11 @@ def _interval(found: tuple[float, float] | None) -> str:
     return UNKNOWN if found is None else " .. ".join(f"{end:.3f}" for end in found)
 
 
-def _equality(report: Report) -> Sheet:
+def equality_sheet(found: Sequence[Equality]) -> Sheet:
+    """Whether texts were equal where that was promised."""
     note = "texts equal token for token; margin: highest minus second highest logit where the worst pair parts"
     return Sheet(
-        "Equality", ("method", "as", "equal", "first divergence"), [_equal(e) for e in report.equality], note
+        "Equality", ("method", "as", "equal", "first divergence"), [_equal(e) for e in found], note
     )  # fmt: skip
 
 

@@ -29,10 +29,12 @@ COMMANDS: dict[str, str] = {
     "prove": "Prove by enumeration that verifiers keep the target's law; show wrong ones failing.",
     "sweep": "Replay early-exit settings on a recorded text, without decoding again.",
     "bench": "Measure speeds against the library's own loops.",
+    "ablate": "Take SpecBranch apart beside the pipelines it is compared with, on two clocks.",
     "schema": "Print the JSON Schema of the event records.",
     "doctor": "Show versions, devices, memory, terminal and missing extras.",
     "models": "Show the embedded models, or what a folder or hub id needs.",
-    "train": "Train a model pair from nothing, or exit heads for a target.",
+    "train": "Train a model pair from nothing, or the small parts that methods add to a model.",
+    "convert": "Turn pickled weights into safetensors, without running anything they contain.",
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

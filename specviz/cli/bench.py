@@ -77,13 +77,13 @@ def command(**given: Any) -> None:
       specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
     """
     settings = _settings(given)
-    page = _place(given["html"])
+    page = place(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
     from specviz.bench.run import bench
 
-    report = bench(settings, _command(given), (lambda _: None) if given["quiet"] else narrate)
+    report = bench(settings, command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     if page is not None:
         from specviz.bench.page import write_page
 
@@ -105,7 +105,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         arms=contestants(given["methods"]),
         device=checked_device(given["device"]),
         dtype=checked_dtype(given["dtype"]),
-        threads=_threads(given["threads"]),
+        threads=threads(given["threads"]),
         prompts=Path(given["prompts"]) if given["prompts"] else None,
         knobs=parse_knobs(given["knobs"]),
         **{name: given[name] for name in same},
@@ -142,7 +142,8 @@ def _check_shape(settings: Settings) -> None:
         raise SpecvizError(f"--shape measures our own methods, not '{peer}'; name them with --methods, as in chain:hsd")
 
 
-def _threads(text: str) -> int:
+def threads(text: str) -> int:
+    """The number of `--threads`, 0 for auto. Raises SpecvizError."""
     if text == "auto":
         return 0
     if not text.isdigit() or int(text) < 1:
@@ -150,7 +151,7 @@ def _threads(text: str) -> int:
     return int(text)
 
 
-def _place(html: str | None) -> Path | None:
+def place(html: str | None) -> Path | None:
     """Where the page goes; a folder that is not there is told now, not after minutes of measuring."""
     if html is None:
         return None
@@ -161,12 +162,12 @@ def _place(html: str | None) -> Path | None:
     return path
 
 
-def _command(given: Mapping[str, Any]) -> str:
+def command_line(of: click.Command, given: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
-    words = ["specviz bench"]
-    for parameter in command.params:
+    words = [f"specviz {of.name}"]
+    for parameter in of.params:
         value = given.get(str(parameter.name))
-        if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(command)):
+        if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):
             continue
         if parameter.name in ("html", "as_json", "quiet") or value in (None, ()):
             continue

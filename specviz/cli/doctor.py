@@ -40,11 +40,13 @@ def command(as_json: bool) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything `doctor` knows, as plain JSON."""
+    found = devices()
     return {
         "python": {"version": platform.python_version(), "system": platform.system(), "machine": platform.machine()},
         "packages": {name: installed(name) for name in BASE},
         "extras": {name: extra(name) for name in EXTRAS},
-        "devices": devices(),
+        "devices": found,
+        "lanes": lanes(found),
         "memory": memory(),
         "terminal": terminal(),
         "assets": assets(),
@@ -91,6 +93,13 @@ def _cuda(properties: Any) -> dict[str, Any]:
         "memory_mib": properties.total_memory // _MIB,
         "capability": f"{properties.major}.{properties.minor}",
     }
+
+
+def lanes(found: dict[str, Any]) -> list[str]:
+    """The lanes that this machine could give two models (`--lanes`)."""
+    places = 1 + len(found["cuda"]) + found["mps"]
+    return ["serial", *["threads"] * (found["cpu"]["cores"] > 1), *["streams"] * bool(found["cuda"]),
+            *["two_device"] * (places > 1)]  # fmt: skip
 
 
 def memory() -> dict[str, int | None]:
@@ -153,7 +162,7 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
             *((name, seen or "not installed") for name, seen in report["packages"].items()),
         ],
         "Extras": [(name, _extra_words(found)) for name, found in report["extras"].items()],
-        "Devices": _device_words(report["devices"]),
+        "Devices": [*_device_words(report["devices"]), ("lanes", ", ".join(report["lanes"]))],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
         "Bundled": [(kind, _asset_words(found)) for kind, found in report["assets"].items()],

@@ -14,6 +14,7 @@ import click
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.methods import Method, all_methods, get_method, pick_verifier
+from specviz.names import LANES
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
@@ -82,6 +83,19 @@ def given_knobs(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
+def idle_knobs(method: Method, checked: Mapping[str, Any]) -> list[str]:
+    """The knobs that were typed and have no effect beside the others, each with what it would need."""
+    values = method.table.knobs(checked)
+    out = []
+    for name in checked:
+        spec = method.table.spec(name)
+        unmet = [(other, wanted) for other, wanted in spec.needs.items() if str(values[other]) not in wanted]
+        needs = " and ".join(f"{method.table.spec(other).flag} {' or '.join(wanted)}" for other, wanted in unmet)
+        if needs:
+            out.append(f"{spec.flag} (needs {needs})")
+    return out
+
+
 def chosen_method(name: str, verifier: str | None) -> Method:
     """The method, once the verifier is known to be one of its own. Raises SpecvizError naming those that fit."""
     method = get_method(name)
@@ -96,7 +110,17 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "chat"),
-        "Method and models": ("method", "verifier", "target", "draft", "device", "dtype", "threads"),
+        "Method and models": (
+            "method",
+            "verifier",
+            "target",
+            "draft",
+            "device",
+            "draft_device",
+            "dtype",
+            "threads",
+            "lanes",
+        ),
         "Output": ("record", "level", "rounds", "as_json", "verbose", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -120,6 +144,24 @@ def model_options(function: F) -> F:
         function = option(function)
     return function
 
+
+def lane_options(function: F) -> F:
+    """Give a command the options that say where two models work at once."""
+    for option in reversed(_LANE_OPTIONS):
+        function = option(function)
+    return function
+
+
+_LANE_OPTIONS: tuple[Callable[[F], F], ...] = (
+    click.option("--draft-device", metavar="NAME", help="Where the draft model runs [default: --device]."),
+    click.option(
+        "--lanes",
+        default="auto",
+        metavar="NAME",
+        help=f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a short "
+        "probe, for methods that draft while the target works]. Never changes the tokens.",
+    ),
+)
 
 _MODEL_OPTIONS: tuple[Callable[[F], F], ...] = (
     click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one]."),

@@ -4,9 +4,10 @@ import sys
 from typing import Literal
 
 from specviz.cli.layout import echo_json
-from specviz.cli.printer import Narrator, RoundLines, Sink, TextStream, fan_out
+from specviz.cli.printer import Narrator, Sink, TextStream, fan_out
 from specviz.cli.request import Request
 from specviz.cli.result import Result
+from specviz.cli.round_lines import RoundLines
 
 
 class Output:
@@ -27,6 +28,8 @@ class Output:
         if self._request.draft and not self._request.needs_draft:
             method = self._request.start.method
             self._narrator.say(f"specviz: warning: method {method} uses no draft model, --draft is not used")
+        if self._request.idle:
+            self._narrator.say(f"specviz: warning: without effect here: {', '.join(self._request.idle)}")
         self._narrator.wait("loading the models …")
 
     def end(self) -> None:

@@ -11,6 +11,7 @@ from specviz.cli import options, prompts
 from specviz.cli.recording import check_place
 from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
+from specviz.names import LANES
 from specviz.wire import Start
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
@@ -33,6 +34,8 @@ class Request:
     as_json: bool
     verbose: bool
     quiet: bool
+    draft_device: str | None = None
+    idle: tuple[str, ...] = ()  # knobs that were given and have no effect
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Request":
@@ -46,6 +49,7 @@ class Request:
             knobs=knobs,
             chat=given["chat"],
             level=_level(given),
+            lanes=checked_lanes(given["lanes"]),
         )
         record = Path(given["record"]) if given["record"] else None
         if record:
@@ -57,6 +61,8 @@ class Request:
             device=checked_device(given["device"]),
             dtype=checked_dtype(given["dtype"]),
             record=record,
+            draft_device=checked_device(given["draft_device"]),
+            idle=tuple(options.idle_knobs(method, knobs)),
             **{name: given[name] for name in plain},
         )
 
@@ -80,6 +86,13 @@ def checked_dtype(name: str | None) -> str | None:
     """The dtype name, when it is one. Raises SpecvizError."""
     if name is not None and name not in _DTYPES:
         raise SpecvizError(f"no dtype '{name}'{suggestion(name, _DTYPES)}")
+    return name
+
+
+def checked_lanes(name: str) -> str:
+    """The name of the lanes, when it is one. Raises SpecvizError."""
+    if name not in LANES:
+        raise SpecvizError(f"no lanes '{name}'{suggestion(name, LANES)}")
     return name
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
 @click.option("--verifier", metavar="NAME", help=options.verifier_help())
 @options.model_options
+@options.lane_options
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option(
     "--record", metavar="FILE", help="Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends."
@@ -71,7 +72,10 @@ def _decode(request: Request, result: Result, printed: Sink) -> None:
     """
     from specviz.engine.local import LocalRun, load_pair
 
-    pair = load_pair(request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads)
+    pair = load_pair(
+        request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads,
+        request.draft_device,
+    )  # fmt: skip
     with recording(request.record, printed, result) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))

@@ -1,6 +1,5 @@
 """`specviz sweep`: what other early-exit settings would have brought on a recorded text, without decoding it again."""
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import click
 import msgspec
 
 from specviz.cli.layout import echo_json, narrate
+from specviz.cost.grid import Text, grid
 from specviz.cost.recorded import Query, n_layers_of, own_values, queries
 from specviz.cost.replay import Setting, Total, added, total
 from specviz.errors import SpecvizError
@@ -52,8 +52,7 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
     if write is not None:
         _copy(events, found, advised, write)
     base = _base(method, header, n_layers, values["exit_layers"], advised)
-    settings = _settings(base, values)
-    totals = [added([total(q.table(n_layers), s, q.room, q.ends) for q in found]) for s in settings]
+    totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], values)
     checked = _checked(method, header, events, found, base, n_layers)
     if as_json:
         echo_json({"method": method, "n_layers": n_layers, "totals": [_row(t) for t in totals], "run": checked})
@@ -93,12 +92,14 @@ def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, a
     return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def _settings(base: Setting, values: dict[str, str | None]) -> list[Setting]:
+def _totals(base: Setting, texts: list[Text], values: dict[str, str | None]) -> list[Total]:
+    """Every combination, the last knob fastest."""
     kinds: dict[str, Any] = {"alpha": float, "tau": float, "d_max": int, "w_max": int}
     given = {
         name: _values(name, text, kinds[name]) if (text := values[name]) else [getattr(base, name)] for name in _KNOBS
     }
-    return [replace(base, **dict(zip(given, chosen, strict=True))) for chosen in product(*given.values())]
+    found = grid(texts, **given, layers=base.layers)
+    return [found.at(*place) for place in product(*(range(len(chosen)) for chosen in given.values()))]
 
 
 def _values(name: str, text: str, kind: Any) -> list[Any]:

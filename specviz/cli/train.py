@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from specviz.cli.train_trees import COMMANDS
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -12,6 +14,10 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.group("train")
 def command() -> None:
     """Train a model pair from nothing, or the small parts that methods add to a model."""
+
+
+for each in COMMANDS:
+    command.add_command(each)
 
 
 @command.command("pair")

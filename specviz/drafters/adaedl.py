@@ -47,6 +47,8 @@ class Controller:
 class AdaEdl(Chain):
     """Up to gamma drafted tokens in a row, fewer where the draft model is unsure."""
 
+    calibrated = True
+
     def __init__(self, models: Models, mode: Mode) -> None:
         super().__init__(models, mode)
         self.controller: Controller | None = None

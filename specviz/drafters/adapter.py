@@ -75,7 +75,9 @@ class Adapter(nn.Module):
     def __init__(self, shape: Shape, like: torch.dtype = torch.float32, device: Any = "cpu") -> None:
         super().__init__()
         config = shape.config
-        with torch.random.fork_rng(), torch.device(device):  # the library draws its first weights from the global one
+        cuda = [device] if torch.device(device).type == "cuda" else []
+        # The library draws first weights from the global generator.
+        with torch.random.fork_rng(devices=cuda), torch.device(device):
             self.input_norm = LlamaRMSNorm(shape.width, shape.eps)
             self.attention = LlamaAttention(config, 0)
             self.norm = LlamaRMSNorm(shape.width, shape.eps)

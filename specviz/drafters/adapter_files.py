@@ -53,10 +53,10 @@ def load(folder: Path, target: ModelAdapter) -> AdapterModel:
     try:
         adapter = Adapter(config.shape, target.dtype, target.device)
         adapter.load_state_dict(tensors)
-    except (RuntimeError, ValueError) as error:
+        return AdapterModel(target, adapter.requires_grad_(False), config.shape, config.layer)
+    except (RuntimeError, ValueError, KeyError, TypeError, ArithmeticError) as error:
         why = " ".join(str(error).split())[:200]
         raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error
-    return AdapterModel(target, adapter.requires_grad_(False), config.shape, config.layer)
 
 
 def _config(folder: Path, target: ModelAdapter) -> Config:

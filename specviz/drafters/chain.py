@@ -47,6 +47,12 @@ class Chain(ModelDrafter):
         return tree.add(token, parent, law, None, self.mode, logits[0])
 
 
-def make(models: Models, knobs: Knobs) -> Chain:
+class Sps(Chain):
+    """The chain of method `sps`, whose lanes are looked at beside those of the pipelines."""
+
+    calibrated = True
+
+
+def make(models: Models, knobs: Knobs) -> Sps:
     """The drafter of method `sps`."""
-    return Chain(models, knobs["draft_mode"])
+    return Sps(models, knobs["draft_mode"])

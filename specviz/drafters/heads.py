@@ -90,6 +90,8 @@ def describe(adapter: ModelAdapter, heads: Heads) -> str:
     if not heads.layers:
         return f"logit lens, no trained exit heads; {cost}"
     named = f"layers {', '.join(map(str, heads.layers))}"
+    if isinstance(heads, TrainedHeads) and heads.kind == "tuned":
+        return f"tuned lens of {heads.config.target_name} (by name, weights not compared) at {named}; {cost}"
     return f"{heads.kind} exit heads at {named}; {cost}"
 
 

@@ -111,7 +111,7 @@ class Hrad:
 
     def __init__(self, target: ModelAdapter, config: Config, network: Network) -> None:
         self.target, self.config = target, config
-        self.network = network.to(target.device).eval().requires_grad_(False)
+        self.network = network.to(target.device).float().eval().requires_grad_(False)
         self.taps = taps(config.n_layers, config.hrad_layers)
 
     @torch.inference_mode()
@@ -160,9 +160,10 @@ def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
     """The H-RAD in a folder. Raises ModelError in one line for one that holds none, or none of this pair."""
     config = read(folder)
     _refuse_other_pair(folder, config, target, draft)
-    network = Network(config.n_inputs)
+    with torch.device("meta"):  # no weights are drawn only to be replaced: decoding leaves torch's generator alone
+        network = Network(config.n_inputs)
     try:
-        network.load_state_dict(part_files.read_tensors(folder, _OPTION, target.device))
+        network.load_state_dict(part_files.read_tensors(folder, _OPTION, target.device), assign=True)
     except RuntimeError as error:
         why = " ".join(str(error).split())[:200]
         raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error

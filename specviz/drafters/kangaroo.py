@@ -17,7 +17,7 @@ from specviz.drafters.early_exit import EarlyExit
 from specviz.drafters.early_exit_facts import Look, Trail
 from specviz.drafters.heads import LogitLens
 from specviz.engine.context import Context, Models, Observation
-from specviz.engine.model import Model
+from specviz.engine.model import Model, ModelAdapter
 from specviz.engine.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
@@ -92,6 +92,18 @@ class Kangaroo(EarlyExit):
     def cached(self) -> int | None:
         """Committed slots of the adapter's cache."""
         return self.reader.cache.length if self.reader is not None else None
+
+    def parts(self) -> dict[str, str]:
+        """What the adapter is, and what a draft by it costs in layers."""
+        if self.reader is None or not isinstance(self.target, ModelAdapter):
+            return {"adapter": f"none: the model's own head drafts behind layer {self.layer}"}
+        adapter = self.reader.model
+        assert isinstance(adapter, AdapterModel)
+        layer = sum(int(parameter.numel()) for parameter in self.target.layers[0].parameters())
+        return {"adapter": (
+            f"behind layer {self.layer}, {adapter.adapter.n_params:,} weights; one draft reads "
+            f"{adapter.weights_read / layer:.1f} layers' worth of weights besides"
+        )}  # fmt: skip
 
 
 def make(models: Models, knobs: Knobs) -> Kangaroo:

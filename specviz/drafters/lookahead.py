@@ -54,6 +54,7 @@ class Lookahead:
     """One lane, no model of its own, no cache."""
 
     taps: tuple[int, ...] = ()
+    calibrated = True
 
     def __init__(self, size: int, width: int, most: int) -> None:
         self.size, self.width = size, width

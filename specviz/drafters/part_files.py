@@ -5,6 +5,7 @@ pickled is ever opened. `option` is the command-line option a folder was named w
 """
 
 import json
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,6 @@ from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_CONVERT = (
-    "python -c \"import torch, safetensors.torch as s; s.save_file(torch.load('{name}', weights_only=True), "
-    "'{stem}.safetensors')\""
-)
 
 
 def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
@@ -96,8 +93,8 @@ def _weights(folder: Path, option: str) -> Path:
         return found[0]
     pickled = sorted(path for path in folder.iterdir() if path.suffix in _PICKLED)
     if pickled:
-        line = _CONVERT.format(name=pickled[0].name, stem=pickled[0].stem)
         raise ModelError(
-            f"{option} {folder}: {pickled[0].name} is pickled, which is never opened here; in it run: {line}"
+            f"{option} {folder}: {pickled[0].name} is pickled, which is never opened here; "
+            f"run specviz convert {shlex.quote(str(pickled[0]))}"
         )
     raise ModelError(f"{option} {folder}: no .safetensors file in it")

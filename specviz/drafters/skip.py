@@ -111,6 +111,15 @@ class SkipDrafter:
         """It has no cache of its own."""
         return None
 
+    def parts(self) -> dict[str, str]:
+        """What a draft leaves out."""
+        if not isinstance(self.model, SkippedModel):
+            return {}
+        n_all = 2 * self.model.target.n_layers
+        return {
+            "skip set": f"{self.model.skips or 'nothing'} left out; a draft runs {self.n_kept} of {n_all} sublayers"
+        }
+
 
 def make(models: Models, knobs: Knobs) -> SkipDrafter:
     """The drafter of method `draft_and_verify`. Raises ModelError in one line for a set that is not this target's."""

@@ -138,7 +138,7 @@ def _name(layer: Any, names: tuple[str, ...], model: str) -> str:
     found = next((name for name in names if name in layer._modules), None)
     if found is None:
         held = ", ".join(layer._modules)
-        raise ModelError(f"{model}: no {names[-1]} in a layer of type {type(layer).__name__} (it has {held})")
+        raise ModelError(f"{model}: no {names[0]} in a layer of type {type(layer).__name__} (it has {held})")
     return found
 
 

@@ -19,8 +19,8 @@ from specviz.engine.model import Model, ModelAdapter
 from specviz.engine.places import cuda_devices, device_of
 from specviz.engine.rows import Rows, fill
 from specviz.errors import SpecvizError, suggestion
+from specviz.names import LANES
 
-NAMES = ("auto", "serial", "threads", "streams", "two_device")
 CONTEXT, WIDTH, STEPS, TURNS = 64, 5, 3, 7
 WORTH = 0.97  # overlapping must save this much: a probe on a busy machine is not exact
 Times = dict[str, float]
@@ -38,8 +38,8 @@ class Choice:
 
 def choose(asked: str, models: Models, drafter: Drafter | None) -> Choice:
     """The lanes of a run. Raises SpecvizError for a name that is none, and for lanes this pair cannot have."""
-    if asked not in NAMES:
-        raise SpecvizError(f"no lanes '{asked}'{suggestion(asked, NAMES)}")
+    if asked not in LANES:
+        raise SpecvizError(f"no lanes '{asked}'{suggestion(asked, LANES)}")
     fitting = possible(models)
     if asked not in ("auto", *fitting):
         target, draft = (device_of(model) for model in (models.target, models.draft or models.target))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 
@@ -33,6 +33,7 @@ class Both(Generic[A, B]):
     drafter: B | None
     target_work: Work
     drafter_work: Work | None
+    timed_by: Literal["host", "device"] = "host"
 
 
 class Lanes(Protocol):
@@ -159,7 +160,7 @@ class Launched:
         finally:
             self._target.finish()
             self._drafter.finish()
-        return Both(made, drafted, self._target.work, self._drafter.work)
+        return Both(made, drafted, self._target.work, self._drafter.work, "device")
 
 
 class _Side:

@@ -89,9 +89,10 @@ class LocalRun:
 
     def _models(self, n_prompt: int, knobs: Knobs) -> Models:
         # Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run.
-        wanted = n_prompt + int(knobs["max_new_tokens"]) + 2 * 256 + 64
+        flight = outfit.in_flight(knobs)
+        wanted = n_prompt + int(knobs["max_new_tokens"]) + flight
         target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
-        return Models(target, draft, min(wanted, target.context + 2 * 256 + 64))
+        return Models(target, draft, min(wanted, target.context + flight))
 
     @property
     def text(self) -> str:

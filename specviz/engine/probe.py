@@ -150,7 +150,8 @@ class Probe:
         for name, t0, took in done.clock.spans:
             lane = _LANES.get(name)
             if lane and took and lane not in told:
-                self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took), done.number)
+                clock = "host" if name == "draft" else done.clock.timed_by
+                self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock), done.number)
 
     def _end(self, done: Round, n_tested: int, began: int) -> None:
         self.emit(

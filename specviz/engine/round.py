@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from specviz.draft import Carry, Draft
-from specviz.engine.lanes import Work
+from specviz.engine.lanes import Both
 from specviz.engine.rows import Call, Tensor
 from specviz.events import Event
 from specviz.events.round import Finish
@@ -29,6 +29,7 @@ class Clock:
     def __init__(self, cuda: tuple[torch.device, ...] = ()) -> None:
         self.ns: dict[str, int] = {}
         self.spans: list[tuple[str, int, int]] = []
+        self.timed_by: Literal["host", "device"] = "host"  # how long the target's pass and what stood beside it took
         self._cuda = cuda
 
     def settle(self) -> None:
@@ -48,11 +49,12 @@ class Clock:
             self.ns[name] = self.ns.get(name, 0) + took
             self.spans.append((name, began, took))
 
-    def beside(self, target: Work, drafter: Work | None) -> None:
+    def beside(self, both: Both[Any, Any]) -> None:
         """The target's pass and what was drafted meanwhile: the target's whole time, the drafter's where it stuck out.
 
         The stretch both took together is what passed from the first start to the last end.
         """
+        target, drafter, self.timed_by = both.target_work, both.drafter_work, both.timed_by
         self.spans.append(("target", *target))
         works = [target]
         if drafter is not None:

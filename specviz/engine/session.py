@@ -196,7 +196,7 @@ class Session:
         both = self.parts.lanes.run(
             lambda: ctx.rows.finish(fed, ctx.root_row), ahead and partial(ahead, ctx, fed), now.clock.settle
         )
-        now.clock.beside(both.target_work, both.drafter_work)
+        now.clock.beside(both)
         whole = fed if both.drafter is None else both.drafter
         now.logits, now.draft = both.target, places.beside(whole, self.target)
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"

@@ -225,16 +225,18 @@ def _id_of(line: bytes) -> Any:
 @click.option("--device")
 @click.option("--dtype")
 @click.option("--threads", type=int)
+@click.option("--draft-device", help="where the draft model runs")
 @click.option("--no-draft", is_flag=True, help="load the target only")
 def main(
-    target: str | None, draft: str | None, device: str | None, dtype: str | None, threads: int | None, no_draft: bool
-) -> None:
+    target: str | None, draft: str | None, device: str | None, dtype: str | None, threads: int | None,
+    draft_device: str | None, no_draft: bool,
+) -> None:  # fmt: skip
     """Serve commands on stdin."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr  # a library that prints must not break the wire
     writer = Writer(out)
     try:
         needs_draft = not no_draft and (draft is not None or target is None)
-        pair = load_pair(target, draft, needs_draft, device, dtype, threads)
+        pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
     except SpecvizError as error:
         print(f"specviz: {error}", file=sys.stderr)
         writer.close()

@@ -135,3 +135,33 @@ SPECBLOCK = Method(
         folder("block drafter"),
     ),
 )  # fmt: skip
+
+EAGLE3 = Method(
+    name="eagle3",
+    help="one layer over the target's features drafts a tree, one call a level",
+    drafter="specviz.drafters.eagle.drafter:make",
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    knobs=(
+        budget(),
+        KnobSpec(
+            name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each",
+        ),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10,
+            help="children of a node; nodes expanded per level",
+        ),
+        folder("EAGLE-3 drafter"),
+    ),
+)  # fmt: skip
+
+MEDUSA = Method(
+    name="medusa",
+    help="heads on the target's last state draft a fixed tree in one call",
+    drafter="specviz.drafters.medusa.drafter:make",
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    knobs=(budget(63), folder("set of Medusa heads")),
+)

@@ -11,9 +11,12 @@ from typing import Any
 
 from torch import Tensor
 
+from specviz.drafters.blocks.drafter import SpecBlock
 from specviz.drafters.blocks.files import Config, Trained
 from specviz.engine.model import ModelAdapter
+from specviz.methods.blocks import SPECBLOCK
 from specviz.train import block_measure, head_card
+from specviz.train.block_measure import share, table
 from specviz.train.tokens import Ids
 
 N_PROMPTS, PROMPT, N_NEW = 6, 48, 64
@@ -38,15 +41,8 @@ def write(
 ) -> dict[str, Any]:
     """Measure the saved drafter and write its card."""
     known = block_measure.slots(adapter, trained, windows, answer_from)
-    decoding = []
-    for domain, prompts in head_card.prompts(made.held_out, N_PROMPTS, PROMPT).items():
-        for arm in ARMS:
-            done = block_measure.decoded(adapter, trained, prompts, N_NEW, **arm)
-            decoding.append({
-                "text": domain, **arm, "mean_acceptance_length": round(done.length, 3), "rounds": done.rounds,
-                "drafter_calls_per_round": round(done.calls / max(1, done.rounds), 2),
-                "drafting_share": round(done.drafting / done.whole, 3),
-            })  # fmt: skip
+    prompts = head_card.prompts(made.held_out, N_PROMPTS, PROMPT)
+    decoding = block_measure.compared(adapter, SPECBLOCK, lambda: SpecBlock(trained, adapter), prompts, N_NEW, ARMS)
     network = trained.network
     numbers: dict[str, Any] = {
         "n_params": sum(parameter.numel() for parameter in network.parameters()),
@@ -81,8 +77,7 @@ def page(numbers: dict[str, Any]) -> str:
         "Rows: predicted bucket of the target's token; columns: the true one (rank 1, 2 to 4, 5 to 10, lower).", "",
         "| predicted | 1 | 2-4 | 5-10 | lower | precision |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
-    names, share = ("1", "2-4", "5-10", "lower"), _share
-    for b, name in enumerate(names):
+    for b, name in enumerate(("1", "2-4", "5-10", "lower")):
         cells = "".join(f" {row[b]:,} |" for row in numbers["confusion"])
         lines.append(f"| {name} |{cells} {share(numbers['precision'][b])} |")
     lines.append("| *recall* |" + "".join(f" {share(x)} |" for x in numbers["recall"]) + " |")
@@ -90,27 +85,9 @@ def page(numbers: dict[str, Any]) -> str:
         "", "## What decoding gains", "",
         "Method `specblock`, 60 nodes, other knobs at their defaults unless named; mean acceptance length counts the "
         "closing token.", "",
-        "| text | knobs | mean acceptance length | drafter calls a round | drafting's share of the time |",
-        "|---|---|---|---|---|",
-    ]  # fmt: skip
-    fixed = ("text", "mean_acceptance_length", "rounds", "drafter_calls_per_round", "drafting_share")
-    for row in numbers["decoding"]:
-        knobs = ", ".join(f"{name} {_value(value)}" for name, value in row.items() if name not in fixed)
-        lines.append(
-            f"| {row['text']} | {knobs} | {row['mean_acceptance_length']:.2f} | {row['drafter_calls_per_round']:.2f} | "
-            f"{row['drafting_share']:.0%} |"
-        )
-    lines += [
+        *table(numbers["decoding"]),
         "", "## Made by", "",
         f"`{numbers['command']}`: {spent['own_tokens']:,} tokens written by the target, {spent['steps']:,} steps, "
         f"{spent['pairs']:,} pairs, {spent['minutes']:g} minutes.", "",
     ]  # fmt: skip
     return "\n".join(lines)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
-
-
-def _value(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value}"

@@ -9,17 +9,19 @@ from typing import Any, get_args
 
 import torch
 
-from specviz.drafters.blocks.files import Config, Trained, load, taps, write
+from specviz.drafters.blocks.files import KIND, Config, Trained
+from specviz.drafters.blocks.fit import taps
 from specviz.drafters.blocks.network import BlockNetwork, RopeMode
-from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.part_files import fingerprint
 from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.train import block_card, block_text, corpus, head_text, part
-from specviz.train.block_loop import BlockRun, Job
+from specviz.train.block_loop import BlockSteps
 from specviz.train.block_losses import How, RankLoss
+from specviz.train.block_sizes import head_rows, layer_like, vocabulary_of
 from specviz.train.console import Console
+from specviz.train.drafter_loop import DrafterRun
 from specviz.train.schedule import Budget
 
 WRITING = 0.25  # of the time goes into the target's own text
@@ -84,29 +86,18 @@ def train_block_drafter(request: Request, console: Console) -> dict[str, Any]:
     )
     trained = _begin(request, adapter, windows)
     how = How(rank_loss=request.rank_loss, valid_prefix=request.valid_prefix)  # type: ignore[arg-type]
-    job = Job(
-        adapter.model, adapter.embedding, trained, windows, how, _share(request, 1 - WRITING), request.seed,
-        request.work / "drafter.pt",
-    )  # fmt: skip
-    with console.bar("blocks", job.budget) as report:
-        ledger = BlockRun(job).finish(report)
-    write(request.out, trained)
+    steps = BlockSteps(adapter.model, adapter.embedding, trained, windows, how, request.seed)
+    run = DrafterRun(trained.network, _share(request, 1 - WRITING), request.work / "drafter.pt", steps)
+    with console.bar("blocks", run.budget) as report:
+        ledger = run.finish(report)
+    KIND.write(request.out, trained)
     console.say("measuring")
     held = head_text.beginnings(source.held_out)
     windows_held = block_text.write_batch(adapter.model, held, (request.seed + 1, 0), N_WINDOWS)
-    spent = {
-        "steps": ledger.steps, "pairs": ledger.pairs, "own_tokens": int(windows.ids.size),
-        "minutes": round(request.minutes, 2), "curve": [[n, *(round(x, 4) for x in rest)] for n, *rest in ledger.curve],
-    }  # fmt: skip
+    spent = ledger.spent(request.minutes, windows)
     made = block_card.Made(trained.config, request.command, spent, source.held_out)
-    return block_card.write(
-        request.out,
-        made,
-        adapter,
-        load(request.out, adapter),
-        torch.from_numpy(windows_held).long(),
-        windows.answer_from,
-    )
+    held_out = torch.from_numpy(windows_held).long()
+    return block_card.write(request.out, made, adapter, KIND.load(request.out, adapter), held_out, windows.answer_from)
 
 
 def _refuse(request: Request) -> None:
@@ -123,31 +114,19 @@ def _share(request: Request, share: float) -> Budget:
 
 def _begin(request: Request, adapter: ModelAdapter, windows: block_text.Windows) -> Trained:
     """A network with seeded weights; its head begins at the target's own, in storage of its own."""
-    counts = torch.bincount(torch.from_numpy(windows.ids.ravel()).long(), minlength=adapter.vocab)[: adapter.vocab]
-    vocabulary = Vocabulary.most_frequent(counts.to(adapter.device), request.draft_vocab or adapter.vocab)
-    config = config_of(request, adapter, vocabulary)
-    network = BlockNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device)
-    if config.width == config.target_width:
-        with torch.no_grad():
-            network.head.weight.copy_(vocabulary.to_draft(adapter.head.weight[: adapter.vocab].T).T)
-    return Trained(config, network.float(), vocabulary)
-
-
-def config_of(request: Request, adapter: ModelAdapter, vocabulary: Vocabulary) -> Config:
-    """A drafter of the target's width with layers like the target's, or narrower with `--width`."""
-    theirs, width = adapter.config, int(adapter.head.weight.shape[1])
-    own = request.width or width
-    head_dim = int(getattr(theirs, "head_dim", None) or width // theirs.num_attention_heads)
-    heads = max(1, theirs.num_attention_heads * own // width)
-    kv_heads = max(1, heads // adapter.groups)
-    ff = int(getattr(theirs, "intermediate_size", 4 * width)) * own // width
-    rope = getattr(theirs, "rope_parameters", None) or {}
-    return Config(
+    vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
+    layer, width = layer_like(adapter, request.width), int(adapter.head.weight.shape[1])
+    config = Config(
         target=fingerprint(adapter), target_name=adapter.name, target_layers=adapter.n_layers, target_width=width,
         embed_width=int(adapter.embedding.weight.shape[1]), taps=taps(adapter.n_layers), vocab=adapter.vocab,
-        draft_vocab=vocabulary.n_draft, width=own, heads=kv_heads * max(1, heads // kv_heads), kv_heads=kv_heads,
-        head_dim=head_dim, ff=ff, rope_theta=float(rope.get("rope_theta", 10_000.0)),
+        draft_vocab=vocabulary.n_draft, width=layer.width, heads=layer.heads, kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim, ff=layer.ff, rope_theta=layer.rope_theta,
         rope_mode=request.rope_mode,  # type: ignore[arg-type]
         slots=request.slots, n_layers=request.layers, shift=request.shift, broadcast=request.broadcast,
         trained_blocks=request.blocks,
     )  # fmt: skip
+    network = BlockNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device)
+    if layer.width == width:
+        with torch.no_grad():
+            network.head.weight.copy_(head_rows(adapter, vocabulary))
+    return Trained(config, network.float(), vocabulary)

@@ -65,11 +65,15 @@ class Tally:
 
 @dataclass(slots=True)
 class Losses:
-    """Of one block."""
+    """Of one block. `first`: slot 0's draft loss, which every anchor takes part in, so it can be watched.
+
+    The sum over slots rises while late slots win their first survivors.
+    """
 
     draft: Tensor
     rank: Tensor
     tally: Tally
+    first: Tensor
 
 
 @dataclass(slots=True)
@@ -92,6 +96,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
     alive = torch.ones(len(first), dtype=torch.bool, device=first.device)
     by_rank = alive.clone()  # the reference lets its rank loss follow the rank head's own mistakes
     tally, judged, draft = Tally.empty(slots), _Judged(), states.new_zeros(())
+    first_slot = draft
     for slot in range(slots):
         inside = first + slot < truth.length
         rows = ((alive | by_rank) & inside).nonzero()[:, 0]
@@ -100,7 +105,9 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
         best, allowed = truth.best[where], truth.allowed[where]
         counts = alive[rows] & allowed
         loss = -(truth.probs[where] * logits.log_softmax(-1)).sum(-1)
-        draft = draft + how.decay**slot * (loss * counts).sum() / counts.sum().clamp(min=1)
+        mean = (loss * counts).sum() / counts.sum().clamp(min=1)
+        draft = draft + how.decay**slot * mean
+        first_slot = mean.detach() if slot == 0 else first_slot
         with torch.no_grad():
             right = (logits.argmax(-1) == best) & truth.known[where]
             true = buckets(ranks(logits, best))
@@ -115,7 +122,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
         if how.valid_prefix:
             alive = _survivors(alive, rows, right)
         by_rank = _survivors(by_rank, rows, guess == true) if how.rank_loss == "reference" else alive
-    return Losses(draft, rank_loss(how.rank_loss, judged.logits, judged.true, judged.weight), tally)
+    return Losses(draft, rank_loss(how.rank_loss, judged.logits, judged.true, judged.weight), tally, first_slot)
 
 
 def _survivors(alive: Tensor, rows: Tensor, right: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from specviz.drafters.blocks.network import BlockNetwork
+from specviz.drafters.blocks.pairs import PairNetwork
 
 Tensor = torch.Tensor
 
@@ -28,7 +28,7 @@ class _Kept:
 
 
 def packed(
-    network: BlockNetwork, embed: Callable[[Tensor], Tensor], features: Tensor, tokens: Tensor, anchors: Tensor,
+    network: PairNetwork, embed: Callable[[Tensor], Tensor], features: Tensor, tokens: Tensor, anchors: Tensor,
     cuts: Sequence[int],
 ) -> list[Tensor]:  # fmt: skip
     """`h` of block 1 `[W, S, K, width]`, and `[W, A, K, width]` of one further block for every cut.
@@ -37,10 +37,10 @@ def packed(
     beyond the text are its last one; what such rows say has no label.
     """
     n_pairs = features.shape[1]
-    kept = _Kept(network.shape.n_layers)
-    embedded = embed(tokens)
+    kept = _Kept(network.depth)
+    embedded, features = embed(tokens).to(network.dtype), features.to(network.dtype)
     inputs = torch.arange(1, n_pairs + 1, device=tokens.device)
-    rows = network.begin(network.condition(features), embedded[:, 1 : n_pairs + 1])
+    rows = network.begin(network.conditions(features), embedded[:, 1 : n_pairs + 1])
     made = [network(rows, network.places(inputs)[None], kept.keys, None)]
     window = torch.arange(len(tokens), device=tokens.device)[:, None]
     offset, condition = 0, made[0][window, anchors]
@@ -48,7 +48,7 @@ def packed(
         offset += cut
         place = (anchors + 1 + offset).clamp(max=tokens.shape[1] - 1)
         rows = network.begin(condition[:, :, cut - 1], embedded[window, place])
-        mask = _mask(anchors, n_pairs, network.shape.slots, cuts[: number + 1])
+        mask = _mask(anchors, n_pairs, network.slots, cuts[: number + 1])
         depths = torch.full_like(anchors, offset)
         condition = network(rows, network.places(anchors + 1 + offset, depths), kept.keys, mask)
         made.append(condition)

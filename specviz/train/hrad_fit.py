@@ -73,7 +73,7 @@ class _State:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             self.network = Network(job.train.features.shape[1])
         standardise(self.network, job.train)
@@ -91,7 +91,7 @@ class _State:
         n_batches = math.ceil(n / BATCH)
         labels, total = torch.from_numpy(job.train.labels), 0.0
         self.network.train()
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed * 1_000_003 + self.epoch)  # for dropout, which takes no generator
             for number in range(n_batches):
                 pick = order[number * BATCH : (number + 1) * BATCH]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from specviz.drafters import adapter_files, kangaroo
 from specviz.drafters.adapter import Adapter, AdapterModel, Shape
 from specviz.drafters.adapter_clock import measured
@@ -28,6 +30,7 @@ from specviz.train.tokens import Feed, Store
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
 SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried
+CLOSE = 1.02  # costs nearer than this are alike: they were measured
 N_PROMPTS, PROMPT, N_NEW = 3, 48, 64
 
 
@@ -71,9 +74,9 @@ def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
     own = head_text.written(target.model, source, path, request.share(WRITING), request.seed, console)
     feed, shape = head_text.feed_of(source, own), Shape.of(target)
     tried = _tried(request, target, shape, feed, layers, source, console)
-    best = min(tried, key=lambda layer: tried[layer]["ns_per_token"])
-    console.say(f"layer {best} makes a token cheapest" + ("" if len(tried) > 1 else " (the only one asked for)"))
-    adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), "adapter", console)
+    best = chosen(tried)
+    console.say(f"training for layer {best}")
+    adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), f"layer-{best}", console)
     config = adapter_files.Config(fingerprint(target), target.name, target.n_layers, best, shape)
     adapter_files.save(request.out, config, adapters[best])
     console.say("measuring")
@@ -82,10 +85,17 @@ def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
         "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
     }  # fmt: skip
     made = kangaroo_card.Made(config, request.command, spent, tried)
-    prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
+    prompts = head_card.prompts(source.held_out, 2 * N_PROMPTS, PROMPT)
     windows = head_text.write_batch(target.model, head_text.beginnings(source.held_out), (request.seed + 1, 0), 32)
     model = adapter_files.load(request.out, target)
     return kangaroo_card.write(request.out, made, target, model, prompts, N_NEW, windows)
+
+
+def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
+    """The layer to train for: of those that make a token cheapest, or as good as, the one that takes fewest rounds."""
+    least = min(row["ns_per_token"] for row in tried.values())
+    close = [layer for layer, row in tried.items() if row["ns_per_token"] <= CLOSE * least]
+    return max(close, key=lambda layer: tried[layer]["tokens_per_round"])
 
 
 def _layers(request: Request, target: ModelAdapter) -> tuple[int, ...]:
@@ -113,8 +123,12 @@ def _train(
     request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], share: float,
     name: str, console: Console,
 ) -> tuple[dict[int, Adapter], Ledger]:  # fmt: skip
-    """Adapters for some layers, together; goes on from the checkpoint of that name."""
+    """Adapters for some layers, together, from where trying them left off; goes on from the checkpoint of that name."""
     adapters = {layer: Adapter(shape, device=target.device).begin(target.norm, request.seed) for layer in layers}
+    if (before := request.work / "tried.pt").exists() and name != "tried":
+        weights = torch.load(before, weights_only=True)["heads"]
+        for layer, adapter in adapters.items():
+            adapter.load_state_dict(weights[str(layer)])
     job = Job(
         target.model, FinalHead(target), adapters, feed, "soft", request.share(share), request.seed,
         request.work / f"{name}.pt",

@@ -84,16 +84,19 @@ def _decoding(judge: Judge, skips: SkipSet, usual: SkipSet) -> dict[str, Any]:
 _PAGE = """\
 # Skip set for {target}
 
-Method `draft_and_verify` drafts with the target's own layers less these sublayers: {left_out}. (a7 is the attention of
-layer 7, m8 the feed-forward of layer 8; the target has {n_layers} layers.) Nothing was trained. A draft takes
-{draft_cost:.0%} of the time of a whole step here. The target verifies, so the text stays its own; a better set only
-makes it come sooner.
+Method `draft_and_verify` drafts with the target's own {n_layers} layers less these sublayers (a7 is the attention of
+layer 7, m8 the feed-forward of layer 8):
+
+    {left_out}
+
+Nothing was trained. A draft takes {draft_cost:.0%} of the time of a whole step here. The target verifies, so the text
+stays its own; a better set only makes it come sooner.
 
 ## What decoding gains
 
 Default knobs at temperature 0, held-out prompts. *time*: that of plain decoding, measured beside it, divided by that of
-`draft_and_verify`; in brackets by the measured cost of passes and drafts. Below 1 it is slower. By rule: without a
-search, {by_rule}. The machine was busy with other work when this was measured.
+`draft_and_verify`; in brackets by the measured cost of passes and drafts. Below 1 it is slower. The machine was busy
+with other work when this was measured. *By rule*: without a search, {by_rule}.
 
 | text | tokens a round (by rule) | drafts a round | kept | time (by measured costs) | by rule |
 |---|---|---|---|---|---|

@@ -1,7 +1,7 @@
 """What sublayers cost on this machine, and what leaving out each of them alone does to the target's words."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from specviz.methods.draft_and_verify import SkipSet
 from specviz.train.skip_search import Choice, choices, set_of
 
 WIDTHS = (1, 2, 3, 5, 9)
-CONTEXT, TURNS = 64, 9
+CONTEXT, TURNS = 64, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +52,22 @@ class Costs:
 
 @torch.inference_mode()
 def measure(target: ModelAdapter) -> Costs:
-    """The least of several turns each: what other programs take must not count."""
+    """The least of many turns each, in turn about: what other programs take must count for none of them."""
     n = target.n_layers
     all_of, half = frozenset(range(1, n + 1)), frozenset(range(1, n + 1, 2))
-    whole = _pass(target, target, 1)
-    no_attention, no_mlp, no_layer = (
-        _pass(target, SkippedModel(target, skips), 1)
-        for skips in (SkipSet(attention=all_of), SkipSet(mlp=all_of), SkipSet(half, half))
-    )
+    partly = (SkipSet(attention=all_of), SkipSet(mlp=all_of), SkipSet(half, half))
+    drafts = [_pass(target, SkippedModel(target, skips), 1) for skips in partly]
+    times = _least([*drafts, *(_pass(target, target, width) for width in WIDTHS)])
+    no_attention, no_mlp, no_layer, *passes = times
+    whole = passes[0]
     attention, mlp = max(0.0, whole - no_attention) / n, max(0.0, whole - no_mlp) / n
     both = max(0.0, (whole - no_layer) / len(half) - attention - mlp)
-    layers = tuple(_pass(target, target, width) / n for width in WIDTHS)
-    return Costs(Clock(WIDTHS, layers, (0.0,) * len(WIDTHS), whole), whole, attention, mlp, both)
+    clock = Clock(WIDTHS, tuple(ns / n for ns in passes), (0.0,) * len(WIDTHS), whole)
+    return Costs(clock, whole, attention, mlp, both)
 
 
-def _pass(target: ModelAdapter, model: Model, width: int) -> float:
-    """Nanoseconds of `width` rows behind some text, head and read included."""
+def _pass(target: ModelAdapter, model: Model, width: int) -> Callable[[], None]:
+    """A pass of `width` rows behind some text, head and read included."""
     cache = target.new_cache(CONTEXT + width)
     tokens = [1 % target.vocab] * CONTEXT
     rows = Rows(target, cache)
@@ -80,17 +80,18 @@ def _pass(target: ModelAdapter, model: Model, width: int) -> float:
         rows.add_line([1 % target.vocab] * width)
         rows.take().argmax(-1).tolist()
 
-    return _least(once)
+    return once
 
 
-def _least(action: Callable[[], None]) -> float:
-    action()
-    took = []
+def _least(actions: Sequence[Callable[[], None]]) -> list[float]:
+    """Nanoseconds of each."""
+    took: list[list[int]] = [[] for _ in actions]
     for _ in range(TURNS):
-        began = time.perf_counter_ns()
-        action()
-        took.append(time.perf_counter_ns() - began)
-    return float(min(took))
+        for action, times in zip(actions, took, strict=True):
+            began = time.perf_counter_ns()
+            action()
+            times.append(time.perf_counter_ns() - began)
+    return [float(min(times)) for times in took]
 
 
 @torch.inference_mode()

@@ -24,6 +24,8 @@ from specviz.view.frame import (
 )
 from specviz.view.headline import run_info, state
 from specviz.view.knobbar import knob_bar
+from specviz.view.lanes import Lanes
+from specviz.view.lanes_maker import LanesMaker
 from specviz.view.layer_maker import LayersMaker
 from specviz.view.layers import Layers
 from specviz.view.layout import Layout, layout
@@ -47,6 +49,7 @@ class Builder:
         self.run = run
         self.meter = Meter()
         self._layers = LayersMaker(run)
+        self._lanes = LanesMaker(run)
         self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self._points: list[RoundPoint] = []
@@ -112,6 +115,7 @@ class Builder:
             verification=verification(run, family, now, selected, metrics, options.ascii)
             if options.verification else None,
             layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
+            lanes=self._lanes.make(record, now, selected, options, metrics) if options.lanes else None,
         )  # fmt: skip
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -145,6 +149,7 @@ class Builder:
             notices=notices(run),
             verification=nothing(run, waiting) if options.verification else None,
             layers=Layers(waiting) if options.layers else None,
+            lanes=Lanes(waiting) if options.lanes else None,
         )
 
     def _selected(self, family: Family, now: Moment, options: Options) -> int | None:

@@ -6,11 +6,12 @@ token of the text. Layer calls behind a wrong draft are bounded, not known: wher
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from specviz.cost.grid import Text, grid
 from specviz.cost.recorded import Query, n_layers_of, queries
 from specviz.cost.replay import Setting, Table, Total, added, total
 from specviz.errors import SpecvizError
@@ -89,24 +90,31 @@ class Replay:
 
     def grid(self, base: Setting, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
         """`total` of all pairs of two knobs, others from `base`."""
-        key = (_at(base, x, 0, y, 0), x, y)
+        others = tuple(getattr(base, name) for name in (*KNOBS, "layers") if name not in (x, y))
+        key = (others, x, y)
         if key not in self.known:
             if len(self.known) >= _KEPT:
                 self.known.clear()
-            self.known[key] = tuple(tuple(self.total(_at(base, x, a, y, b)) for a in xs) for b in ys)
+            self.known[key] = self._made(base, x, xs, y, ys)
         return self.known[key]
 
-
-def _at(base: Setting, x: str, a: float, y: str, b: float) -> Setting:
-    moved: dict[str, Any] = {x: a, y: b}
-    return replace(base, **moved)
+    def _made(self, base: Setting, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
+        axes: dict[str, Sequence[Any]] = {name: (getattr(base, name),) for name in KNOBS} | {x: xs, y: ys}
+        pairs = zip(self.queries, self.tables, strict=True)
+        found = grid([Text(table, query.room, query.ends) for query, table in pairs], **axes, layers=base.layers)
+        return tuple(
+            tuple(found.at(*({x: i, y: j}.get(name, 0) for name in KNOBS)) for i in range(len(xs)))
+            for j in range(len(ys))
+        )
 
 
 def replay_of(run: Run) -> Replay:
     """The run's texts, ready to be replayed. Raises SpecvizError with the reason when they are not."""
-    if run.header is None or not any(query.exit_table for query in run.queries):
+    if run.header is None:
         raise SpecvizError(NOT_SWEPT)
     header, found = queries(_events(run))
+    if not any(query.records for query in found):
+        raise SpecvizError(NOT_SWEPT)
     n_layers = n_layers_of(header)
     found = [query for query in found if query.records]
     own, why = _own(run)

@@ -277,7 +277,8 @@ def _prompt(event: Prefill) -> TextToken:
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
-    Header: Run._header, Calibration: Run._calibration, Prefill: Run._prefill, RoundStart: Run._round_start, Pieces: Run._pieces, Node: Run._node,
+    Header: Run._header, Calibration: Run._calibration, Prefill: Run._prefill, RoundStart: Run._round_start,
+    Pieces: Run._pieces, Node: Run._node,
     Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
     Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
     ExitTable: Run._exit_table, End: Run._end, State: Run._state,

@@ -7,6 +7,7 @@ never a guess.
 
 from dataclasses import dataclass
 
+from specviz.view.lanes import Lanes
 from specviz.view.layers import Layers
 from specviz.view.panels import (
     Counts,
@@ -208,6 +209,7 @@ class Frame:
     notices: tuple[str, ...] = ()  # warnings and the end, newest last
     verification: Verification | None = None  # when it was asked for
     layers: Layers | None = None  # when it was asked for
+    lanes: Lanes | None = None  # when it was asked for
 
 
 __all__ = [
@@ -222,6 +224,7 @@ __all__ = [
     "Frame",
     "KnobBar",
     "KnobItem",
+    "Lanes",
     "Layers",
     "Link",
     "LinkShape",

@@ -16,6 +16,8 @@ from specviz.view.lanes import Fate
 from specviz.view.records import RoundRecord
 from specviz.view.series import records_of
 
+ASSUMED_T = 0.001  # seconds of a draft forward where none was measured
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -56,7 +58,7 @@ class RunFacts:
         hrad = [s.dur_ns / 1e9 for r in self.run.rounds[:64] for s in r.every(Signal) if s.source == "hrad"]
         took = median(hrad) if hrad else 0.0
         found = self.run.calibration
-        rates = Rates.of(found, took) if found is not None else Rates(hrad=took and 0.0)
+        rates = Rates.of(found, took) if found is not None else Rates(t=ASSUMED_T, hrad=took)
         if self.c is None:
             return rates
         return Rates(rates.t, self.c, rates.kappa_q, rates.kappa_p, rates.sync, rates.hrad)

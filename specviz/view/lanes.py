@@ -5,10 +5,13 @@ beginning of the clock. A chart is of one clock, the measured or the modelled on
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from specviz.view.panels import WhyRow
 from specviz.view.terms import Mark
+
+if TYPE_CHECKING:
+    from specviz.view.cost_panel import CostPanel
 
 Clock = Literal["measured", "model"]
 CLOCKS: tuple[Clock, ...] = ("measured", "model")
@@ -16,12 +19,12 @@ BlockKind = Literal["draft", "branch", "verify", "hrad", "sync", "idle"]
 Fate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
 FATES: dict[Fate, tuple[Mark, str]] = {
     "accepted": ("accepted", "became text"),
-    "rejected": ("rejected", "rejected by the target"),
-    "orphaned": ("untested", "stood behind a rejected token"),
-    "branch_lost": ("untested", "in a branch that another one beat"),
-    "branch_void": ("rejected", "in a branch without a text to hang on"),
-    "trimmed": ("pruned", "cut from the surviving branch: the draft was unsure there"),
-    "unverified_at_end": ("untested", "still open when the text ended"),
+    "rejected": ("rejected", "rejected"),
+    "orphaned": ("untested", "behind a rejected token"),
+    "branch_lost": ("untested", "in a branch that lost"),
+    "branch_void": ("rejected", "in a branch whose start fell or was missed"),
+    "trimmed": ("pruned", "trimmed: the draft was unsure there"),
+    "unverified_at_end": ("untested", "open when the text ended"),
 }
 
 
@@ -43,6 +46,7 @@ class Block:
     useful: float  # share of its tokens that became text, 0..1; 1 where nothing was drawn
     why: str = ""  # what an idle lane waits for
     kept: bool = False  # a branch that survived
+    forwards: int = 1  # a whole draft may be one span
 
     @property
     def took(self) -> float:
@@ -68,6 +72,7 @@ class Arrow:
 
     source: int
     targets: tuple[int, ...]
+    round: int
     words: str
 
 
@@ -96,6 +101,8 @@ class Chart:
     t1: float
     cursor: int | None  # into blocks
     missing: str | None = None
+    unit: str = "ms"  # of the axis: draft forwards where the modelled clock rests on no measured cost
+    scale: float = 1e3  # from seconds to that unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +211,4 @@ class Lanes:
     hrad: Hrad | None = None
     block: BlockInfo | None = None
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
+    cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands

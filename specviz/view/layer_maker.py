@@ -186,6 +186,12 @@ class LayersMaker:
                 f"{method} does not draft with the target's own layers, so no row stops on its way up.\n"
                 "To see one: specviz run --method specbound --example code --record exits.sv.jsonl"
             )
+        if method == "draft_and_verify" and self.run.level != "none":
+            return (
+                "draft_and_verify drafts with some sublayers skipped: its drafting rows are not the target's, so no "
+                "row stops on its way up and nothing is left to catch up.\nHow sure every draft was, and when drafting "
+                "stopped, stands on screen 3 (Lanes)."
+            )
         if self.run.level == "none":
             return "Recorded at level none: no climbs. Record again with --level full."
         if not record.complete:

@@ -23,6 +23,10 @@ class Options:
     layer: int | None = None  # the layer under the cursor there; None: where the row stopped
     column: tuple[int, int] | None = None  # (round over the run, row) there, when it is not in the round on screen
     what_tau: float | None = None  # a threshold to try there; None: the confidence under the cursor
+    lanes: bool = False  # work out what the screen Lanes shows
+    clock: Literal["measured", "model"] = "measured"
+    block: tuple[int, str, int] | None = None  # the block under the cursor there; None: the selected node's
+    model_c: float | None = None  # a speed ratio to try on the modelled clock
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specviz.view.lanes import BlockKind
 from specviz.view.layers import Kind
 from specviz.view.terms import LinkShape, Mark, StateName
 
@@ -52,6 +53,15 @@ BANDS: tuple[Style, ...] = (
     Style("▓", "=", ".8 to .95", "#D3BF5F", "#575C6D", "bold"),
     Style("█", "#", ".95 or more", "#FEE838", "#00224E", "bold"),
 )
+BLOCKS: dict[BlockKind, Style] = {  # stretches of a lane
+    "draft": Style("▣", "d", "draft", "#E69F00", "#8A5A00"),
+    "branch": Style("▥", "b", "branch", "#CC79A7", "#8F3F6B"),
+    "verify": Style("▤", "v", "verify", "#56B4E9", "#0072B2"),
+    "hrad": Style("◇", "h", "H-RAD", "#F0E442", "#7A6A00"),
+    "sync": Style("‖", "|", "barrier", "#8C8C8C", "#6B6B6B"),
+    "idle": Style("░", ".", "idle", "#8C8C8C", "#6B6B6B", "dim"),
+}
+VOID = Style("╳", "X", "rolled back", "#D55E00", "#B34700", "bold")
 WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B", "bold")
 
 STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word

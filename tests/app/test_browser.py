@@ -248,6 +248,17 @@ def test_a_click_on_a_cell_chooses_it_and_one_on_the_map_moves_the_sliders(
     _until(lambda: re.search(r"try\.alpha=[12]", _address(page)), "the sliders stay")
 
 
+def test_a_click_on_a_bar_tells_about_it(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/lanes?at=r2")
+    page.locator(".sv-why h4", has_text="target pass").wait_for()
+    bars = page.locator(".st-key-lanes-chart .barlayer .point path")
+    bars.first.wait_for()
+    _settled(page)
+    page.wait_for_timeout(800)
+    bars.first.click(force=True)
+    page.locator(".sv-why h4", has_text="draft").wait_for()
+
+
 def _click(page: Any, place: str, across: float, down: float) -> None:
     """A click at a share of a plot's width and height."""
     ground = page.locator(f"{place} .nsewdrag").first
@@ -269,7 +280,7 @@ def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., An
     _until(lambda: "at=r2" in _address(page), "the left arrow does nothing")
 
 
-@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "trace"])
+@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "lanes", "trace"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]

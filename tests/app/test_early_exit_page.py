@@ -346,3 +346,10 @@ def test_a_sweep_that_fails_says_why_and_one_that_ends_gives_its_trace(tmp_path:
     good.process.wait(timeout=30)
     assert good.result is not None
     assert len(read_events(good.result)) == len(read_events(exit_trace))
+
+
+def test_a_text_that_depends_on_the_draft_is_refused_with_the_reason(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "early_exit", show="other settings")
+    assert not at.exception
+    assert "the text depends on what was drafted" in at.info[0].value.replace("\\", "")
+    assert not [b for b in at.button if b.key == "sweep"]

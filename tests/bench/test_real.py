@@ -9,7 +9,7 @@ from engine.zoo import planted, tokenizer
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.run import bench
-from specviz.bench.settings import DEFAULT, Settings, contestants
+from specviz.bench.settings import DEFAULT, OURS, Settings, contestants
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
 
@@ -39,6 +39,18 @@ def test_all_arms_write_the_text_that_the_weights_hold(pair: Folders) -> None:
         text.append(token)
     for arm in arms_of(pair, DEFAULT)[0]:
         assert arm.ready(ids(), N, 0)() == text, arm.name
+
+
+@pytest.mark.parametrize("name", sorted(set(OURS) - {*DEFAULT.split(","), "kangaroo", "draft_and_verify"}))
+def test_every_method_writes_it_too(name: str, pair: Folders) -> None:
+    """By its name and its defaults; the two that need a trained part of their own are measured where there is one."""
+    (arm,) = arms_of(pair, name)[0]
+    _, successor = planted(seed=1)
+    text = arm.ready(ids(), N, 0)()
+    assert text == [successor[token] for token in [ids()[-1], *text[:-1]]]
+    found = arm.split(ids(), N, 0)
+    assert (found.n_tokens, len(found.rounds)) == (N, found.n_rounds - 1)
+    assert 0 <= found.n_accepted <= max(found.n_drafted, 0)
 
 
 def test_the_library_s_assisted_generation_does_the_work_our_chain_does(pair: Folders) -> None:

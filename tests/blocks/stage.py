@@ -7,7 +7,8 @@ import torch
 
 from specviz.drafters.blocks import drafter as drafting
 from specviz.drafters.blocks.drafter import SpecBlock
-from specviz.drafters.blocks.files import Config, Trained, taps
+from specviz.drafters.blocks.files import Config, Trained
+from specviz.drafters.blocks.fit import taps
 from specviz.drafters.blocks.network import BlockNetwork
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.part_files import fingerprint
@@ -44,14 +45,14 @@ class Hearsay:
         self.truth, self.right, self.salt, self.honest = truth, right, salt, drafting.offers
 
     def __call__(self, ctx: Any, vocabulary: Any, spoken: Any, paths: Any, reading: Any) -> Any:
-        logits = spoken[0].clone()
+        logits = spoken[0]  # in place: what is on record must be what was offered
         for k, path in enumerate(paths):
             for slot in range(logits.shape[1]):
                 pos = ctx.n + len(path) + slot
                 luck = np.random.default_rng((self.salt, pos, slot)).random()
                 if pos < len(self.truth) and luck < self.right:
                     logits[k, slot, self.truth[pos]] += 12.0
-        return self.honest(ctx, vocabulary, (logits, *spoken[1:]), paths, reading)
+        return self.honest(ctx, vocabulary, spoken, paths, reading)
 
 
 def session(

@@ -128,9 +128,9 @@ def test_pairs_follow_the_text(target: ModelAdapter, monkeypatch: pytest.MonkeyP
         fresh = session(target, run.tokens, made)
         fresh.prefill()
         ours, theirs = run.drafter, fresh.drafter
-        assert ours._first + len(ours._pending) == theirs._first + len(theirs._pending) == len(run.tokens) - 1
+        assert ours.text.seen == theirs.text.seen == len(run.tokens) - 1
         with torch.inference_mode():
-            said = [drafter._root() for drafter in (ours, theirs)]
+            said = [drafter.text.root() for drafter in (ours, theirs)]
         torch.testing.assert_close(said[0], said[1], rtol=0, atol=1e-10)
     assert len(lengths) > 2, "rounds of different length, or nothing is shown"
 

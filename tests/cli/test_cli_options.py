@@ -41,12 +41,43 @@ def test_what_is_not_given_is_left_to_the_method(cli: Cli, script: Script) -> No
     cli("run", "--prompt", "x")
     assert script.start is not None
     assert (script.start.knobs, script.start.verifier, script.start.chat) == ({}, None, False)
-    assert script.loaded == (None, None, True, None, None, None)
+    assert script.loaded == (None, None, True, None, None, None, None)
 
 
 def test_a_knob_the_method_lacks_names_the_methods_that_have_it(cli: Cli) -> None:
     line = cli("run", "--prompt", "x", "--method", "ngram", "--k-max", "3").line
-    assert line == "method ngram has no knob --k-max; methods that have it: draft"
+    named, _, holders = line.partition("; methods that have it: ")
+    assert named == "method ngram has no knob --k-max"
+    assert "draft" in holders.split(", ")
+    assert "ngram" not in holders
+
+
+def test_every_knob_of_every_method_is_a_flag(cli: Cli) -> None:
+    """A method brings its flags with its table; nothing is listed by hand."""
+    help_ = cli("run", "--help").out
+    for flag in ("--epsilon", "--k-max", "--branch-len", "--alpha", "--exit-layers"):
+        assert f"  {flag} " in help_
+
+
+def test_lanes_and_the_place_of_the_draft_model(cli: Cli, script: Script) -> None:
+    cli("run", "--prompt", "x", "--lanes", "threads", "--draft-device", "cuda:1")
+    assert script.start is not None
+    assert script.start.lanes == "threads"
+    assert script.loaded == (None, None, True, None, None, None, "cuda:1")
+    assert cli("run", "--prompt", "x", "--lanes", "thread").line == "no lanes 'thread'; did you mean 'threads'?"
+    assert cli("run", "--prompt", "x", "--draft-device", "gpu").line.startswith("no device 'gpu'")
+
+
+def test_knobs_without_effect_are_told_on_one_line(cli: Cli) -> None:
+    """What was typed, and what it would need; nothing when all of it counts."""
+    done = cli("run", "--prompt", "x", "--candidates", "3", "--k-max", "4", "--gamma", "2")
+    told = [line for line in done.err.splitlines() if "without effect" in line]
+    assert told == [
+        "specviz: warning: without effect here: --candidates (needs --shape chains or caterpillar or drawn_tree), "
+        "--k-max (needs --shape tree or drawn_tree)"
+    ]
+    for flags in (("--shape", "chains", "--candidates", "3"), ("--gamma", "2"), ("--k-max", "4", "--quiet")):
+        assert "without effect" not in cli("run", "--prompt", "x", *flags).err
 
 
 @pytest.mark.parametrize(

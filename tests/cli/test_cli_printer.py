@@ -4,7 +4,8 @@ import io
 
 from cli.scripted import Script
 from specviz import events
-from specviz.cli.printer import Narrator, RoundLines, TextStream, terminal_text
+from specviz.cli.printer import Narrator, TextStream, terminal_text
+from specviz.cli.round_lines import RoundLines
 from trace_factory import make_events
 
 
@@ -112,3 +113,72 @@ def test_the_narrator_shows_a_prompt_safely_and_warnings() -> None:
     narrator(events.Prefill(prompt=[1], text="a\x1b[2J\nb", n_prompt=1, seed=0, dur_ns=1))
     narrator(events.Warn(code="disk_full", message="full\x07"))
     assert err.getvalue() == "prompt  a⟨1B⟩[2J⏎b\nspecviz: warning: full⟨07⟩\n"
+
+
+def _drafted(node: int, parent: int, token: int, **more: int) -> events.Node:
+    return events.Node(node=node, parent=parent, depth=1, pos=4 + node, token=token, text=f"t{node}", **more)
+
+
+def _judged(node: int, status: str, order: int | None) -> events.Verify:
+    why = {"accepted": "kept", "rejected": "not_drawn", "untested": "sibling_kept"}[status]
+    return events.Verify(
+        node=node, order=order, kind="draw", logp=0.0, logq=None, thr=1.0, u=0.5, status=status, why=why,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _ended(accepted: int, drafted: int, new: int) -> events.RoundEnd:
+    return events.RoundEnd(
+        n_drafted=drafted, n_tested=accepted, n_accepted=accepted, n_emitted=new, n_draft_calls=1, n_syncs=1,
+        stage_ns={"target": 2_000_000}, probe_ns=0, draft_end="full", walk_end="open", cut=False,
+    )  # fmt: skip
+
+
+def _fork(*nodes: int) -> events.Fork:
+    branches = [events.BranchToken(branch=k, node=n, token=n, rank=k + 1, kind="top") for k, n in enumerate(nodes)]
+    return events.Fork(
+        pos=6, conf=0.5, k_raw=2.0, k=len(nodes), k_max=4, known=True, reason="low_conf", branches=branches
+    )
+
+
+def test_a_round_that_works_ahead_says_what_it_was_and_how_its_fork_came_out() -> None:
+    """Draft stage, then the branch that went on: its pending token was born a round earlier, and then it is voided."""
+    first: list[events.Event] = [
+        events.RoundStart(n=5, root=1, knob_version=0), events.Signal(stage="draft", s=1, source="hrad"),
+        _drafted(0, -1, 0), _drafted(1, 0, 1, branch=0), _drafted(2, 0, 2, branch=1), _drafted(3, 2, 3, branch=1),
+        _judged(0, "accepted", 0), _judged(1, "rejected", 1), _judged(2, "accepted", 2), _fork(1, 2),
+        events.Match(rule="topk", branch=1, token=2), _ended(2, 4, 2),
+    ]  # fmt: skip
+    second: list[events.Event] = [
+        events.RoundStart(n=7, root=2, knob_version=0, n_pending=1),
+        events.Signal(stage="posterior", s=2, source="hrad"), _judged(3, "rejected", 0), _drafted(4, 3, 4, branch=0),
+        _judged(4, "untested", None), _fork(4), events.Rollback(cause="reject", node=3, void={"branch_void": 1}),
+        events.Closing(node=-1, kind="recovered", token=9, text="new", u=0.1), _ended(0, 1, 1),
+    ]  # fmt: skip
+    out = io.StringIO()
+    lines = RoundLines(out)
+    header = make_events(new_tokens=1)[0]
+    for number, event in enumerate([header, *first, *second]):
+        event.i, event.r = number, 0 if event is header else 1 if event in first else 2
+        lines(event)
+    one, two = (" ".join(line.split()) for line in out.getvalue().splitlines())
+    assert one == "r1 D s1 ✓t0 [✗t1 ✓t2] +1 ahead 2 of 3 judged kept, 4 drafted, 2 new, 2 ms, fork 2 hit 1"
+    assert two.startswith("r2 B s2 ✗t3 [·t4] → ↻new 0 of 2 judged kept, 1 drafted, 1 new, 2 ms, fork 1")
+    assert two.endswith("rollback (reject)")
+
+
+def test_the_narrator_says_the_trained_parts_and_the_lanes() -> None:
+    """With what a probe measured, when there was one; serial lanes without a probe go without saying."""
+    header = make_events(new_tokens=1)[0]
+    assert isinstance(header, events.Header)
+    header.models.parts = {"heads": "low rank\x1b[2J"}
+    for lanes, env, says in (
+        ("serial", {}, None), ("streams", {}, "lanes streams"),
+        ("threads", {"lanes_ms": {"serial": 9.12, "threads": 7.9}}, "lanes threads (serial 9.1 ms, threads 7.9 ms)"),
+    ):  # fmt: skip
+        header.lanes, header.env = lanes, env
+        err = io.StringIO()
+        Narrator(err)(header)
+        setting, heads = err.getvalue().splitlines()
+        assert heads.startswith("heads: low rank")
+        assert "\x1b" not in heads
+        assert setting.endswith(f" · {says}") if says else "lanes" not in setting

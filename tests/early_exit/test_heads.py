@@ -126,7 +126,7 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "says"),
     [
-        (lambda f: (f / "heads.safetensors").rename(f / "heads.pt"), r"pickled.*never opened.*weights_only=True"),
+        (lambda f: (f / "heads.safetensors").rename(f / "heads.pt"), "pickled.*never opened.*specviz convert "),
         (lambda f: (f / "heads.safetensors").unlink(), "no .safetensors file"),
         (lambda f: (f / "config.json").unlink(), "no config.json"),
         (lambda f: (f / "config.json").write_text("{"), "not JSON"),
@@ -176,6 +176,9 @@ def test_a_published_tuned_lens_is_taken(tmp_path: Path) -> None:
     hidden = torch.randn(2, 32, generator=noise, dtype=torch.float64)
     want = adapter.logits((hidden + hidden @ weights["2.weight"].double().T + biases["2.bias"].double())[None])
     assert torch.allclose(heads.logits(2, hidden), want, atol=1e-6)
+    assert "tuned lens of some/base (by name, weights not compared) at layers 1, 2" in describe(adapter, heads)
+    run = session(adapter, None, PROMPT, method="specbound", heads=[str(tmp_path)], max_new_tokens=4)
+    assert run.drafter.parts()["heads"] == describe(adapter, heads)  # what header and screen show
     (tmp_path / "config.json").write_text(json.dumps({**lens, "d_model": 64}))
     with pytest.raises(ModelError, match="some/base"):
         load(tmp_path, adapter)

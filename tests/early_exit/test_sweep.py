@@ -4,13 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from engine.zoo import planted, save
 from specviz.cli.sweep import _values, command
+from specviz.cost.recorded import queries
+from specviz.cost.replay import Setting, rounds
 from specviz.engine.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
+from specviz.events import Climb, Event, RoundEnd
 from specviz.trace import Recorder, Trace
 from specviz.wire import Start
 
@@ -56,6 +60,44 @@ def test_another_setting_is_what_a_run_with_it_gives(folder: str, tmp_path: Path
         own = record(folder, tmp_path / "own.sv.jsonl", tau=found["tau"], w_max=found["w_max"])
         again = json.loads(sweep("specbound", own, "--target", folder, "--json").stdout)
         assert again["run"]["run"] == found["tokens_per_round"]
+
+
+def test_random_settings_run_as_they_were_replayed(folder: str, tmp_path: Path) -> None:
+    """Any tau, depth, width and (grid) alpha, from one recorded pass: round by round what a run with them does."""
+    record(folder, tmp_path / "ar.sv.jsonl", "ar")
+    sweep("specbound", tmp_path / "ar.sv.jsonl", "--target", folder, "--write", tmp_path / "b.sv.jsonl")
+    (written,) = tmp_path.glob("b.sv.jsonl*")
+    with Trace(written) as opened:
+        _, (query,) = queries(opened.poll())
+    table, rng = query.table(L), np.random.default_rng(11)
+    pair = load_pair(folder, needs_draft=False)
+    for _ in range(8):
+        setting = Setting(
+            round(int(rng.integers(41)) / 10, 1), float(rng.random()), int(rng.integers(L)), int(rng.integers(9)),
+            (1, 2, 3, 4),
+        )  # fmt: skip
+        knobs = {name: getattr(setting, name) for name in ("alpha", "tau", "d_max", "w_max")}
+        start = Start(
+            prompt="some text", method="specbound", level="summary",
+            knobs={"max_new_tokens": 30, "exit_layers": ["1, 2, 3, 4"], **knobs},
+        )  # fmt: skip
+        events: list[Event] = []
+        for _ in LocalRun(pair, start, events.append).rounds():
+            pass
+        ends = [event for event in events if isinstance(event, RoundEnd)]
+        exits = [
+            [
+                climb.exit_layer
+                for climb in events
+                if isinstance(climb, Climb) and climb.r == end.r and not climb.terminal
+            ]
+            for end in ends
+        ]
+        replayed = list(rounds(table, setting, query.room, query.ends))
+        assert [done.n_new for done in replayed] == [end.n_emitted for end in ends], setting
+        for done, run in zip(replayed, exits, strict=True):
+            assert list(done.exits) == run[: len(done.exits)], setting
+            assert 0 <= len(run) - len(done.exits) <= done.more
 
 
 def test_a_written_trace_needs_no_model(folder: str, tmp_path: Path) -> None:

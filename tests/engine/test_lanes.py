@@ -64,7 +64,26 @@ def test_lanes_never_change_tokens(models: Models, temperature: float, verifier:
 def test_the_pass_runs_beside_what_is_drafted(models: Models) -> None:
     """On overlapping lanes the two stretches of time meet; on serial ones they follow each other."""
     for lanes in (Serial(), overlapping(models)):
-        done = list(ahead(models, lanes, lambda: time.sleep(0.02)).rounds())[2]
+        begun, both = threading.Event(), threading.Event()
+        waits = isinstance(lanes, Threads)  # one thread cannot wait for itself; a device works on by itself
+
+        def passing(*_: Any, begun: Any = begun, both: Any = both, waits: bool = waits) -> None:
+            begun.set()
+            assert not waits or both.wait(30)
+
+        def drafting(begun: Any = begun, both: Any = both) -> None:
+            assert begun.wait(30), "the target's pass never began"
+            both.set()
+
+        hook = models.target.layers[1].register_forward_pre_hook(passing)
+        try:
+            run = ahead(models, lanes, drafting)
+            both.set()
+            run.prefill()
+            both.clear()
+            done = next(run.rounds())
+        finally:
+            hook.remove()
         spans = {name: (t0, t0 + took) for name, t0, took in done.clock.spans}
         target, beside = spans["target"], spans["meanwhile"]
         overlap = min(target[1], beside[1]) - max(target[0], beside[0])
@@ -115,6 +134,41 @@ def test_an_exception_comes_through_when_both_rest(models: Models, side: str, er
     assert run.cache.tokens == run.tokens[:-1]
     run.drafter.during = lambda: None
     assert run.generate() == want
+
+
+@pytest.mark.parametrize("method", ["specbranch", "pearl"])
+@pytest.mark.parametrize("role", ["target", "draft"])
+def test_a_model_that_fails_in_either_lane_loses_nothing(models: Models, method: str, role: str) -> None:
+    """The real pipelines, broken in one of their models' passes now and then: caches in order, the same text."""
+    common = {"temperature": 0.6, "top_k": 3, "max_new_tokens": 24}
+    want = session(models.target, None, PROMPT, method="ar", **common).generate()
+    failed = 0
+    for fail_at in range(1, 40, 6):
+        plain = session(models.target, models.draft, PROMPT, method=method, **common)
+        lanes = overlapping(models)
+        run = Session(Parts(models, plain.drafter, plain.verifier, lanes), PROMPT, plain.table, plain.knobs)
+        run.prefill()
+        left = [fail_at]
+
+        def bomb(*_: Any, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Broken
+
+        hook = getattr(models, role).layers[1].register_forward_pre_hook(bomb)
+        try:
+            while run.finish is None:
+                try:
+                    run.generate()
+                except Broken:
+                    failed += 1
+                    assert run.cache.tokens == run.tokens[:-1]
+        finally:
+            hook.remove()
+        assert run.new_tokens == want
+        held = run.drafter.rows.cache
+        assert held.tokens[: held.length] == run.tokens[: held.length]
+    assert failed > 3
 
 
 def test_an_interrupt_waits_for_the_pass_and_is_raised() -> None:

@@ -10,10 +10,12 @@ import pytest
 
 from specviz.cli import main
 from specviz.errors import TraceError
+from specviz.events import VERSION
 from specviz.trace import Trace, read_events
 from trace_factory import make_events, write_trace
 
 EVENTS = make_events()
+NOW = b'"v":[%d,%d]' % VERSION
 Make = Callable[[Path], Path]
 
 
@@ -70,7 +72,7 @@ def zipped_text(folder: Path) -> Path:
 
 
 def newer(folder: Path) -> Path:
-    (folder / "new.sv.jsonl").write_bytes(whole(folder).replace(b'"v":[1,0]', b'"v":[9,2]'))
+    (folder / "new.sv.jsonl").write_bytes(whole(folder).replace(NOW, b'"v":[9,2]'))
     return folder / "new.sv.jsonl"
 
 

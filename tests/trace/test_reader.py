@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specviz.errors import TraceError
-from specviz.events import Event, encode
+from specviz.events import VERSION, Event, encode
 from specviz.trace import Recorder, Trace, lock, read_events
 from specviz.trace import migrate as migrate_module
 from trace_factory import make_events, write_trace
 
 EVENTS = make_events(shape="tree", queries=2, temperature=0.9, knob_at=3)
+NOW = b'"v":[%d,%d]' % VERSION
 
 
 def plain(path: Path, events: Sequence[Event], tail: bytes = b"") -> Path:
@@ -171,7 +172,7 @@ def test_unknown_records_and_fields_are_passed_over(tmp_path: Path) -> None:
 
 def test_an_older_major_version_goes_through_its_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = plain(tmp_path / "run.sv.jsonl", EVENTS[:6])
-    old.write_bytes(old.read_bytes().replace(b'"v":[1,0]', b'"v":[0,4]').replace(b'"node":', b'"knot":'))
+    old.write_bytes(old.read_bytes().replace(NOW, b'"v":[0,4]').replace(b'"node":', b'"knot":'))
     with pytest.raises(TraceError, match=r"has trace version 0\.4; there is no migration from version 0"):
         Trace(old)
     monkeypatch.setitem(migrate_module.MIGRATIONS, 0, lambda line: line.replace(b'"knot":', b'"node":'))

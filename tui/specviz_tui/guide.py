@@ -53,6 +53,22 @@ PAGES: dict[str, tuple[str, str]] = {
         "tested ones. "
         "± is half of the 95 % interval over the rounds of the run.",
     ),
+    "lanes": (
+        "Lanes: who worked, who waited",
+        "Time runs to the right; a row is a lane. ▤ a pass of the target, ▣ a forward of the draft model, ▥ one "
+        "that drafts branches ahead of the verdict, ░ idle, ╳ what was rolled back: nothing drawn there became "
+        "text. The row voids leads from the pass that judged back to the forwards it made void. A branch has a "
+        "lane of its own, though all branches run in one batch.\n\n"
+        "c switches between two clocks that are never mixed. The measured one shows what this machine did: on one "
+        "device with lanes serial nothing overlaps. The modelled one plays the same rounds as if target and draft "
+        "ran beside each other, at the measured cost of a forward (c = a target pass in draft forwards).\n\n"
+        "Idle is not waste: waste is ╳. A draft stage leaves the target idle, and comes after every rollback; "
+        "beside a pass, branches keep the draft model busy. ε (bar ┃) stops drafting before a token the draft "
+        "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p(B) is the target's share of "
+        "their first tokens: under topk the chance of a hit.\n\n"
+        "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
+        "exact for i.i.d. acceptance. Beside each: its best length.",
+    ),
     "layers": (
         "Layers: early exits",
         "One column a row of the model: a token that climbs, layer by layer. Under it stands its fate; earlier rounds "

@@ -6,7 +6,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["Time", "Tree", "Layers", "Scan", "Knobs", "Run", "Screen"]
+Group = Literal["Time", "Tree", "Layers", "Lanes", "Scan", "Knobs", "Run", "Screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
     Key("screen.layers", "2", "layers", "2", "Layers: early exits, who climbed how far and what it earned", "Screen"),
+    Key("screen.lanes", "3", "lanes", "3", "Lanes: target, draft and branches over time, and what was void", "Screen"),
     Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
@@ -118,6 +119,21 @@ LAYER_KEYS: tuple[Key, ...] = (
     Key("layers.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Layers"),
 )
 
+LANE_KEYS: tuple[Key, ...] = (
+    Key("lanes.left", "left,h", "move('left')", "← h", "to the block before, in its lane", "Lanes"),
+    Key("lanes.right", "right,l", "move('right')", "→ l", "to the block after", "Lanes"),
+    Key("lanes.up", "up,k", "move('up')", "↑ k", "to the lane above, at the same time", "Lanes"),
+    Key("lanes.down", "down,j", "move('down')", "↓ j", "to the lane below", "Lanes"),
+    Key("lanes.clock", "c", "clock", "c", "the measured or the modelled clock", "Lanes"),
+    Key("lanes.closer", "z", "zoom(-1)", "z", "fewer rounds, each wider", "Lanes"),
+    Key("lanes.farther", "Z", "zoom(1)", "Z", "more rounds", "Lanes"),
+    Key("lanes.view", "v", "view(1)", "v", "below the chart: this round, or costs and the run", "Lanes", "view"),
+    Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
+    Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
+    Key("lanes.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Lanes"),
+    Key("lanes.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Lanes"),
+)
+
 KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
@@ -130,11 +146,13 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 
-PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "hsd": SCAN_KEYS}  # by screen, before the screen's own
-GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Scan", "Knobs", "Run", "Screen")
+# By screen; they come before the screen's own.
+PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "lanes": LANE_KEYS, "hsd": SCAN_KEYS}
+GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Lanes", "Scan", "Knobs", "Run", "Screen")
 SCREENS: tuple[tuple[str, str, str], ...] = (
     ("1", "Tree", "tree"),
     ("2", "Layers", "layers"),
+    ("3", "Lanes", "lanes"),
     ("5", "HSD", "hsd"),
 )  # key, name, action
 # In the footer the two directions of a step share one entry, as in `[ ] round`.

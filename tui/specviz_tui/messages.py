@@ -36,6 +36,25 @@ class CellPicked(Message):
 
 
 @dataclass
+class BlockMoved(Message):
+    """An arrow on the lanes."""
+
+    direction: str
+
+
+@dataclass
+class BlockPicked(Message):
+    """A block of the lanes was clicked: its place in the chart."""
+
+    number: int
+
+
+@dataclass
+class ClockAsked(Message):
+    """The lanes on the other clock."""
+
+
+@dataclass
 class Seek(Message):
     """The round with this index over the whole run (click or drag on the time line)."""
 

@@ -5,6 +5,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.view.cost_panel import CostPanel
+from specviz.view.numbers import number
 from specviz.view.palette import colour
 from specviz.view.terms import Mark
 from specviz_app.figures.base import figure, sentence
@@ -14,7 +15,7 @@ _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash
     "refill": ("rejected", "solid"), "pearl": ("exit", "solid"), "branch": ("accepted", "solid"),
 }  # fmt: skip
 _EDGE = {"color": "#FFFFFF", "width": 1.5}
-_HEADROOM = 1.6  # of plain decoding, above which a latency is not worth its room
+_HEADROOM, _MOST = 1.4, 2.8  # of plain decoding: what there is always room for, and at most
 
 
 def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
@@ -26,7 +27,7 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
         traces.append(go.Scatter(
             x=list(panel.xs), y=list(curve.values), mode="lines+markers", name=sentence(curve.label),
             line={"color": hex_colour, "dash": dash, "width": 2}, legendgroup=curve.key, hoverinfo="text",
-            marker={"size": [13 if x == curve.best else 4 for x in panel.xs], "color": hex_colour,
+            marker={"opacity": 1, "size": [13 if x == curve.best else 4 for x in panel.xs], "color": hex_colour,
                     "symbol": ["star" if x == curve.best else "circle" for x in panel.xs]},
             hovertext=[sentence(text).replace("\n", "<br>") for text in curve.texts],
         ))  # fmt: skip
@@ -34,22 +35,33 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
         x=[panel.xs[0], panel.xs[-1]], y=[panel.plain] * 2, mode="lines", name="plain decoding", hoverinfo="skip",
         line={"color": colour("root", dark), "width": 1.5, "dash": "longdash"},
     ))  # fmt: skip
+    top = _top(panel)
     if panel.point is not None:
-        traces.append(go.Scatter(
-            x=[panel.point[0]], y=[panel.point[1]], mode="markers", name="◆ this run", hoverinfo="text",
-            hovertext=[sentence(panel.point_text)], cliponaxis=False,
-            marker={"symbol": "diamond", "size": 16, "color": colour("root", dark), "line": _EDGE},
-        ))  # fmt: skip
+        traces.append(_run(panel, *panel.point, top, dark))
     out = figure(traces, 380)
-    out.update_xaxes(title="γ draft length", dtick=1 if len(panel.xs) <= 24 else 4, fixedrange=True)
-    out.update_yaxes(title="draft forwards a token", range=[0, _top(panel)], fixedrange=True)
+    out.update_xaxes(title="γ draft length", dtick=1 if len(panel.xs) <= 30 else 4, range=[0.5, panel.xs[-1] + 0.5],
+                     fixedrange=True)  # fmt: skip
+    out.update_yaxes(title="draft forwards a token", range=[0, top], fixedrange=True)
     return out
 
 
+def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatter:
+    """The run's place; at the upper edge, pointing up, when it lies far above all curves."""
+    off = y > top
+    return go.Scatter(
+        x=[x], y=[top if off else y], mode="markers+text", name="◆ this run", hoverinfo="text", cliponaxis=False,
+        hovertext=[sentence(panel.point_text)], text=[f"this run: {number(y)} ↑" if off else ""],
+        textposition="middle right",
+        marker={"symbol": "triangle-up" if off else "diamond", "size": 16, "color": colour("root", dark),
+                "line": _EDGE},
+    )  # fmt: skip
+
+
 def _top(panel: CostPanel) -> float:
-    """Room for what competes with plain decoding, and for the run wherever it is."""
+    """Room for what competes with plain decoding, for the run, and for Theorem 1; not for what is far away."""
     point = panel.point[1] if panel.point is not None else 0.0
-    return max(_HEADROOM * panel.plain, 1.1 * point)
+    theorem = min(min(curve.values) for curve in panel.curves if curve.key == "theorem")
+    return max(_HEADROOM * panel.plain, min(max(1.1 * point, 1.3 * theorem), _MOST * panel.plain))
 
 
 def cost_rows(panel: CostPanel) -> list[dict[str, Any]]:

@@ -140,7 +140,8 @@ def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> 
         x=[p.predicted_ms for p in points], y=[p.measured_ms for p in points], mode="markers", name="a round",
         customdata=[p.index for p in points], hoverinfo="text",
         hovertext=[f"round {p.round}: {p.n_rows} rows<br>{sentence(p.text)}" for p in points],
-        marker={"size": [14 if h else 9 for h in here], "symbol": ["diamond" if h else "circle" for h in here],
+        marker={"opacity": 1, "size": [14 if h else 9 for h in here],
+                "symbol": ["diamond" if h else "circle" for h in here],
                 "color": [colour("rejected" if h else "accepted", dark) for h in here]},
         selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip

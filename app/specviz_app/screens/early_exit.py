@@ -1,13 +1,16 @@
 """Early exit: who climbed how far in a round and what the heads said, and other settings on the same text."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from specviz.view.exit_run import ExitRun, exit_run
+from specviz.view.lanes import ConfStep
 from specviz.view.layers import CellInfo, Column, HeatMap, Layers
 from specviz_app import parts, state
+from specviz_app.figures.branches import fig_steps, step_rows
 from specviz_app.figures.gates import (
     fig_gates,
     fig_sweeps,
@@ -42,7 +45,7 @@ def page() -> None:
     dark = state.dark()
     moving.moves(held)
     moving.timeline(held, dark)
-    held.options = replace(held.options, layers=True, verification=False, folding="pruned")
+    held.options = replace(held.options, layers=True, lanes=True, verification=False, folding="pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     shown = st.segmented_control("Show", _PARTS, default=_PARTS[0], key="show", bind="query-params", required=True,
@@ -51,7 +54,9 @@ def page() -> None:
         exit_replay.section(held)
     elif frame.layers is not None:
         (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
-    held.options = replace(held.options, layers=False)
+        if shown == _PARTS[0] and frame.lanes is not None and frame.lanes.steps:
+            _looks(frame.lanes.steps, dark)
+    held.options = replace(held.options, layers=False, lanes=False)
     state.put_place(held)
     moving.watch(held)
 
@@ -78,6 +83,14 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
     with right:
         parts.plot(fig_cell(found.cell, heat.tau, dark), "layers-cell", _cell_alt(found.cell), cell_rows(found.cell))
     _parts(held, found, heat, dark)
+
+
+def _looks(steps: Sequence[ConfStep], dark: bool) -> None:
+    """Drafters of their own law (an adapter, skipped sublayers) say how sure they were of every draft."""
+    st.subheader("Confidence of every draft", help="drafting stops at a token whose confidence is below the bound")
+    stopped = [s.shown for s in steps if s.stopped]
+    alt = f"{len(steps)} drafts; stopped at {', '.join(stopped) or 'none'}."
+    parts.plot(fig_steps(steps, "τ", dark), "layers-looks", alt, step_rows(steps))
 
 
 def _what_tau(held: Viewer, heat: HeatMap) -> None:
@@ -184,7 +197,7 @@ def _run(held: Viewer, found: Layers, dark: bool) -> None:
         return
     with st.container(horizontal=True, gap="small"):
         for metric in found.numbers:
-            st.metric(metric.label, metric.text, help=metric.help, width=124, border=True)
+            st.metric(metric.label, metric.text, help=metric.help, width=142, border=True)
     st.caption(parts.plain(f"{found.oracle}."))
     lists = _lists(held)
     left, right = st.columns(2, gap="large")

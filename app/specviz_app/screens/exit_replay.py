@@ -20,7 +20,6 @@ _OWN, _ALL = "as the run", "every layer"
 
 def section(held: Viewer) -> None:
     """Everything about other settings, or what to do so that it can be told."""
-    st.divider()
     st.subheader("Other settings on this text", help="The text does not depend on the exit settings, so one pass over "
                  "it decides all rounds of every setting, exactly. No model runs here.")  # fmt: skip
     try:

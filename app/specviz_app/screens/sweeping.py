@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.view.exit_grid import NOT_SWEPT
 from specviz_app import parts, state
 from specviz_app.library import LIVE, choices
 from specviz_app.server import Server, current
@@ -20,7 +21,7 @@ def offer(held: Viewer, reason: str) -> None:
     """The reason, the command line that mends it, and the button."""
     server, header = current(), held.player.run.header
     st.info(parts.plain(reason))
-    if header is None:
+    if header is None or reason != NOT_SWEPT:
         return
     if held.player.run.end is None:
         st.caption("This becomes possible when the run has ended.")

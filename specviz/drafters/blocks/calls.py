@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.drafters.blocks.cache import RowCache
-from specviz.drafters.blocks.network import BlockNetwork
+from specviz.drafters.blocks.pairs import PairNetwork
 
 Tensor = torch.Tensor
 
@@ -41,9 +41,9 @@ class Start:
 class Calls:
     """One query's rows. `embed` maps token ids `[n]` to embeddings `[n, embed_width]`."""
 
-    def __init__(self, network: BlockNetwork, embed: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, network: PairNetwork, embed: Callable[[Tensor], Tensor]) -> None:
         self.network, self.embed = network, embed
-        self.cache = RowCache(network.shape.n_layers)
+        self.cache = RowCache(network.depth)
         self.states: Tensor | None = None  # h of the rows from `first_row` on
         self.first_row = 0  # of the root's block
         self.kv_len = 0  # keys the last call's rows could see
@@ -51,17 +51,17 @@ class Calls:
     @property
     def pairs(self) -> int:
         """Pairs in the cache."""
-        return self.cache.committed // self.network.shape.slots
+        return self.cache.committed // self.network.slots
 
     def first(self, features: Tensor, tokens: Sequence[int]) -> Tensor:
         """Append pairs, `features` `[m, n_features]` beside the tokens that followed; h `[K, width]` of the last."""
         self.cache.drop()
-        slots = self.network.shape.slots
+        slots = self.network.slots
         ids = torch.as_tensor(tokens, device=features.device)
         out: Tensor | None = None
         for begin in range(0, len(tokens), MOST_PAIRS):
             some = slice(begin, begin + MOST_PAIRS)
-            conditions = self.network.condition(features[some].to(self.network.head.weight.dtype))
+            conditions = self.network.conditions(features[some].to(self.network.dtype))
             rows = self.network.begin(conditions[None], self.embed(ids[some])[None])
             first = self.pairs
             places = self.network.places(torch.arange(first + 1, first + 1 + rows.shape[1], device=ids.device)[None])
@@ -76,13 +76,13 @@ class Calls:
         """h of the last pair once more: a round that was interrupted behind `first` begins anew."""
         assert self.states is not None, "no root block yet"
         self.cache.drop()
-        self.states = self.states[: self.network.shape.slots]
+        self.states = self.states[: self.network.slots]
         return self.states
 
     def later(self, starts: Sequence[Start]) -> tuple[Tensor, list[int]]:
         """Run one level of starts: h `[B, K, width]`, and the first cache row of each one's block."""
         assert self.states is not None, "no root block yet"
-        slots, device = self.network.shape.slots, self.states.device
+        slots, device = self.network.slots, self.states.device
         conditions = self.states[[link.row - self.first_row + link.slot for link in (s.chain[-1] for s in starts)]]
         tokens = torch.tensor([start.token for start in starts], device=device)
         rows = self.network.begin(conditions[None], self.embed(tokens)[None])
@@ -96,7 +96,7 @@ class Calls:
 
     def _mask(self, starts: Sequence[Start], before: int) -> Tensor:
         """`[1, 1, B * K, filled + B * K]`, True = visible."""
-        slots = self.network.shape.slots
+        slots = self.network.slots
         seen = torch.zeros(len(starts), slots, before + len(starts) * slots, dtype=torch.bool)
         seen[:, :, : self.first_row] = True
         causal = torch.ones(slots, slots, dtype=torch.bool).tril()

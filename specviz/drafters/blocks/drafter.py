@@ -12,7 +12,8 @@ import torch
 from specviz.draft import ROOT, Draft
 from specviz.drafters.blocks.calls import Calls, Link, Start
 from specviz.drafters.blocks.facts import Facts, Made
-from specviz.drafters.blocks.files import Trained, pick
+from specviz.drafters.blocks.files import KIND, Trained
+from specviz.drafters.blocks.follow import Follower
 from specviz.drafters.blocks.growth import Candidate, Growth
 from specviz.drafters.blocks.offers import offers
 from specviz.drafters.blocks.reading import Round, read
@@ -32,10 +33,8 @@ class SpecBlock:
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
         self.trained, self.network = trained, trained.network
         self.taps: tuple[int, ...] = trained.config.taps
-        self.calls = Calls(trained.network, adapter.embedding)
+        self.text = Follower(trained.network, adapter.embedding, self.taps)
         self.facts: Facts | None = None
-        self._pending: list[tuple[Tensor, int]] = []  # features [n_features] of a row, the token that followed it
-        self._first = 0  # pair number of the first pending one
         self._warned = False
 
     def observe(self, seen: Observation) -> None:
@@ -43,25 +42,23 @@ class SpecBlock:
         if self.facts is not None and seen.outcome is not None:
             self.facts.judge(seen)
         self.facts = None
-        if seen.features:
-            rows = torch.cat([seen.features[tap] for tap in self.taps], -1)
-            self._pending += zip(rows, seen.tokens[: len(rows)], strict=True)
+        self.text.observe(seen)
 
     def cached(self) -> int | None:
         """Committed pairs."""
-        return self.calls.pairs
+        return self.text.calls.pairs
 
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
         tree, plan = Tree(ctx), read(ctx.knobs, self.network.shape.slots, ctx.reach, ctx.level == "full")
         if not plan.growing.budget or plan.growing.deepest < 1:
             return tree.draft("budget" if not plan.growing.budget else "length")
-        if self._first + len(self._pending) != ctx.n - 1 or ctx.n < 2:
+        if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
         self._warn_beyond(ctx, plan)
         growth = Growth(plan.growing, lambda token: token in ctx.eos)
-        grower = Grower(ctx, plan, self.trained, self.calls, growth)
-        if not grower.grow(self._root()):
+        grower = Grower(ctx, plan, self.trained, self.text.calls, growth)
+        if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
         draft = drafted(tree, growth, plan, grower)
@@ -69,18 +66,6 @@ class SpecBlock:
             self.facts = Facts(growth, draft, self.trained.vocabulary, grower.made)
             self.facts.note(ctx)
         return draft
-
-    def _root(self) -> Tensor:
-        """h `[K, width]` of the root's block, after the pairs that are new."""
-        done = self.calls.pairs - self._first  # an interrupted round may have taken some, or all
-        self._pending, self._first = self._pending[done:], self._first + done
-        if not self._pending:
-            return self.calls.again()
-        features, tokens = zip(*self._pending, strict=True)
-        h = self.calls.first(torch.stack(features), tokens)
-        self._first += len(self._pending)
-        self._pending = []
-        return h
 
     def _warn_beyond(self, ctx: Context, plan: Round) -> None:
         trained = self.trained.config.trained_blocks
@@ -144,17 +129,18 @@ def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
     """The pruned tree as a draft; nodes carry where they came from."""
     full = plan.ranks.full
     spread = grower.trained.vocabulary.spread
-    raws = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
+    said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
+    rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
+    raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
     for node in growth.nodes:
         expansion = growth.expansions[node.expansion]
-        raw = raws[expansion.start]
         src = {
             "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": six(node.cum),
             "merged": node.merged, "spine": node.is_spine, "start": node.start,
         }  # fmt: skip
         tree.add(
             node.token, node.parent, None, expansion.offer.logs[node.rank - 1], "argmax",
-            None if raw is None else raw[expansion.slot], src=src,
+            raws[node.expansion], src=src,
         )  # fmt: skip
     kept = growth.kept()
     deepest = max((node.depth for node in growth.nodes), default=0)
@@ -169,4 +155,4 @@ def make(models: Models, knobs: Knobs) -> SpecBlock:
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")
     folder = " ".join(knobs["drafter"]) or None
-    return SpecBlock(pick(models.target, folder), models.target)
+    return SpecBlock(KIND.pick(models.target, folder), models.target)

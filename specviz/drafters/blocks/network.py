@@ -8,7 +8,6 @@ shift. No drafted token is read inside a block. Letters of the spec: Q `queries`
 Switches that only the ablations of section 11 turn: `shift`, `broadcast` (condition and token reach slot 0 alone).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,6 +63,26 @@ class BlockNetwork(nn.Module):
         if rng is not None:
             fill_normal(self, rng)
 
+    @property
+    def slots(self) -> int:
+        """Rows a pair."""
+        return self.shape.slots
+
+    @property
+    def depth(self) -> int:
+        """Layers that keep keys."""
+        return self.shape.n_layers
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return self.queries.dtype
+
+    def conditions(self, features: Tensor) -> Tensor:
+        """`W_c F`."""
+        out: Tensor = self.condition(features)
+        return out
+
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
         """`X^(0)` `[B, n, K, width]` of conditions `[B, n, width]` and input embeddings `[B, n, embed_width]`."""
         prefix = torch.cat([self.norm_condition(condition), self.norm_token(embedded)], -1)
@@ -84,14 +103,12 @@ class BlockNetwork(nn.Module):
             rows = layer(rows.flatten(1, 2), rope, index, keys, mask).unflatten(1, rows.shape[1:3])
         return rows
 
-    def places(self, inputs: Tensor | Sequence[int], depths: Tensor | int = 0) -> Tensor:
+    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
         """Rotary positions `[.., n * K]` of blocks whose input tokens stand at `inputs` `[.., n]`.
 
         `depths`: how deep in the tree they start; `rope_mode` repeat puts every block where the root's own is.
         """
-        first = torch.as_tensor(inputs, device=self.queries.device)
-        if self.shape.rope_mode == "repeat":
-            first = first - depths
+        first = inputs - depths if self.shape.rope_mode == "repeat" else inputs
         slots = torch.arange(self.shape.slots, device=first.device)
         return (first[..., None] + slots).flatten(-2)
 

@@ -48,7 +48,7 @@ class LookingActions(Base):
         if moved and not self.query_one(WhyPanel).pinned:
             self.feed.options = replace(self.feed.options, selected=None)
         if moved:
-            self.feed.options = replace(self.feed.options, column=None)
+            self.feed.options = replace(self.feed.options, column=None, block=None)
         self.paint_soon()
 
     def action_play(self) -> None:
@@ -149,7 +149,7 @@ class LookingActions(Base):
         """Close what is open, then let go of the node, then follow."""
         panel = self.query_one(WhyPanel)
         panel.pinned = False
-        self.feed.options = replace(self.feed.options, column=None, layer=None)
+        self.feed.options = replace(self.feed.options, column=None, layer=None, block=None)
         self.focus_main()
         self.select(None)
 

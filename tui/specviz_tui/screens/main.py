@@ -20,8 +20,11 @@ from specviz_tui import guide
 from specviz_tui.feed import RunFeed
 from specviz_tui.keymap import SCREEN_KEYS, SCREENS, bindings
 from specviz_tui.messages import (
+    BlockMoved,
+    BlockPicked,
     CellMoved,
     CellPicked,
+    ClockAsked,
     KnobCommand,
     KnobStaged,
     KnobTyping,
@@ -32,12 +35,14 @@ from specviz_tui.messages import (
     Seek,
 )
 from specviz_tui.paint import painter_of
+from specviz_tui.screens.lanes import LaneActions
 from specviz_tui.screens.layers import LayerActions
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.looking import LookingActions
 from specviz_tui.screens.page import PageScreen, error_page, help_page
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.lanes_pane import LanesPane
 from specviz_tui.widgets.layers_pane import LayersPane
 from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.status_line import NumberLine, StatusLine
@@ -50,11 +55,11 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
-PANES = {"layers": "#layers", "hsd": "#hsd"}  # what stands in place of the tree
+PANES = {"layers": "#layers", "lanes": "#lanes", "hsd": "#hsd"}  # what stands in place of the tree
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
 
-class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
+class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[None]):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     BINDINGS = bindings(SCREEN_KEYS)
@@ -80,6 +85,7 @@ class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
             yield TreeBox(id="tree-box").data_bind(MainScreen.frame)
             yield WhyPanel(id="why").data_bind(MainScreen.frame)
         yield LayersPane(id="layers").data_bind(MainScreen.frame)
+        yield LanesPane(id="lanes").data_bind(MainScreen.frame)
         yield ScanPane(id="hsd").data_bind(MainScreen.frame)
         yield KnobPanel(id="knobs").data_bind(MainScreen.frame)
         yield Sparkline(id="sparkline").data_bind(MainScreen.frame)
@@ -146,7 +152,10 @@ class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
         self._due = False
         with self.app.batch_update():
             self.feed.options = replace(
-                self.feed.options, verification=self.shown == "hsd", layers=self.shown == "layers"
+                self.feed.options,
+                verification=self.shown == "hsd",
+                layers=self.shown == "layers",
+                lanes=self.shown == "lanes",
             )
             self.frame = self.feed.frame()
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
@@ -183,6 +192,19 @@ class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
     def _cell_picked(self, message: CellPicked) -> None:
         self.focus_main()
         self.pick_cell(message.column, message.layer)
+
+    @on(BlockMoved)
+    def _block_moved(self, message: BlockMoved) -> None:
+        self.move_block(message.direction)
+
+    @on(BlockPicked)
+    def _block_picked(self, message: BlockPicked) -> None:
+        self.focus_main()
+        self.pick_block(message.number)
+
+    @on(ClockAsked)
+    def _clock_asked(self) -> None:
+        self.switch_clock()
 
     @on(Seek)
     def _sought(self, message: Seek) -> None:
@@ -235,6 +257,10 @@ class MainScreen(LayerActions, LiveActions, LookingActions, Screen[None]):
     def action_layers(self) -> None:
         """Screen 2: early exits."""
         self.choose("layers")
+
+    def action_lanes(self) -> None:
+        """Screen 3: lanes over time."""
+        self.choose("lanes")
 
     def action_hsd(self) -> None:
         """Screen 5: the verdict on the draft, scanned backward."""

@@ -1,0 +1,209 @@
+"""Lanes: who worked when and who waited, what was drafted for nothing, how a round branched, and what it costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from specviz.view.cost_panel import Operating, cost_panel, operating
+from specviz.view.lanes import Block, Chart, Clock, Lanes
+from specviz.view.palette import BLOCKS
+from specviz_app import parts, state
+from specviz_app.figures.branches import (
+    confusion_rows,
+    fan_rows,
+    fig_confusion,
+    fig_fan,
+    fig_hrad,
+    fig_steps,
+    hrad_rows,
+    step_rows,
+)
+from specviz_app.figures.cost import cost_rows, fig_cost
+from specviz_app.figures.lanes import CLOCKS, fig_lanes, lane_rows, lanes_alt
+from specviz_app.screens import moving
+from specviz_app.viewer import Viewer
+
+_PARTS = ("lanes", "the round", "cost")
+_CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "model"}
+_HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
+
+
+def page() -> None:
+    """The page."""
+    held = moving.opened()
+    if held is None:
+        return
+    dark = state.dark()
+    moving.moves(held)
+    moving.timeline(held, dark)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        shown = st.segmented_control("Show", _PARTS, default=_PARTS[0], key="show", bind="query-params", required=True,
+                                     label_visibility="collapsed")  # fmt: skip
+        named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
+                                     bind="query-params", label_visibility="collapsed",
+                                     help="never mixed: what was measured here, or what two lanes side by side would "
+                                     "have taken at the measured costs")  # fmt: skip
+    clock = _CLOCKS[named]
+    held.options = replace(held.options, lanes=True, clock=clock, verification=False, folding="pruned")
+    frame = held.frame
+    parts.run_header(frame.run, len(held.player.run.rounds))
+    if shown == _PARTS[2]:
+        _cost(held, clock, dark)
+    elif frame.lanes is not None:
+        (_branches if shown == _PARTS[1] else _lanes)(held, frame.lanes, dark)
+    held.options = replace(held.options, lanes=False)
+    state.put_place(held)
+    moving.watch(held)
+
+
+def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
+    """The bars, and the one under the cursor."""
+    chart = found.chart
+    if chart is None:
+        st.info(parts.plain(found.missing or "Nothing ran in this round."))
+        return
+    event = parts.plot(
+        fig_lanes(chart, dark), "lanes-chart", lanes_alt(chart), lane_rows(chart), on_select="rerun",
+        selection_mode="points",
+    )  # fmt: skip
+    _clicked(held, [p.get("customdata") for p in event.selection.points] if event else [])
+    st.caption(parts.plain(f"{chart.clock_text}. {_HATCH}"))
+    left, right = st.columns(2, gap="large")
+    with left:
+        _choose(held, chart)
+        if found.block is not None:
+            block = found.block
+            parts.facts(block.title, block.words, block.rows, block.mark, dark)
+    with right:
+        st.markdown(f"**The run on the {CLOCKS[chart.clock]} clock**")
+        rows = [{"": row.label, "value": row.value, "clock": row.note} for row in found.summary]
+        st.dataframe(rows, hide_index=True, key="lanes-summary")
+
+
+def _clicked(held: Viewer, data: list[Any]) -> None:
+    """A click on a bar, once."""
+    seen = st.session_state.get("lanes-clicked")
+    st.session_state["lanes-clicked"] = data
+    if not data or data == seen:
+        return
+    raw = data[0]
+    index, lane, place = [raw[str(k)] for k in range(3)] if isinstance(raw, dict) else raw
+    held.options = replace(held.options, block=(int(index), str(lane), int(place)))
+    st.rerun()
+
+
+def _choose(held: Viewer, chart: Chart) -> None:
+    """Every stretch of the round by name: the keyboard's way to what a click does."""
+    blocks = {b.at: b for b in chart.blocks}
+    here = chart.blocks[chart.cursor].at if chart.cursor is not None else None
+    if here is not None and st.session_state.get("lanes-block") != here:
+        st.session_state["lanes-block"] = here
+
+    def changed() -> None:
+        held.options = replace(held.options, block=st.session_state["lanes-block"])
+
+    def named(at: tuple[int, str, int]) -> str:
+        b: Block = blocks.get(at, chart.blocks[0])
+        return f"r{b.round} {b.lane}: {BLOCKS[b.kind].word} {b.shown or b.why}".rstrip()
+
+    st.selectbox("Stretch", list(blocks), key="lanes-block", format_func=named, on_change=changed)
+
+
+def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
+    """How the round drafted: what it looked at, where it branched, what the classifier said."""
+    if found.missing is not None and not found.steps and found.fan is None:
+        st.info(parts.plain(found.missing))
+        return
+    st.subheader("Confidence before every token", help="Drafting stops before a token whose confidence lies below the "
+                 "bound. Circles: the line that is drafted first; diamonds: branches.")  # fmt: skip
+    stopped = [s.shown for s in found.steps if s.stopped]
+    alt = f"{len(found.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
+    parts.plot(fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, step_rows(found.steps))
+    st.subheader("Branches", help="The draft goes on beside the target's pass, on several first tokens at once: the "
+                 "one the target takes survives.")  # fmt: skip
+    fan = found.fan
+    if fan is None:
+        st.caption(parts.plain(found.fan_missing or "No branches in this round."))
+    else:
+        parts.plot(fig_fan(fan, dark), "lanes-fan", fan.words, fan_rows(fan))
+        st.caption(parts.plain(fan.words))
+        st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", fan.memory)))))
+    _hrad(found, dark)
+
+
+def _bound(held: Viewer) -> str:
+    """The bound by its symbol in the method's papers."""
+    names = {"specbranch": "ε", "adaedl": "λ", "kangaroo": "τ (η)", "draft_and_verify": "τ (γ)"}
+    header = held.player.run.header
+    return names.get(header.method if header is not None else "", "bound")
+
+
+def _hrad(found: Lanes, dark: bool) -> None:
+    if found.hrad is None:
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("H-RAD", help="A small classifier that reads the target's hidden state: draft nothing, until the "
+                     "draft is unsure, or keep all.")  # fmt: skip
+        said = " ".join(call.words for call in found.hrad.calls) or found.hrad.words
+        parts.plot(fig_hrad(found.hrad, dark), "lanes-hrad", said, hrad_rows(found.hrad))
+        st.caption(parts.plain(said))
+    with right:
+        st.subheader("H-RAD over the run", help="what was said against what turned out, where that is known")
+        words = found.hrad.words
+        parts.plot(fig_confusion(found.hrad, dark), "lanes-confusion", words, confusion_rows(found.hrad))
+        st.caption(parts.plain(words))
+
+
+# The cost panel -----------------------------------------------------------------------------------------------------
+
+
+def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
+    """Latency by draft length at the run's own numbers, or at others."""
+    at = _operating(held)
+    _begin(held, at)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        alpha = st.slider("α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params",
+                          width=220)  # fmt: skip
+        c = st.slider("c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params",
+                      width=220)  # fmt: skip
+        hit = st.slider("h branch hit rate", 0.0, 1.0, step=0.01, key="cost.hit", bind="query-params", width=220)
+        st.button("as the run was", key="cost-reset", on_click=_reset, args=(at,))
+    panel = cost_panel(at, CLOCKS[clock], alpha, c, hit)
+    parts.plot(fig_cost(panel, dark), "lanes-cost", f"{panel.words} {panel.point_text}", cost_rows(panel))
+    st.html(f'<p class="sv-said">{parts.escaped(panel.words)}</p>')
+    st.caption(parts.plain(panel.point_text))
+    rows = [{"pipeline": curve.label, "": curve.text, "what it is": curve.help} for curve in panel.curves]
+    st.dataframe(rows, hide_index=True, key="cost-best")
+
+
+def _operating(held: Viewer) -> Operating:
+    """Worked out once per state of the run."""
+    key = (held.name, held.player.run.version)
+    known: tuple[Any, Operating] | None = st.session_state.get("operating")
+    if known is None or known[0] != key:
+        known = (key, operating(held.player.run))
+        st.session_state["operating"] = known
+    return known[1]
+
+
+def _begin(held: Viewer, at: Operating) -> None:
+    """Sliders begin at the run's own numbers; those of another run are forgotten."""
+    if st.session_state.get("cost-of") not in (None, held.name):
+        _reset(at)
+    st.session_state["cost-of"] = held.name
+    for name, value in _start(at).items():
+        st.session_state.setdefault(name, value)
+
+
+def _start(at: Operating) -> dict[str, float]:
+    panel = cost_panel(at)
+    return {
+        "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))), "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
+        "cost.hit": round(panel.hit, 2),
+    }  # fmt: skip
+
+
+def _reset(at: Operating) -> None:
+    st.session_state.update(_start(at))

@@ -1,0 +1,156 @@
+"""`eagle3`: the tree of EAGLE-3 over the shared verification (specblock.md 10).
+
+Call 0 appends the new pairs and gives the children of the root; every further level is one call for its `k_max` best
+nodes. Rows of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
+"""
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from specviz.draft import ROOT, Draft
+from specviz.drafters.blocks.calls import Calls, Link, Start
+from specviz.drafters.blocks.follow import Follower
+from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.drafters.eagle.files import KIND, Trained
+from specviz.drafters.eagle.levels import Levels
+from specviz.engine.context import Context, Models, Observation, Tree
+from specviz.engine.model import ModelAdapter
+from specviz.errors import ModelError
+from specviz.events import TreeMade, Warn, six
+from specviz.events.blocks import Block
+from specviz.knobs import Knobs
+from specviz.names import DraftEnd
+
+Tensor = torch.Tensor
+Ranked = tuple[list[int], list[float]]
+
+
+class Eagle:
+    """Drafts for one query; the network is shared by all."""
+
+    def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
+        self.trained = trained
+        self.taps: tuple[int, ...] = trained.config.taps
+        self.text = Follower(trained.network, adapter.embedding, self.taps)
+
+    def observe(self, seen: Observation) -> None:
+        """Keep the new pairs for the next call."""
+        self.text.observe(seen)
+
+    def cached(self) -> int | None:
+        """Committed pairs."""
+        return self.text.calls.pairs
+
+    def propose(self, ctx: Context) -> Draft:
+        """Level by level, then the best nodes of all."""
+        knobs, tree = ctx.knobs, Tree(ctx)
+        budget, deepest = knobs["node_budget"], min(knobs["d_max"], ctx.reach)
+        if not budget or deepest < 1:
+            return tree.draft("budget" if not budget else "length")
+        if not self.text.ready(ctx.n):
+            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
+        levels = Levels(knobs["k_max"], deepest, lambda token: token in ctx.eos)
+        grower = Grower(ctx, self.trained, self.text.calls, levels)
+        if not grower.grow(self.text.root()):
+            ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
+            return tree.draft("no_match")
+        return drafted(ctx, tree, grower, budget)
+
+
+class Grower:
+    """Runs one round's calls. `logits[r]` `[V_d]` is what expanded node `levels.rows[r]` said."""
+
+    def __init__(self, ctx: Context, trained: Trained, calls: Calls, levels: Levels) -> None:
+        self.ctx, self.trained, self.calls, self.levels = ctx, trained, calls, levels
+        self.logits: list[Tensor] = []
+        self._links: dict[int, tuple[Link, ...]] = {ROOT: ()}  # the rows down to an expanded node, its own the last
+        self._blocks: list[Block] = []
+
+    def grow(self, root: Tensor) -> bool:
+        """All levels; False when a number was not finite."""
+        began = time.perf_counter_ns()
+        self._links[ROOT] = (Link(1, self.calls.first_row, 0),)
+        if not self._offer([ROOT], root, 1, began):
+            return False
+        level = 1
+        while found := self.levels.next():
+            level += 1
+            began = time.perf_counter_ns()
+            nodes = [self.levels.nodes[n] for n in found]
+            starts = [Start(node.token, node.depth, self._links[node.parent]) for node in nodes]
+            h, rows = self.calls.later(starts)
+            for n, start, row in zip(found, starts, rows, strict=True):
+                self._links[n] = (*start.chain, Link(level, row, 0))
+            if not self._offer(found, h[:, 0], level, began):
+                return False
+        return True
+
+    def _offer(self, parents: list[int], h: Tensor, level: int, began: int) -> bool:
+        """Children of expanded nodes, from one call's states `[n, width]`."""
+        self.ctx.counters.n_draft_calls += 1
+        logits = self.trained.network.speak(h)
+        paths = [self.levels.path(n) for n in parents]
+        ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
+        if ranked is None:
+            return False
+        self.levels.offer(parents, ranked)
+        self.logits += list(logits)
+        took = time.perf_counter_ns() - began
+        for k, n in enumerate(parents):
+            chain = [(link.block, link.row, link.slot) for link in self._links[n][:-1]]
+            self._blocks.append(Block(
+                start=len(self._blocks), node=n, block=level, chain=chain, kv_len=self.calls.first_row + level,
+                batch=len(parents), dur_ns=0 if k else took,
+            ))  # fmt: skip
+        return True
+
+    def note(self, draft: Draft, n_kept: int) -> None:
+        """Leave calls and tree on record; node numbers become ids."""
+        for block in self._blocks:
+            block.node = ROOT if block.node == ROOT else draft.nodes[block.node].id
+            self.ctx.note(block)
+        n = len(self.levels.nodes)
+        widths = [0] * self.levels.k + [len(self.levels.rows)]
+        self.ctx.note(TreeMade(n_raw=n, n_merged=0, n_kept=n_kept, widths=widths, buckets=[]))
+
+
+def best(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
+) -> list[Ranked] | None:  # fmt: skip
+    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    logs = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
+    scores = logs
+    if ctx.warper.banned or ctx.warper.needs_prefix:
+        prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
+        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(logs), prefixes))
+    ids = scores.topk(min(k, scores.shape[-1]), -1).indices
+    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs.gather(-1, ids)], -1)
+    ctx.counters.n_syncs += 1
+    n = ids.shape[-1]
+    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
+    return rows if all(low[0] - low[0] == 0.0 for _, low in rows) else None
+
+
+def drafted(ctx: Context, tree: Tree, grower: Grower, budget: int) -> Draft:
+    """The best nodes as a draft."""
+    levels, spread = grower.levels, grower.trained.vocabulary.spread
+    raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
+    for node in levels.nodes:
+        src = {"rank": node.rank, "cum": six(node.cum)}
+        tree.add(node.token, node.parent, None, node.log, "argmax", raws[node.row], src=src)
+    kept = levels.kept(budget)
+    end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
+    draft = tree.draft(end, keep=kept)
+    if ctx.level != "none":
+        grower.note(draft, len(kept))
+    return draft
+
+
+def make(models: Models, knobs: Knobs) -> Eagle:
+    """The drafter of method `eagle3`. Raises ModelError where there is none for the target."""
+    if not isinstance(models.target, ModelAdapter):
+        raise ModelError("eagle3 reads hidden states of its target: it needs a model, not a table")
+    folder = " ".join(knobs["drafter"]) or None
+    return Eagle(KIND.pick(models.target, folder), models.target)

@@ -1,0 +1,52 @@
+"""EAGLE-3 drafters on disk."""
+
+from dataclasses import dataclass
+
+from specviz.drafters.blocks.fit import MadeFor
+from specviz.drafters.blocks.layers import LayerShape
+from specviz.drafters.eagle.network import EagleNetwork, EagleShape
+from specviz.drafters.trained import Kind
+from specviz.drafters.trained import Trained as AnyTrained
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`config.json`. `trained_steps`: how many levels the training unrolled."""
+
+    target: str
+    target_name: str
+    target_layers: int
+    target_width: int
+    taps: tuple[int, ...]
+    vocab: int
+    draft_vocab: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float
+    eps: float = 1e-6
+    trained_steps: int = 7
+
+    @property
+    def made_for(self) -> MadeFor:
+        """The target."""
+        return MadeFor(
+            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, self.taps
+        )  # fmt: skip
+
+    @property
+    def shape(self) -> EagleShape:
+        """Of the network, which is as wide as its target."""
+        layer = LayerShape(
+            self.target_width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
+        )  # fmt: skip
+        return EagleShape(layer, len(self.taps) * self.target_width, self.draft_vocab)
+
+
+Trained = AnyTrained[Config, EagleNetwork]
+
+KIND = Kind(
+    "specviz-eagle3", "EAGLE-3 drafter", "specviz train eagle3", "eagle3", Config,
+    lambda config: EagleNetwork(config.shape),
+)  # fmt: skip

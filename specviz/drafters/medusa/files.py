@@ -1,0 +1,50 @@
+"""Medusa heads on disk."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.drafters.blocks.fit import MadeFor
+from specviz.drafters.medusa.network import MedusaHeads
+from specviz.drafters.trained import Kind
+from specviz.drafters.trained import Trained as AnyTrained
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`config.json`. `right[j][r]`: how often the target's token had rank r + 1 in head j on held-out text.
+
+    The fixed tree follows from it.
+    """
+
+    target: str
+    target_name: str
+    target_layers: int
+    target_width: int
+    vocab: int
+    draft_vocab: int
+    heads: int
+    right: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def made_for(self) -> MadeFor:
+        """The target; its last state is what heads read."""
+        return MadeFor(
+            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, (self.target_layers,)
+        )  # fmt: skip
+
+
+Trained = AnyTrained[Config, MedusaHeads]
+
+
+def _wrong(given: dict[str, Any]) -> str | None:
+    right, heads = given.get("right"), given.get("heads")
+    if not isinstance(right, list) or len(right) != heads or not all(isinstance(row, list) and row for row in right):
+        held = len(right) if isinstance(right, list) else "no"
+        return f"has shares of ranks for {held} heads, there are {heads}"
+    return None
+
+
+KIND = Kind(
+    "specviz-medusa", "set of Medusa heads", "specviz train medusa", "medusa", Config,
+    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _wrong,
+)  # fmt: skip

@@ -1,0 +1,128 @@
+"""Folders of trained drafters: one safetensors file, and a `config.json` naming target, layers and vocabulary map.
+
+What block drafters, EAGLE-3 and Medusa share. A drafter of another target, other layers or another map is refused in
+one line: it would only cost time, unseen. Weights are kept in bfloat16 and read once per target.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import msgspec
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from specviz.drafters.blocks.fit import OPTION, MadeFor, checked_vocabulary, refuse_other_target
+from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.drafters.part_files import fingerprint, read_config, read_tensors, refuse_format, shipped
+from specviz.engine.model import ModelAdapter
+from specviz.errors import ModelError
+
+VERSION = 1
+
+
+class DrafterConfig(Protocol):
+    """What every `config.json` says."""
+
+    @property
+    def vocab(self) -> int: ...
+    @property
+    def draft_vocab(self) -> int: ...
+    @property
+    def made_for(self) -> MadeFor: ...
+
+
+C = TypeVar("C", bound=DrafterConfig)
+N = TypeVar("N", bound=nn.Module)
+
+
+@dataclass(frozen=True)  # no slots: `Trained[C, N](..)` sets an attribute, which frozen slots answer with a TypeError
+class Trained(Generic[C, N]):
+    """A drafter on its target's device, in its dtype."""
+
+    config: C
+    network: N
+    vocabulary: Vocabulary
+
+
+@dataclass(frozen=True)
+class Kind(Generic[C, N]):
+    """One kind of drafter. `build` makes a network with empty weights; `refuse` says what is wrong with a config."""
+
+    format: str
+    what: str  # "block drafter"
+    command: str  # that trains one
+    beside: str  # the folder's name when it lies with its target
+    config: type[C]
+    build: Callable[[C], N]
+    refuse: Callable[[dict[str, Any]], str | None] = lambda given: None
+    weights: str = "drafter.safetensors"
+
+    @property
+    def advice(self) -> str:
+        """What to do without one."""
+        return f"train one with {self.command}"
+
+    def write(self, folder: Path, trained: Trained[C, N]) -> None:
+        """Weights and config."""
+        state = trained.network.state_dict()
+        tensors = {name: each.detach().to(torch.bfloat16).cpu().contiguous() for name, each in state.items()}
+        if trained.vocabulary.d2t is not None:
+            tensors["d2t"] = trained.vocabulary.d2t.cpu()
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, folder / self.weights)
+        (folder / self.weights).chmod(0o644)  # written for the owner alone, which a package must not carry on
+        known: Any = trained.config
+        text = json.dumps({"format": self.format, "version": VERSION, **asdict(known)}, indent=1)
+        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+
+    def load(self, folder: Path, adapter: ModelAdapter) -> Trained[C, N]:
+        """The drafter in a folder. Raises ModelError in one line."""
+        known = _loaded.setdefault(adapter, {})
+        key = (self.format, str(folder.resolve()))
+        if key not in known:
+            known[key] = self.read(folder, adapter)
+        found: Trained[C, N] = known[key]
+        return found
+
+    def read(self, folder: Path, adapter: ModelAdapter) -> Trained[C, N]:
+        """The same, read anew."""
+        config = self._config(folder, read_config(folder, OPTION, self.advice))
+        refuse_other_target(folder, config.made_for, adapter, self.advice)
+        tensors = read_tensors(folder, OPTION, adapter.device)
+        vocabulary = checked_vocabulary(folder, config.vocab, config.draft_vocab, tensors.pop("d2t", None))
+        network = self.build(config)
+        try:
+            network.load_state_dict(tensors)
+        except RuntimeError as error:
+            why = " ".join(str(error).split())[:200]
+            raise ModelError(f"{OPTION} {folder}: the weights are not what config.json says: {why}") from error
+        network = network.to(adapter.device, adapter.dtype).requires_grad_(False).eval()
+        return Trained(config, network, vocabulary)
+
+    def _config(self, folder: Path, given: dict[str, Any]) -> C:
+        refuse_format(folder, OPTION, given, (self.format, VERSION), self.what)
+        wrong = self.refuse(given)
+        if wrong is not None:
+            raise ModelError(f"{OPTION} {folder}: config.json {wrong}")
+        names = [each.name for each in fields(self.config)]  # type: ignore[arg-type]
+        try:
+            return msgspec.convert({name: given[name] for name in names if name in given}, self.config)
+        except msgspec.ValidationError as error:
+            raise ModelError(f"{OPTION} {folder}: config.json: {error}") from None
+
+    def pick(self, adapter: ModelAdapter, wanted: str | None) -> Trained[C, N]:
+        """The drafter to use: a folder's, or None for the one that lies with the target. Raises ModelError."""
+        if wanted is not None:
+            return self.load(Path(wanted), adapter)
+        for folder in shipped(adapter, self.beside, self.beside):
+            if read_config(folder, OPTION, self.advice).get("target") == fingerprint(adapter):
+                return self.load(folder, adapter)
+        raise ModelError(f"no {self.what} for the target {adapter.name}: name a folder with {OPTION}, or {self.advice}")
+
+
+_loaded: "WeakKeyDictionary[ModelAdapter, dict[tuple[str, str], Any]]" = WeakKeyDictionary()

@@ -1,0 +1,270 @@
+"""The page Lanes on the worked trace of specbranch.md 4.8: bars, hatches and arrows are those of the view, the clocks
+stay apart, and the cost panel is specviz.cost.pipelines."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conftest import Open
+from branch_trace import worked
+from specviz import events as ev
+from specviz.cost import pipelines
+from specviz.view import Options, Player, fold
+from specviz.view.cost_panel import CURVES, Operating, cost_panel, operating
+from specviz.view.lanes import Clock, Lanes
+from specviz_app.figures.branches import (
+    confusion_rows,
+    fan_rows,
+    fig_confusion,
+    fig_fan,
+    fig_hrad,
+    fig_steps,
+    hrad_rows,
+    step_rows,
+)
+from specviz_app.figures.cost import cost_rows, fig_cost
+from specviz_app.figures.lanes import fig_lanes, lane_rows, lanes_alt
+from specviz_app.settings import Settings
+from trace_factory import make_events, plain_run, write_trace
+
+HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')
+
+
+def branch_events(text: str = "a", calibrated: bool = True) -> list[ev.Event]:
+    """The worked trace with what a recording has besides: branch tokens by name, spans, measured costs."""
+    rounds = worked()
+    for record in rounds:
+        nodes = {e.node: e for e in record if isinstance(e, ev.Node)}
+        for event in record:
+            if isinstance(event, ev.Node):
+                event.text = text
+            if isinstance(event, ev.Fork):
+                firsts = [n for n in nodes.values() if n.branch is not None and n.pos == event.pos]
+                event.branches = [
+                    ev.BranchToken(branch=n.branch or 0, node=n.node, token=1, logq=-1.0, rank=1 + k, kind="top")
+                    for k, n in enumerate(firsts)
+                ]
+        r = record[0].r
+        began = r * 1_000_000
+        record[1:1] = [
+            ev.Span(r=r, lane="draft", name="draft", t0=began, dur_ns=300_000),
+            ev.Span(r=r, lane="target", name="target", t0=began + 300_000, dur_ns=600_000),
+        ]
+    events = plain_run(rounds, method="specbranch", level="full", lanes="threads", knobs={"gamma": 4, "epsilon": 0.3})
+    if calibrated:
+        events.insert(
+            1, ev.Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0, widths=[1], target_ns=[4_000_000])
+        )
+    for i, event in enumerate(events):
+        event.i = i
+    return events
+
+
+@pytest.fixture(scope="module")
+def branch_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("branch") / "branches", branch_events())
+
+
+def lanes(index: int = 1, clock: Clock = "model", **made: Any) -> Lanes:
+    player = Player(fold(branch_events(**made)), animate=False)
+    player.seek_index(index)
+    found = player.frame(Options(lanes=True, clock=clock)).lanes
+    assert found is not None
+    return found
+
+
+def spec(figure: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(figure.to_json())
+    return plain
+
+
+def test_the_bars_are_the_modelled_times_of_the_worked_trace() -> None:
+    figure = spec(fig_lanes(lanes(0).chart))
+    bars = {t["name"]: t for t in figure["data"]}
+    assert [(b, x) for b, x in zip(bars["verify"]["base"], bars["verify"]["x"], strict=True)] == [(3, 4)]
+    drafting = [t for t in figure["data"] if t["name"].startswith(("draft", "branch"))]
+    starts = sorted(b for t in drafting for b, y in zip(t["base"], t["y"], strict=True) if y == 1)
+    assert starts[:4] == [0, 1, 2, 3]  # two tokens, the look that stopped, then branches beside the pass
+    waits = [(b, x) for b, x, y in zip(*(bars["idle"][k] for k in ("base", "x", "y")), strict=True) if y == 0]
+    assert waits == [(0, 3)]  # the target waits for the draft stage
+    assert figure["layout"]["xaxis"]["title"]["text"] == "ms, modelled clock"
+
+
+def test_what_is_rolled_back_is_hatched_and_the_failing_pass_points_at_it() -> None:
+    chart = lanes(1).chart
+    assert chart is not None
+    figure = spec(fig_lanes(chart))
+    for trace in figure["data"]:
+        void = "rolled back" in trace["name"]
+        assert (trace["marker"]["pattern"]["shape"] == "x") is void
+    n_void = sum(len(t["y"]) for t in figure["data"] if "rolled back" in t["name"])
+    assert n_void == sum(b.void for b in chart.blocks) > 0
+    arrows = [a for a in figure["layout"]["annotations"] if a["showarrow"]]
+    assert len(arrows) == sum(len(a.targets) for a in chart.arrows) > 0
+    ends = {chart.blocks[a.source].t1 * chart.scale for a in chart.arrows}
+    assert {a["ax"] for a in arrows} == ends
+    assert {a["opacity"] for a in arrows} == {0.25, 0.9}  # those of the round under the cursor stand out
+
+
+def test_a_bar_names_its_block_and_the_table_has_them_all() -> None:
+    chart = lanes(1).chart
+    assert chart is not None
+    figure = spec(fig_lanes(chart))
+    named = {tuple(data) for t in figure["data"] for data in t["customdata"]}
+    assert named == {b.at for b in chart.blocks}
+    assert len(lane_rows(chart)) == len(chart.blocks)
+    assert "modelled clock" in lanes_alt(chart)
+
+
+def test_the_clocks_are_never_mixed() -> None:
+    measured, modelled = lanes(1, "measured").chart, lanes(1, "model").chart
+    assert measured is not None
+    assert modelled is not None
+    for chart, took in ((measured, 6e-4), (modelled, 4e-3)):
+        passes = [b.took for b in chart.blocks if b.kind == "verify"]
+        assert passes == pytest.approx([took] * 2)
+    assert spec(fig_lanes(measured))["layout"]["xaxis"]["title"]["text"] == "ms, measured clock"
+
+
+def test_confidence_stands_against_the_bound() -> None:
+    steps = lanes(0).steps
+    figure = spec(fig_steps(steps, "ε"))
+    traces = {t["name"]: t for t in figure["data"]}
+    assert traces["ε"]["y"][0] == 0.3
+    looked = [s for s in steps if s.branch is None]
+    assert traces["confidence"]["y"][: len(looked)] == [s.conf for s in looked] == [0.8, 0.6, 0.2]
+    assert traces["confidence"]["marker"]["symbol"][2] == "hourglass"
+    assert len(step_rows(steps)) == len(steps)
+
+
+def test_the_fan_shows_every_branch_and_the_survivor() -> None:
+    fan = lanes(0).fan
+    assert fan is not None
+    figure = spec(fig_fan(fan))
+    edges = {t["name"]: t["line"]["width"] for t in figure["data"] if t["mode"] == "lines"}
+    assert edges == {"b0": 1.5, "b1": 4, "b2": 1.5, "b3": 1.5}
+    assert [r["survivor"] for r in fan_rows(fan)] == [False, True, False, False]
+    clicks = {n for t in figure["data"] for n in t.get("customdata", [])}
+    assert clicks == set(range(2, 18))
+
+
+def test_the_classifier_shows_its_three_probabilities_and_what_became_true() -> None:
+    hrad = lanes(1).hrad
+    assert hrad is not None
+    figure = spec(fig_hrad(hrad))
+    assert [t["y"][0] for t in figure["data"]] == [0.04, 0.21, 0.75]
+    assert [t["marker"]["opacity"][0] for t in figure["data"]] == [0.45, 0.45, 1]
+    assert hrad_rows(hrad)[0]["class"] == 2
+    assert hrad.confusion is not None
+    heat = spec(fig_confusion(hrad))["data"][0]
+    assert heat["text"] == [[str(n) for n in row] for row in hrad.confusion]
+    assert [list(r.values())[1:] for r in confusion_rows(hrad)] == [list(row) for row in hrad.confusion]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("text", HOSTILE)
+def test_tokens_are_never_markup(text: str, dark: bool) -> None:
+    found = lanes(0, text=text)
+    for figure in (fig_lanes(found.chart, dark), fig_steps(found.steps, "ε", dark), fig_fan(found.fan, dark)):
+        plain = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+        for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b"):
+            assert tag not in plain
+
+
+def test_nothing_is_a_reason_not_an_empty_axis() -> None:
+    for figure in (fig_lanes(None), fig_steps(()), fig_fan(None), fig_hrad(None), fig_confusion(None)):
+        assert spec(figure)["layout"]["annotations"][0]["text"]
+
+
+# The cost panel -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at() -> Operating:
+    return operating(fold(branch_events()))
+
+
+def test_the_panel_holds_the_formulas_of_the_pipelines(at: Operating) -> None:
+    panel = cost_panel(at, alpha=0.8, c=8, hit=0.92)
+    values = {curve.key: curve.values for curve in panel.curves}
+    assert set(values) == {key for key, _, _ in CURVES}
+    assert values["theorem"][7] == pipelines.theorem_1(0.8, 8, 8)
+    assert values["sps"][7] == pipelines.sps(0.8, 8, 8) == pytest.approx(3.70, abs=0.005)  # specbranch.md 2.4
+    assert values["pearl"][7] == pytest.approx(3.14, abs=0.005)
+    assert values["full"][7] == pytest.approx(3.52, abs=0.005)
+    assert values["branch"][8] == pipelines.specbranch_chain(0.8, 8, 8, 0.92, 9)
+    assert {c.key: c.best for c in panel.curves if c.key in ("theorem", "sps", "refill")} == {
+        "theorem": 8, "sps": 5, "refill": 6,
+    }  # fmt: skip  # the table of 2.5
+
+
+def test_the_run_stands_on_the_clock_that_was_asked_for(at: Operating) -> None:
+    assert at.c == 4
+    assert at.gamma == 4
+    measured, modelled = cost_panel(at, "measured"), cost_panel(at, "modelled")
+    assert measured.point == (4, pytest.approx(3 * 1.0 / 6))  # three rounds of 1 ms, six tokens, a forward 1 ms
+    assert modelled.point is not None
+    assert modelled.point != measured.point
+    assert "on the measured clock" in measured.point_text
+    assert "modelled" not in measured.point_text
+    slow = replace(measured, point=(4, 100.0))
+    run = next(t for t in spec(fig_cost(slow))["data"] if t["name"] == "◆ this run")
+    assert run["text"] == ["this run: 100 ↑"]
+    figure = spec(fig_cost(measured))
+    run = next(t for t in figure["data"] if t["name"] == "◆ this run")
+    assert (run["x"], run["y"]) == ([4], [measured.point[1]])
+    assert figure["layout"]["yaxis"]["range"][1] >= measured.point[1]
+    assert len(cost_rows(measured)) == len(measured.xs)
+
+
+def test_without_a_calibration_the_run_is_not_on_the_picture() -> None:
+    found = operating(fold(branch_events(calibrated=False)))
+    panel = cost_panel(found)
+    assert panel.point is None
+    assert "holds no calibration" in panel.point_text
+    assert "◆ this run" not in {t["name"] for t in spec(fig_cost(panel))["data"]}
+
+
+# The page -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("show", "charts"), [("lanes", 2), ("the round", 5), ("cost", 2)])
+@pytest.mark.parametrize("clock", ["measured clock", "modelled clock"])
+def test_every_part_opens_on_both_clocks(
+    show: str, charts: int, clock: str, branch_trace: Path, open_page: Open
+) -> None:  # fmt: skip
+    at = open_page(Settings(replay=branch_trace), "lanes", at="r2", show=show, clock=clock)
+    assert not at.exception
+    assert len(at.get("plotly_chart")) == charts  # the time line among them
+    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    if show == "lanes":
+        assert json.loads(at.get("plotly_chart")[1].proto.spec)["layout"]["xaxis"]["title"]["text"] == f"ms, {clock}"
+
+
+def test_choosing_a_stretch_tells_about_it(branch_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=branch_trace), "lanes", at="r1", clock="modelled clock")
+    box = at.selectbox(key="lanes-block")
+    box.select_index(0).run()
+    assert not at.exception
+    assert any("sv-why" in str(h.value) and "round 1" in str(h.value) for h in at.get("html"))
+
+
+def test_a_slider_moves_the_curves(branch_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=branch_trace), "lanes", show="cost")
+    assert at.slider(key="cost.c").value == 4
+    at.slider(key="cost.c").set_value(15.0).run()
+    assert not at.exception
+    assert any("Theorem 1 wants γ = 15" in str(h.value) for h in at.get("html"))
+    at.button(key="cost-reset").click().run()
+    assert at.slider(key="cost.c").value == 4
+
+
+@pytest.mark.parametrize("shape", ["chain", "none"])
+def test_plain_methods_have_lanes_too(shape: str, tmp_path: Path, open_page: Open) -> None:
+    path = write_trace(tmp_path / shape, make_events(shape=shape, temperature=0.8, new_tokens=20))
+    for show in ("lanes", "the round", "cost"):
+        at = open_page(Settings(replay=path), "lanes", show=show)
+        assert not at.exception

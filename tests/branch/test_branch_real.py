@@ -1,0 +1,325 @@
+"""Branch drafters on a small real pair in float64: texts, rows, caches, ends, aborts (specbranch.md 15.3, 15.5)."""
+
+import contextlib
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from branch.watch import Watch, fact, facts
+from engine.driver import session
+from engine.test_session import cached_tokens
+from engine.zoo import VOCAB, blurred, build
+from specviz.drafters.branch import Branching
+from specviz.engine.model import ModelAdapter
+from specviz.engine.rows import Rows
+from specviz.events import Fork, Match, Posterior, Rollback, Settle
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+METHODS = ["specbranch", "pearl"]
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[ModelAdapter, ModelAdapter]:
+    """A target and a noisy copy of it, sharpened: hits, misses and rejections, forks and cuts all happen."""
+    models = build("llama", seed=1, dtype=torch.float64), blurred(build("llama", seed=1, dtype=torch.float64), 0.03)
+    for model in models:
+        with torch.no_grad():
+            model.lm_head.weight.mul_(2.5)
+    return ModelAdapter(models[0]), ModelAdapter(models[1])
+
+
+# Texts.
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 4, 6])
+def test_greedy_text_for_every_draft_and_branch_length(pair: Any, gamma: int) -> None:
+    want = session(*pair, PROMPT, method="ar").generate()
+    for length, verifier in (
+        (1, "tokenwise"),
+        (2, "walk"),
+        (4, "tokenwise"),
+        (6, "walk"),
+        (0, "tokenwise"),
+        (-1, "walk"),
+    ):
+        knobs = {"gamma": gamma, "branch_len": length, "k_max": 8, "epsilon": 0.25}
+        assert session(*pair, PROMPT, "specbranch", verifier, **knobs).generate() == want, length
+    assert session(*pair, PROMPT, "pearl", gamma=gamma).generate() == want
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 24])
+@pytest.mark.parametrize("method", METHODS)
+def test_prompts_and_limits(pair: Any, method: str, limit: int) -> None:
+    """Prompts of one token and up; never a token over the limit, every one of them verified."""
+    for prompt in ([7], [7, 9], PROMPT):
+        for temperature, verifier in ((0.0, "walk"), (0.0, "tokenwise"), (1.0, "walk")):
+            common = {"max_new_tokens": limit, "temperature": temperature}
+            want = session(*pair, prompt, method="ar", **common).generate()
+            assert session(*pair, prompt, method, verifier, gamma=3, **common).generate() == want
+            assert len(want) == limit
+
+
+@pytest.mark.parametrize("draw", ["cdf", "race"])
+@pytest.mark.parametrize("mode", ["sampled", "argmax", "shared"])
+def test_walk_gives_the_tokens_of_plain_decoding(pair: Any, mode: str, draw: str) -> None:
+    """Whatever is drafted, with warpers and a ban on, which touch both models."""
+    common = {"temperature": 1.1, "draw": draw, "top_p": 0.9, "repetition_penalty": 1.1, "seed": 3, "ban": ["id:65"]}
+    want = session(*pair, PROMPT, method="ar", **common).generate()
+    for rule in ("topk", "hybrid", "swor"):
+        knobs = {"draft_mode": mode, "branch_rule": rule, "k_max": 9, "epsilon": 0.25}
+        assert session(*pair, PROMPT, "specbranch", **common, **knobs).generate() == want, rule
+    assert session(*pair, PROMPT, "pearl", **common, draft_mode=mode).generate() == want
+
+
+def test_knobs_changed_before_every_round_leave_the_text(pair: Any) -> None:
+    want = session(*pair, PROMPT, method="ar", temperature=1.0).generate()
+    run = session(*pair, PROMPT, "specbranch", temperature=1.0)
+    for number, _ in enumerate(run.rounds()):
+        run.request("epsilon", (0.0, 0.3, 0.9, 1.0)[number % 4])
+        run.request("k_max", (1, 6, 16)[number % 3])
+        run.request("gamma", (4, 1, 6, 0, 2)[number % 5])
+        run.request("branch_len", (0, 1, 3)[number % 3])
+        run.request("signal", ("auto", "2", "1", "0", "auto", "2")[number % 6])
+    assert run.new_tokens == want
+
+
+# Rows.
+
+
+def test_every_row_equals_full_recomputation(pair: Any) -> None:
+    """Target laws of all fed nodes and draft laws of all judged ones, whichever round drew them."""
+    watch, seen = Watch(), Counter[str]()
+    knobs = {
+        "temperature": 0.8,
+        "k_max": 12,
+        "epsilon": 0.25,
+        "gamma": 4,
+        "max_new_tokens": 60,
+        "branch_rule": "hybrid",
+    }
+    run = session(*pair, PROMPT, "specbranch", "tokenwise", sink=watch, **knobs)
+    run.generate()
+    for done in watch.rounds:
+        text, draft = run.tokens[: done.n], done.draft
+        for node in range(-1, draft.n_fed):
+            want = recomputed(pair[0], [*text, *(draft.path(node) if node >= 0 else ())])
+            assert torch.allclose(done.target_probs[node + 1], want, atol=1e-8)
+        for node in draft.judged:
+            if draft.row_of[node] < 0:
+                continue
+            want = recomputed(pair[1], [*text, *draft.path(node)[:-1]])
+            elder = [n for n in draft.children[draft.parents[node]] if draft.ids[n] < draft.ids[node]]
+            for token in (draft.tokens[n] for n in elder):
+                want[token] = 0.0
+            assert torch.allclose(draft.law_rows[draft.row_of[node]], want / want.sum(), atol=1e-8)
+            seen["pending" if node < len(draft.pending) else "branch" if node >= draft.n_fed else "drafted"] += 1
+            seen["several"] += len(elder) > 0
+    assert min(seen[kind] for kind in ("pending", "drafted", "branch", "several")) > 3, seen
+
+
+def recomputed(model: ModelAdapter, text: list[int]) -> torch.Tensor:
+    """The law after a text at temperature .8, without any cache."""
+    with torch.inference_mode():
+        logits = model.model(torch.tensor([text]), use_cache=False).logits[0, -1, :VOCAB]
+    return (logits.double() / 0.8).softmax(-1)
+
+
+# Caches (4.1, 4.6).
+
+
+@pytest.mark.parametrize(("method", "length"), [("specbranch", 0), ("specbranch", 1), ("pearl", 0)])
+def test_lengths_of_both_caches_after_every_outcome(pair: Any, method: str, length: int) -> None:
+    """Reject at i: n + i. Miss: n + m. Hit: everything of the surviving branch but its last token. The target: n - 1."""
+    outcomes = Counter[str]()
+    for seed in range(3):
+        watch = Watch()
+        knobs = {"branch_len": length, "k_max": 8, "epsilon": 0.25} if method == "specbranch" else {}
+        run = session(
+            *pair, PROMPT, method, "tokenwise", sink=watch, temperature=0.7, seed=seed, max_new_tokens=50, **knobs
+        )
+        for _ in run.rounds():
+            done = watch.rounds[-1]
+            cached_tokens(run)
+            fork, match, n, cache = fact(done, Fork), fact(done, Match), done.n, run.drafter.rows.cache
+            m = fork.pos - n
+            assert cache.tokens[: len(run.tokens)] == run.tokens[: cache.length]
+            same_as_fresh(pair[1], cache)
+            if run.finish:
+                outcomes["end"] += 1
+            elif match is not None and match.branch is not None:
+                rest = run.drafter._open
+                outcomes["hit"] += 1
+                assert cache.length == len(run.tokens) + max(len(rest) - 1, -1 if not rest else 0)
+            elif match is not None:
+                outcomes["miss"] += 1
+                assert cache.length == n + m
+            elif facts(done, Rollback):
+                outcomes["reject"] += 1
+                assert cache.length == n + done.n_accepted
+    assert set(outcomes) == {"hit", "miss", "reject", "end"}
+
+
+def same_as_fresh(model: ModelAdapter, cache: Any) -> None:
+    """The draft model's cache equals a prefill of the tokens it says it holds."""
+    fresh = model.new_cache(256)
+    rows = Rows(model, fresh)
+    rows.add_line(list(cache.tokens[: cache.length]))
+    with torch.inference_mode():
+        rows.climb(model.n_layers)
+    n = cache.length
+    assert torch.allclose(cache._buffer[..., :n, :], fresh._buffer[..., :n, :], atol=1e-10)
+
+
+def test_branches_share_their_prefix(pair: Any) -> None:
+    """However many branches: rows for their own tokens and those pending, none for a second prefix."""
+    watch, most = Watch(), 0
+    run = session(*pair, PROMPT, "specbranch", sink=watch, temperature=1.0, k_max=16, epsilon=0.25, max_new_tokens=50)
+    for _ in run.rounds():
+        fork = fact(watch.rounds[-1], Fork)
+        m = fork.pos - watch.rounds[-1].n
+        assert fork.n_rows <= 1 + m + fork.k * max(0, fork.branch_len - 1)
+        assert fork.kv_bytes == fork.n_rows * run.drafter.rows.slot_bytes
+        assert fork.kv_saved == max(0, fork.k - 1) * (fork.pos - 1) * run.drafter.rows.slot_bytes
+        most = max(most, fork.k)
+    assert most > 3
+
+
+# Fates.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_every_token_has_one_fate(pair: Any, method: str, verifier: str, temperature: float) -> None:
+    """Born once, settled once; accepted ones are those in the text; the sums of the rounds agree."""
+    watch = Watch()
+    knobs = {"k_max": 10, "epsilon": 0.25} if method == "specbranch" else {}
+    run = session(
+        *pair, PROMPT, method, verifier, sink=watch, temperature=temperature, max_new_tokens=70, eos=(), **knobs
+    )
+    run.generate()
+    born = [node.id for done in watch.rounds for node in done.draft.nodes]
+    fates: dict[int, str] = {}
+    for done in watch.rounds:
+        settled = fact(done, Settle)
+        for node, fate in settled.fates if settled else ():
+            assert node not in fates, f"node {node} settled twice"
+            fates[node] = fate
+        accepted = sum(fate == "accepted" for _, fate in settled.fates) if settled else 0
+        assert accepted == done.n_accepted
+    assert sorted(born) == sorted(fates) == list(range(len(born)))
+    assert sum(done.draft.n_drafted for done in watch.rounds) == len(born)
+    assert {"accepted", "branch_void"} <= set(fates.values())
+    for done in watch.rounds:
+        rollback, settled = fact(done, Rollback), fact(done, Settle)
+        if rollback is not None:
+            counts = Counter(fate for _, fate in settled.fates)
+            assert all(rollback.void[fate] == counts[fate] for fate in rollback.void)
+            assert rollback.cause == ("reject" if counts["rejected"] else "miss" if counts["branch_void"] else "eos")
+            assert 0 < rollback.wasted_ns <= settled.wasted_ns
+
+
+def test_the_posterior_cut_keeps_ids_laws_and_reasons(pair: Any) -> None:
+    """Pending tokens of a later round are those born before, and nothing is born twice."""
+    watch, reasons = Watch(), Counter[str]()
+    session(
+        *pair, PROMPT, "specbranch", "tokenwise", sink=watch, temperature=0.6, epsilon=0.25, max_new_tokens=80
+    ).generate()
+    open_ids: list[int] = []
+    for done in watch.rounds:
+        posterior, fork, match = fact(done, Posterior), fact(done, Fork), fact(done, Match)
+        pending = [node.id for node in done.draft.pending]
+        if posterior is not None:
+            assert pending == open_ids[: posterior.n_kept]
+            assert len(open_ids) == posterior.n_kept + posterior.n_trimmed
+            assert posterior.pos == fork.pos
+            assert fork.known == posterior.known or fork.k == 0
+            reasons[fork.reason] += 1
+        else:
+            assert not pending
+        hit = match is not None and match.branch is not None
+        open_ids = [n.id for n in done.draft.nodes if hit and n.branch == match.branch][1:]
+    assert reasons["low_conf"]
+    assert reasons["after_last"]
+
+
+# Ends.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_nothing_after_an_end_token(pair: Any, method: str, temperature: float) -> None:
+    """Every token of the text in turn is the end token: in the draft stage, as branch token, in a continuation."""
+    plain = session(*pair, PROMPT, method="ar", temperature=temperature, max_new_tokens=30).generate()
+    places, finishes = Counter[str](), Counter[str]()
+    for eos in list(dict.fromkeys(plain))[2:12]:
+        want = plain[: plain.index(eos) + 1]
+        for verifier in ("walk", "tokenwise") if temperature == 0 else ("walk",):
+            watch = Watch()
+            knobs = {"epsilon": 0.25, "k_max": 8} if method == "specbranch" else {}
+            run = session(
+                *pair, PROMPT, method, verifier, (eos,), watch, temperature=temperature, max_new_tokens=30, **knobs
+            )
+            assert run.generate() == want
+            finishes[str(run.finish)] += 1
+            for done in watch.rounds:
+                tails = {node.parent for node in done.draft.nodes}
+                for node in done.draft.nodes:
+                    if node.token == eos:
+                        assert node.id not in tails, "drafted on behind an end token"
+                        head = node.branch is not None and node.id in {b.node for b in fact(done, Fork).branches}
+                        places["draft" if node.branch is None else "branch" if head else "continuation"] += 1
+                last = done.draft.pending[-1:] or ()
+                if last and last[0].token == eos:
+                    places["ended list"] += 1
+                    assert fact(done, Fork).k == 0
+                    assert fact(done, Fork).reason == "eos"
+    wanted = {"branch", "continuation"} | ({"draft"} if method == "specbranch" else set())
+    assert wanted | (set() if temperature else {"ended list"}) <= set(places), places
+    assert finishes["eos"] > 3
+
+
+def test_a_rejected_end_token_ends_nothing(pair: Any) -> None:
+    """The end token is drafted again and again, and kept only when the target says it."""
+    watch = Watch()
+    run = session(
+        *pair, PROMPT, "specbranch", "tokenwise", tuple(range(0, 130)), watch, temperature=1.2, max_new_tokens=40
+    )
+    run.generate()
+    ends = [t for t in run.new_tokens if t < 130]
+    assert len(ends) <= 1
+    assert not ends or run.new_tokens[-1] == ends[0]
+
+
+# Aborts.
+
+
+@pytest.mark.parametrize("where", ["propose", "meanwhile", "target"])
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
+def test_an_aborted_round_changes_nothing(
+    pair: Any, verifier: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted at its end, in every second round: the number is used again, and the text is that of a calm run."""
+    common = {"temperature": 0.8, "epsilon": 0.25, "max_new_tokens": 40}
+    want = session(*pair, PROMPT, "specbranch", verifier, **common).generate()
+    watch = Watch()
+    run = session(*pair, PROMPT, "specbranch", verifier, sink=watch, **common)
+    owner, name = (Rows, "finish") if where == "target" else (Branching, where)
+    real, calls = getattr(owner, name), 0
+
+    def failing(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        made = real(*args)
+        if calls % 2:
+            raise RuntimeError("unplugged")
+        return made
+
+    monkeypatch.setattr(owner, name, failing)
+    while run.finish is None:
+        with contextlib.suppress(RuntimeError):
+            run.generate()
+    assert run.new_tokens == want
+    assert len(watch.aborts) >= len(watch.rounds) > 5

@@ -1,0 +1,219 @@
+"""H-RAD: the row it reads and its width, the same in training and at run time; what it refuses; the fallback."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engine.driver import session as real_session
+from engine.zoo import blurred, build, save
+from specviz.drafters import hrad
+from specviz.drafters.chain import Chain
+from specviz.drafters.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
+from specviz.drafters.part_files import fingerprint
+from specviz.engine.context import Context, Models, Observation
+from specviz.engine.model import ModelAdapter
+from specviz.errors import ModelError
+from specviz.train.hrad import save as save_hrad
+from specviz.train.hrad_rounds import Collector, Setting
+
+PROMPT = [5, 77, 12, 5, 9, 30]
+
+
+def pair(name: str = "llama") -> tuple[ModelAdapter, ModelAdapter]:
+    model, draft = build(name, seed=2), blurred(build(name, seed=2), 0.1)
+    return ModelAdapter(model, "target"), ModelAdapter(draft, "draft")
+
+
+def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Config:
+    given: dict[str, Any] = {
+        "target": fingerprint(target), "target_name": "zoo/target", "draft": fingerprint(draft),
+        "draft_name": "zoo/draft", "n_layers": target.n_layers, "width": hrad.width_of(target), "hrad_layers": 3,
+        "gamma_label": 4, "temperature": 0.0, "counts": (5, 6, 7), "confusion": ((1, 0, 0), (0, 2, 0), (0, 0, 3)),
+    }  # fmt: skip
+    return Config(**{**given, **changes})
+
+
+def blank(n_inputs: int) -> Network:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Network(n_inputs)
+
+
+def network_of(config: Config) -> Network:
+    return blank(config.n_inputs)
+
+
+def folder_of(path: Path, target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Path:
+    path.mkdir(exist_ok=True)
+    config = replace(config_of(target, draft), **changes)
+    save_hrad(path, config, network_of(config))
+    return path
+
+
+class Watching(Chain):
+    """A chain that asks for the states H-RAD reads, and keeps what it was shown, and which rounds began after it."""
+
+    def __init__(self, models: Models, taps: tuple[int, ...]) -> None:
+        super().__init__(models, "sampled")
+        self.taps = taps
+        self.seen: list[Observation] = []
+        self.lengths: list[int] = []
+
+    def propose(self, ctx: Context) -> Any:
+        self.lengths.append(ctx.n)
+        return super().propose(ctx)
+
+    def observe(self, seen: Observation) -> None:
+        self.seen.append(seen)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_row_is_that_of_the_librarys_list(name: str, layers: int) -> None:
+    """Raw block outputs and, last, the state behind the final norm; at position n - 2, with the embedding of n - 1.
+
+    Whatever committed the newest token: prompt, accepted draft, correction, bonus. The trainer's rows are the same.
+    """
+    target, draft = pair(name)
+    taps = hrad.taps(target.n_layers, layers)
+    watching = Watching(Models(target, draft, 640), taps)
+    running = real_session(
+        target,
+        draft,
+        PROMPT,
+        "sps",
+        drafter=watching,
+        gamma=3,
+        max_new_tokens=24,
+        temperature=0.9,
+        verifier="tokenwise",
+    )
+    kinds = {kind for done in running.rounds() for kind in done.kinds[-1:]}
+    assert {"recovered", "bonus"} <= kinds
+    with torch.inference_mode():
+        states = target.model(torch.tensor([running.tokens]), output_hidden_states=True).hidden_states
+    collector = Collector(target, draft, frozenset(), Setting(3, 0.9, layers, 0))
+    whole = collector._features(running.tokens, watching.lengths)
+    for n, seen, trained in zip(watching.lengths, watching.seen, whole, strict=False):
+        newest = running.tokens[n - 1]
+        row = feature_rows(target, {tap: seen.features[tap][-1:] for tap in taps}, [newest])[0]
+        wanted = [states[k][0, n - 2] for k in range(len(states) - layers, len(states))]
+        wanted.append(target.model.get_input_embeddings()(torch.tensor(newest)))
+        assert row.shape == ((layers + 1) * 32,)
+        assert torch.allclose(row, torch.cat(wanted), atol=1e-4)
+        assert torch.allclose(row, trained, atol=1e-4)
+
+
+def test_a_class_and_its_probabilities() -> None:
+    """In float32, dropout off, also for a model in bfloat16; the last row of what was observed is read."""
+    target, draft = pair()
+    config = config_of(target, draft)
+    network = network_of(config)
+    found = Hrad(target, config, network)
+    rng = torch.Generator().manual_seed(0)
+    seen = {tap: torch.randn(4, 32, generator=rng) for tap in found.taps}
+    row = torch.cat([*(seen[tap][-1] for tap in found.taps), target.embedding(torch.tensor([9]))[0]])
+    expected = network.layers(row[None])[0].softmax(-1)
+    signal = found.classify(seen, 9)
+    assert signal.probs == pytest.approx(expected.tolist())
+    assert signal.s == int(expected.argmax())
+    assert found.classify(seen, 9) == signal
+    halves = {tap: states.bfloat16() for tap, states in seen.items()}
+    assert sum(found.classify(halves, 9).probs) == pytest.approx(1, abs=1e-6)
+    assert len(CLASSES) == len(signal.probs)
+
+
+def test_features_are_standardised() -> None:
+    network = blank(2)
+    network.mean.copy_(torch.tensor([5.0, 100.0]))
+    network.scale.copy_(torch.tensor([0.5, 0.0]))
+    network.eval()
+    rows = torch.tensor([[7.0, 3.0], [7.0, 999.0]])
+    same = network.layers(torch.tensor([[1.0, 0.0]]))
+    assert torch.allclose(network(rows), same.expand(2, 3))
+
+
+def test_it_comes_back_from_its_folder(tmp_path: Path) -> None:
+    target, draft = pair()
+    found = load(folder_of(tmp_path / "a", target, draft), target, draft)
+    assert found.config == config_of(target, draft)
+    assert found.taps == (1, 2, 3)
+    rounded = network_of(found.config)
+    with torch.no_grad():
+        for weight in rounded.parameters():
+            weight.copy_(weight.half())
+    rows = torch.randn(3, found.config.n_inputs, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(found.network(rows), rounded.eval()(rows))
+    assert {weight.dtype for weight in found.network.parameters()} == {torch.float32}
+
+
+def changed(**changes: Any) -> Any:
+    return lambda folder, given: (folder / "config.json").write_text(json.dumps({**given, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (changed(width=64), "3 layers of width 64, the target target has 3 of width 32"),
+        (changed(n_layers=12), "12 layers"),
+        (changed(hrad_layers=9), "hrad_layers is 9"),
+        (changed(hrad_layers=2), "weights are not what config.json says"),
+        (changed(gamma_label=0), "gamma_label is 0"),
+        (changed(counts=[1, 2]), "config.json"),
+        (changed(target="00ff" * 8), "made for zoo/target .weights 00ff00ff., the target target has weights"),
+        (changed(draft="00ff" * 8), "made for zoo/draft .weights 00ff00ff., the draft model draft has weights"),
+        (changed(format="specviz-exit-heads"), "no weights of H-RAD .config.json says format specviz-exit-heads"),
+        (changed(version=9), "version 9"),
+        (lambda folder, given: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder, given: (folder / "config.json").write_text("{"), "not JSON"),
+        (lambda folder, given: (folder / "hrad.safetensors").write_bytes(b"x"), "cannot be read"),
+        (lambda folder, given: (folder / "hrad.safetensors").rename(folder / "hrad.pt"), "pickled"),
+        (lambda folder, given: (folder / "hrad.safetensors").unlink(), "no .safetensors file"),
+    ],
+)
+def test_what_it_refuses(tmp_path: Path, spoil: Any, message: str) -> None:
+    """One line that names the folder; wrong states would only cost time, unseen."""
+    target, draft = pair()
+    folder = folder_of(tmp_path / "a", target, draft)
+    spoil(folder, json.loads((folder / "config.json").read_text()))
+    with pytest.raises(ModelError, match=message) as caught:
+        load(folder, target, draft)
+    assert str(caught.value).startswith(f"--hrad {folder}: ")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match="no such folder"):
+        load(tmp_path / "nowhere", target, draft)
+
+
+def test_the_fallback(tmp_path: Path) -> None:
+    """None where nothing was trained for the pair; models of tests have none either."""
+    target, draft = pair()
+    assert pick(target, draft) is None
+    assert pick(target, draft, "none") is None
+    assert pick(target, None) is None
+    assert pick(object(), draft) is None  # type: ignore[arg-type]
+    folder = folder_of(tmp_path / "a", target, draft)
+    assert isinstance(pick(target, draft, str(folder)), Hrad)
+    with pytest.raises(ModelError, match="the draft model target"):
+        pick(target, target, str(folder))
+
+
+def test_those_beside_the_target_are_found(tmp_path: Path) -> None:
+    """In the target's own folder, when they are this pair's; of several the one for the nearest gamma."""
+    from specviz.engine.loading import load as load_model
+
+    folder = save(build("llama", seed=2), tmp_path / "target")
+    target = load_model(folder, "target", None, None).adapter
+    draft = pair()[1]
+    assert pick(target, draft) is None
+    for gamma in (3, 8):
+        folder_of(Path(folder) / f"hrad-{gamma}", target, draft, gamma_label=gamma)
+    folder_of(Path(folder) / "hrad-other", target, target, gamma_label=5)
+    found = [pick(target, draft, gamma=gamma) for gamma in (1, 5, 6, 12)]
+    assert [each.config.gamma_label for each in found if each] == [3, 3, 8, 8]
+    other = pick(target, target, gamma=8)
+    assert other is not None
+    assert other.config.gamma_label == 5

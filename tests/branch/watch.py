@@ -1,0 +1,39 @@
+"""A sink that keeps what a session tells, and sums over it."""
+
+from typing import Any
+
+from specviz.engine.round import Round
+from specviz.events import Event, Level
+
+
+class Watch:
+    """Keeps finished rounds and the complaints about aborted ones."""
+
+    def __init__(self, level: Level = "summary") -> None:
+        self.level: Level = level
+        self.rounds: list[Round] = []
+        self.aborts: list[str] = []
+
+    def prefilled(self, session: Any, dur_ns: int) -> None:
+        pass
+
+    def knob(self, event: Event) -> None:
+        pass
+
+    def round(self, done: Round) -> None:
+        self.rounds.append(done)
+
+    def aborted(self, begun: Round, why: str) -> None:
+        self.aborts.append(why)
+
+
+def facts(done: Round, kind: type[Any]) -> list[Any]:
+    """The facts of one kind in a round."""
+    return [fact for fact in done.facts if isinstance(fact, kind)]
+
+
+def fact(done: Round, kind: type[Any]) -> Any:
+    """The only fact of a kind, None without."""
+    found = facts(done, kind)
+    assert len(found) <= 1, f"{len(found)} {kind.__name__} in one round"
+    return found[0] if found else None

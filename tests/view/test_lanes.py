@@ -1,0 +1,234 @@
+"""Screen *Lanes*: the worked trace of specbranch.md 4.8 on the modelled clock, fates, arrows, and the words."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from branch_trace import worked
+from specviz import events as ev
+from specviz.view import Cursor, Feed, Options, Phase, Run, fold
+from specviz.view.build import Builder
+from specviz.view.lanes import Block, Chart, Lanes
+from specviz.view.steps import steps
+from trace_factory import Recipe, make_events, make_header, plain_round, plain_run
+
+SECOND = 1_000_000_000
+
+
+def branched(calibrated: bool = True) -> Run:
+    """The worked trace with t = 1 s, c = 4, nothing else costing anything."""
+    header = make_header(Recipe(temperature=0.0), method="specbranch", drafter="branch", verifier="walk")
+    costs = [ev.Calibration(t_ns=SECOND, c=4.0, kappa_q=0.0, kappa_p=0.0)] if calibrated else []
+    prefill = ev.Prefill(prompt=[1] * 11, text="p", n_prompt=11, seed=0, dur_ns=1)
+    return fold([header, *costs, prefill, *[event for records in worked() for event in records]])
+
+
+def lanes(run: Run, index: int, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Lanes:
+    options = {"clock": "model", **options}
+    found = Builder(run).frame(Cursor(index, phase, step), Options(lanes=True, **options), Feed()).lanes
+    assert found is not None
+    return found
+
+
+def chart(found: Lanes) -> Chart:
+    assert found.chart is not None
+    assert found.chart.missing is None
+    return found.chart
+
+
+def stretches(found: Chart, lane: str, index: int, idle: bool = False) -> list[tuple[float, float]]:
+    """The stretches of a lane in a round, touching ones joined."""
+    out: list[tuple[float, float]] = []
+    for block in found.blocks:
+        if block.lane == lane and block.at[0] == index and (block.kind == "idle") == idle:
+            joined = bool(out) and abs(out[-1][1] - block.t0) < 1e-9
+            out[-1:] = [(out[-1][0], block.t1)] if joined else [*out[-1:], (block.t0, block.t1)]
+    return out
+
+
+def test_the_worked_trace_in_model_time() -> None:
+    found = chart(lanes(branched(), 2))
+    assert stretches(found, "draft", 0) == [(0.0, 6.0)]  # three looks, then three forwards beside the target
+    assert stretches(found, "target", 0) == [(3.0, 7.0)]
+    assert stretches(found, "target", 0, idle=True) == [(0.0, 3.0)]
+    assert stretches(found, "draft", 0, idle=True) == [(6.0, 7.0)]
+    for index, start in ((1, 7.0), (2, 11.0)):
+        assert stretches(found, "draft", index) == stretches(found, "target", index) == [(start, start + 4)]
+    assert [(span.t0, span.t1) for span in found.rounds] == [(0.0, 7.0), (7.0, 11.0), (11.0, 15.0)]
+
+
+def test_busy_and_idle_fill_both_lanes() -> None:
+    found = chart(lanes(branched(), 2))
+    for lane in ("target", "draft"):
+        assert sum(block.took for block in found.blocks if block.lane == lane) == pytest.approx(found.t1 - found.t0)
+
+
+def test_another_speed_ratio_moves_only_the_modelled_clock() -> None:
+    run = branched()
+    slow, fast = chart(lanes(run, 2, model_c=9.0)), chart(lanes(run, 2))
+    assert slow.t1 - slow.t0 == 3 + 3 * 9
+    assert "(tried)" in slow.clock_text
+    assert "(tried)" not in fast.clock_text
+    assert "assumed" in chart(lanes(branched(calibrated=False), 2)).clock_text
+
+
+def blocks_of(found: Chart, node: int, lane: str) -> list[Block]:
+    return [block for block in found.blocks if node in block.nodes and block.lane == lane]
+
+
+def test_a_fate_is_told_in_the_round_that_settles_it() -> None:
+    run = branched()
+    before, after = chart(lanes(run, 0)), chart(lanes(run, 1))
+    (open_,), (void,) = blocks_of(before, 11, "branch 1"), blocks_of(after, 11, "branch 1")
+    assert open_.open
+    assert not open_.void
+    assert void.void
+    judging = chart(lanes(run, 1, phase=Phase.ACCEPT, step=1))
+    assert blocks_of(judging, 11, "branch 1")[0].open, "the rejection is not on screen yet"
+
+
+def test_lanes_of_lost_branches_are_void_and_the_hit_one_is_kept() -> None:
+    found = chart(lanes(branched(), 0))
+    for branch in (0, 2, 3):
+        assert all(block.void for block in found.blocks if block.lane == f"branch {branch}")
+    (first,) = blocks_of(found, 3, "branch 1")
+    assert (first.void, first.kept) == (False, True)
+    (batch,) = blocks_of(found, 3, "draft")
+    assert batch.useful == pytest.approx(1 / 4), "one of four branch tokens became text"
+
+
+def test_arrows_lead_to_the_forwards_a_verdict_voided() -> None:
+    run = branched()
+    found = chart(lanes(run, 2))
+    by_round = {arrow.round: arrow for arrow in found.arrows}
+    assert set(by_round) == {2, 3}, "branches that lost to a hit are no rollback"
+    for number, arrow in by_round.items():
+        assert found.blocks[arrow.source].kind == "verify"
+        assert found.blocks[arrow.source].round == number
+        voided = {node for k in arrow.targets for node in found.blocks[k].nodes}
+        record = run.rounds[number - 1]
+        settled = {node for settle in record.every(ev.Settle) for node, fate in settle.fates if fate != "accepted"}
+        assert settled <= voided
+    assert "6 drafted tokens void" in by_round[2].words
+    assert "The miss" in by_round[3].words
+
+
+def test_the_selected_node_is_the_block_under_the_cursor() -> None:
+    run = branched()
+    for node in (0, 3, 6):
+        found = chart(lanes(run, 0, selected=node))
+        assert found.cursor is not None
+        assert node in found.blocks[found.cursor].nodes
+    root = chart(lanes(run, 0, selected=-1))
+    assert root.cursor is not None
+    assert root.blocks[root.cursor].kind == "verify"
+    wanted = (0, "draft", 0)
+    chosen = chart(lanes(run, 1, block=wanted))
+    assert chosen.cursor is not None
+    assert chosen.blocks[chosen.cursor].at == wanted
+
+
+def test_confidence_stands_against_its_bound() -> None:
+    found = lanes(branched(), 0).steps
+    assert [step.stopped for step in found] == [False, False, True]
+    assert [step.bound for step in found] == [0.3] * 3
+    assert found[2].text == ".200 < .300"
+    assert found[2].node is None
+    assert [step.fate for step in found[:2]] == ["became text", "became text"]
+
+
+def test_the_fan_tells_k_mass_and_survivor() -> None:
+    run = branched()
+    fan = lanes(run, 0).fan
+    assert fan is not None
+    assert fan.k_text.endswith("= 4")
+    assert (fan.hit, fan.mass) == (True, 0.75)
+    assert "unsure" in fan.reason
+    early = lanes(run, 0, phase=Phase.VERIFY).fan
+    assert early is not None
+    assert early.hit is None, "the match is not told before the verdict"
+    rejected = lanes(run, 1).fan
+    assert rejected is not None
+    assert rejected.hit is None
+    assert "every branch hangs on nothing" in rejected.words
+    missed = lanes(run, 2).fan
+    assert missed is not None
+    assert missed.hit is False
+    assert "no branch spells" in missed.words
+
+
+def test_the_classifiers_answer_and_its_source() -> None:
+    calls = [lanes(branched(), index).hrad for index in range(3)]
+    assert [call.calls[0].s for call in calls if call is not None] == [1, 2, 0]
+    assert calls[2] is not None
+    assert calls[2].calls[0].probs == (0.9, 0.05, 0.05)
+    assert "nothing" in calls[2].calls[0].words
+
+
+def test_words_of_blocks() -> None:
+    run = branched()
+
+    def words(index: int, at: tuple[int, str, int]) -> str:
+        found = lanes(run, index, block=at).block
+        assert found is not None
+        return found.words
+
+    assert "kept 3 drafted tokens" in words(0, (0, "target", 1)) or "kept 3 drafted tokens" in words(
+        0, (0, "target", 0)
+    )
+    assert "has not spoken" in words(0, (0, "branch 1", 1))
+    assert "All void: rejected" in words(1, (0, "branch 1", 2))
+    assert "settled by the target's pass of round 2" in words(1, (0, "branch 1", 2))
+    assert "nothing was drawn" not in words(0, (0, "draft", 2)), "the branches come of the look that stopped"
+    idle = next(b.at for b in chart(lanes(run, 0)).blocks if b.kind == "idle" and b.lane == "target")
+    assert "waits for the draft" in words(0, idle)
+
+
+def test_only_what_has_happened_is_drawn() -> None:
+    run = branched()
+    assert lanes(run, 0, phase=Phase.ROOT).chart is not None
+    assert lanes(run, 0, phase=Phase.ROOT).chart.missing  # type: ignore[union-attr]
+    drafting = chart(lanes(run, 0, phase=Phase.DRAFT, step=1))
+    assert {block.kind for block in drafting.blocks} == {"draft", "branch"}
+    assert max(block.t1 for block in drafting.blocks) == 3.0
+
+
+def test_the_measured_clock_shows_the_spans_and_nothing_else() -> None:
+    run = fold(make_events(temperature=0.8, new_tokens=30))
+    found = chart(lanes(run, 3, clock="measured"))
+    spans = [span for record in run.rounds[:4] for span in record.spans]
+    working = [block for block in found.blocks if block.kind != "idle"]
+    assert sorted(round(block.took * 1e9) for block in working) == sorted(span.dur_ns for span in spans)
+    assert "measured" in found.clock_text
+    ordered = sorted(working, key=lambda block: block.t0)
+    assert all(a.t1 <= b.t0 + 1e-9 for a, b in pairwise(ordered)), "one process, nothing overlaps"
+
+
+def test_a_draft_that_was_cut_is_void_from_there_on() -> None:
+    run = fold(make_events(temperature=0.8, new_tokens=60, noise=0.6))
+    cut = next(r for r in run.rounds if r.end and 0 < r.end.n_accepted < r.end.n_drafted)
+    found = chart(lanes(run, cut.index, clock="measured"))
+    (block,) = [b for b in found.blocks if b.lane == "draft" and b.at[0] == cut.index and b.kind == "draft"]
+    assert cut.end is not None
+    assert block.useful == cut.end.n_accepted / cut.end.n_drafted
+    assert cut.r in {arrow.round for arrow in found.arrows}
+
+
+def test_plain_decoding_has_one_lane() -> None:
+    run = fold(make_events(shape="none", new_tokens=6))
+    for clock in ("measured", "model"):
+        assert [lane.key for lane in chart(lanes(run, 2, clock=clock)).lanes] == ["target"]
+
+
+def test_level_none_says_what_is_missing() -> None:
+    run = fold(plain_run([plain_round(1, 5, 3, 2)]))
+    assert "level none" in (lanes(run, 0).missing or "")
+
+
+def test_the_moments_of_a_pipelined_round_exist() -> None:
+    run = branched()
+    for index in range(3):
+        moments = steps(Builder(run).family(index)).moments
+        for phase, step in moments:
+            assert lanes(run, index, phase=phase, step=step).missing is None
