@@ -36,10 +36,13 @@ class Viewer:
         return next((record.index for record in reversed(self.player.run.rounds) if record.complete), 0)
 
     def refresh(self) -> bool:
-        """Take what is new; whether there was anything. Raises TraceError for a damaged file."""
+        """Take what is new; whether there was anything. Raises TraceError for a damaged file.
+
+        Whoever looks at the newest round of a live run, and chose nothing in it, goes on with the run.
+        """
         if self.finished:
             return False
-        first = not self.player.run.rounds
+        first, follows = not self.player.run.rounds, self._follows
         events = self.source.poll()
         self.player.extend(events)
         if self.source.ended:
@@ -47,7 +50,14 @@ class Viewer:
             self.source.close()
         if first and self.player.run.rounds:
             self.player.seek_index(0)
+        if follows and events:
+            self.player.seek_index(self.newest)
         return bool(events)
+
+    @property
+    def _follows(self) -> bool:
+        chose = self.options.selected is not None or self.options.column is not None or self.options.block is not None
+        return self.source.live and not chose and self.player.cursor.index >= self.newest
 
     # Where we are, as it stands in the address -----------------------------------------------------------------------
 
@@ -93,7 +103,7 @@ class Viewer:
     def seek(self, index: int) -> None:
         """To the end of a round, counted over the run."""
         self.player.seek_index(index)
-        self.options = replace(self.options, selected=None, column=None)
+        self.options = replace(self.options, selected=None, column=None, block=None)
 
     def rejection(self, step: int) -> bool:
         """To the next or previous test that failed, with its node chosen."""

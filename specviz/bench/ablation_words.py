@@ -114,10 +114,20 @@ def _said(row: Row) -> str:
 
 def _claims(report: Ablation) -> Sheet:
     shown = [
-        ["✓" if claim.holds else "✗", claim.text, number(claim.found[0], 3), number(claim.found[1], 3)]
+        [
+            "✓" if claim.holds else "✗",
+            claim.text,
+            number(claim.found[0], 3),
+            number(claim.found[1], 3),
+            UNKNOWN if claim.difference is None else f"{claim.difference.value:+.3f}",
+            _half(claim.difference),
+        ]
         for claim in report.claims
     ]
-    return Sheet("The paper's shape", ("", "specbranch", "found", "the other"), shown, "held against the rows above")
+    return Sheet("The paper's shape", ("", "specbranch", "found", "the other", "minus", "±"), shown, _SHAPE)
+
+
+_SHAPE = "held against the rows above; differences of speed-ups are paired by prompt, ± 95 %"
 
 
 def _share(found: Estimate | None) -> str:

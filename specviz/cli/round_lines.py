@@ -70,11 +70,13 @@ class RoundLines:
             return self._committed(record)
         if record.every(Fork):
             return self._branching(record, family)
-        is_chain = all(len(children) <= 1 for children in family.children.values())
-        listed = list(family.kept_nodes) if is_chain else [v.node for v in family.tests]
-        hidden = len(family.kept_nodes) - len(listed)
+        judged = [i for i in family.kept_nodes if i in record.verdicts]
+        is_chain = all(sum(child in judged for child in children) <= 1 for children in family.children.values())
+        listed = judged if is_chain else [v.node for v in family.tests]
         tokens = [self._token(_MARKS[record.verdicts[i].status], record.query.nodes[i]) for i in listed]
-        return " ".join([*tokens, *([f"(+{hidden} never tested)"] if hidden else [])])
+        hidden, window = len(judged) - len(listed), len(family.kept_nodes) - len(judged)
+        counts = [f"(+{hidden} never tested)"] * bool(hidden) + [f"(+{window} not judged)"] * bool(window)
+        return " ".join([*tokens, *counts])
 
     def _branching(self, record: RoundRecord, family: Family) -> str:
         """What was pending or drafted first, the branch tokens behind it, and how many nobody could judge yet."""

@@ -109,4 +109,26 @@ def medusa(target: str | None, out: Path, work: Path | None, threads: int | None
     click.echo(out)
 
 
-COMMANDS = (block_drafter, eagle3, medusa)
+@click.command("static-tree")
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--drafter", metavar="FOLDER", help="EAGLE-3 drafter that gets the tree [default: the target's own].")
+@click.option("--windows", type=click.IntRange(min=1), default=48, show_default=True, help="Texts to count on.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--packages", is_flag=True, help="Also take text from the packages of this Python environment.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads for torch.")
+def static_tree(target: str | None, drafter: str | None, threads: int | None, **options: Any) -> None:
+    """Calibrate the fixed tree of method static_tree: count where the target's tokens stand in an EAGLE-3 drafter."""
+    import torch
+
+    from specviz.train.console import Console
+    from specviz.train.static_tree import Request, train_static_tree
+
+    if threads:
+        torch.set_num_threads(threads)
+    folder, _ = train_static_tree(Request(target, drafter, **options), Console())
+    click.echo(folder)
+
+
+COMMANDS = (block_drafter, eagle3, medusa, static_tree)

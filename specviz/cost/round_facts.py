@@ -26,6 +26,7 @@ from specviz.events import (
     Verify,
 )
 
+_KINDS = (Climb, DraftStep, ExitRound, Fork, Node, Posterior, Settle, Signal, Verify)
 _FATES = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
 
 
@@ -46,7 +47,8 @@ class RoundReader:
             self._records = []  # those of an aborted round are dropped
             if event.q != self._query:
                 self._query, self.born = event.q, 0
-        self._records.append(event)
+        if isinstance(event, _KINDS):
+            self._records.append(event)
         if not isinstance(event, RoundEnd):
             return None
         records, self._records = self._records, []

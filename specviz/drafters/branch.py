@@ -63,7 +63,7 @@ class Branching:
         landing.note()
         self._open = landing.open
         rest = [held.node.token for held in self._open or ()]
-        self.rows.keep([*flight.ctx.tokens, *seen.tokens, *rest])
+        self.rows.close([*flight.ctx.tokens, *seen.tokens, *rest])
         self._target_ns.append(sum(call.dur_ns for call in flight.ctx.rows.ledger))
 
     def parts(self) -> dict[str, str]:
@@ -71,8 +71,8 @@ class Branching:
         return self.signals.parts()
 
     def cached(self) -> int | None:
-        """Committed slots of the draft model's cache."""
-        return self.rows.cache.length
+        """Slots of the draft model's cache that spell the text and the open rest of a surviving branch."""
+        return self.rows.held
 
     def _posterior(self, flight: Flight, rest: list[Held]) -> DraftEnd:
         """Keep the beginning of the surviving branch; the draft row at the cut is the branch point's."""

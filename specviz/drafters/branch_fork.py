@@ -4,6 +4,7 @@ There is no confidence stop in here: what of a branch is worth keeping is told w
 the rows its tokens were drawn from, not by the tokens.
 """
 
+from specviz.cost.pipelines import auto_branch_len
 from specviz.drafters.branch_choice import Choice, choose
 from specviz.drafters.branch_flight import Flight, Look
 from specviz.drafters.branch_rows import BranchRows
@@ -57,7 +58,7 @@ class Forking:
         if asked == AUTO_LEN and self.target_ns is not None:
             first, each = self.rows.typical_ns(1), self.rows.typical_ns(k)
             if first is not None and each is not None:
-                asked = 1 + max(0, int((self.target_ns - (0 if known else first)) / max(each, 1.0)))
+                asked = auto_branch_len(self.target_ns, first, each, known)
         wanted = longest if asked in (AUTO_LEN, PARALLEL) else min(longest, asked)
         return max(1, min(wanted, 1 + self.rows.free(len(self.flight.pending)) // k))
 

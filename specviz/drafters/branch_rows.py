@@ -33,6 +33,7 @@ class BranchRows:
     def __init__(self, model: Model, capacity: int) -> None:
         self.model = model
         self.cache = model.new_cache(capacity)
+        self.held = 0  # slots that spell the text and what is open behind it
         self.peak = 0  # rows in flight behind the committed text, this round
         self.last: Forward | None = None
         self._committed = 0
@@ -53,10 +54,9 @@ class BranchRows:
         self._rows, self._tip, self._row_of = None, -1, {}
         self._lacking = fill(self.model, self.cache, line, leave=BLOCK)
 
-    def keep(self, line: Sequence[int]) -> None:
-        """The round is over: of what is held, keep what spells `line`; losing branches give their slots back."""
-        self.cache.follow(line)
-        self._rows, self._tip, self._lacking = None, -1, []
+    def close(self, line: Sequence[int]) -> None:
+        """The round is over and text and open tokens spell `line`; what does not is dropped by the next `open`."""
+        self.held = self.cache.holds(line)
 
     def push(self, token: int) -> None:
         """The line grows by a token, fed with the next forward."""

@@ -51,7 +51,10 @@ class Trained(Generic[C, N]):
 
 @dataclass(frozen=True)
 class Kind(Generic[C, N]):
-    """One kind of drafter. `build` makes a network with empty weights; `refuse` says what is wrong with a config."""
+    """One kind of drafter. `build` makes a network with empty weights; `refuse` says what is wrong with a config.
+
+    `published` reads a folder of somebody else's layout, one whose config names no format of ours.
+    """
 
     format: str
     what: str  # "block drafter"
@@ -60,6 +63,7 @@ class Kind(Generic[C, N]):
     config: type[C]
     build: Callable[[C], N]
     refuse: Callable[[dict[str, Any]], str | None] = lambda given: None
+    published: "Callable[[Path, dict[str, Any], ModelAdapter], tuple[C, dict[str, torch.Tensor]]] | None" = None
     weights: str = "drafter.safetensors"
 
     @property
@@ -91,9 +95,14 @@ class Kind(Generic[C, N]):
 
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[C, N]:
         """The same, read anew."""
-        config = self._config(folder, read_config(folder, OPTION, self.advice))
-        refuse_other_target(folder, config.made_for, adapter, self.advice)
-        tensors = read_tensors(folder, OPTION, adapter.device)
+        given = read_config(folder, OPTION, self.advice)
+        if self.published is not None and "format" not in given:
+            config, tensors = self.published(folder, given, adapter)
+            refuse_other_target(folder, config.made_for, adapter, self.advice, owned=False)
+        else:
+            config = self._config(folder, given)
+            refuse_other_target(folder, config.made_for, adapter, self.advice)
+            tensors = read_tensors(folder, OPTION, adapter.device)
         vocabulary = checked_vocabulary(folder, config.vocab, config.draft_vocab, tensors.pop("d2t", None))
         network = self.build(config)
         try:
@@ -117,11 +126,15 @@ class Kind(Generic[C, N]):
 
     def pick(self, adapter: ModelAdapter, wanted: str | None) -> Trained[C, N]:
         """The drafter to use: a folder's, or None for the one that lies with the target. Raises ModelError."""
+        return self.load(self.folder(adapter, wanted), adapter)
+
+    def folder(self, adapter: ModelAdapter, wanted: str | None) -> Path:
+        """Where that drafter lies. Raises ModelError when nothing was named and nothing lies with the target."""
         if wanted is not None:
-            return self.load(Path(wanted), adapter)
+            return Path(wanted)
         for folder in shipped(adapter, self.beside, self.beside):
             if read_config(folder, OPTION, self.advice).get("target") == fingerprint(adapter):
-                return self.load(folder, adapter)
+                return folder
         raise ModelError(f"no {self.what} for the target {adapter.name}: name a folder with {OPTION}, or {self.advice}")
 
 

@@ -75,6 +75,10 @@ class KVCache:
         self.length = kept
         return list(tokens[kept:])
 
+    def holds(self, tokens: Sequence[int]) -> int:
+        """How many leading tokens `follow` would keep; changes nothing."""
+        return len(self._longest_path(tokens))
+
     def _longest_path(self, tokens: Sequence[int]) -> list[int]:
         held = min(self.filled, default=0)
         line = min(self.length, held, len(tokens))

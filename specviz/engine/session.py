@@ -145,9 +145,10 @@ class Session:
             self._abort(now, error)
             raise
         # What follows is bookkeeping: the drafter writes its records, which no stage of the round shall be charged for.
-        now.kv_after, now.ended_ns = self._filled(), time.perf_counter_ns()
+        now.ended_ns = time.perf_counter_ns()
         if self.drafter:
             self.drafter.observe(seen)
+        now.kv_after = self._filled()
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if self.sink:
             self.sink.round(now)

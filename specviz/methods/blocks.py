@@ -165,3 +165,19 @@ MEDUSA = Method(
     example=example,
     knobs=(budget(63), folder("set of Medusa heads")),
 )
+
+STATIC_TREE = Method(
+    name="static_tree",
+    help="EAGLE-3's network on a fixed tree of ranks, calibrated once",
+    drafter="specviz.drafters.eagle.static:make",
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    knobs=(
+        budget(),
+        KnobSpec(
+            name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each",
+        ),
+        folder("EAGLE-3 drafter with a calibrated tree"),
+    ),
+)  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specviz.drafters.blocks.rank import ranks
 from specviz.drafters.eagle.files import Trained
 from specviz.train.block_pass import packed
 from specviz.train.block_text import Windows
@@ -22,11 +23,16 @@ DECAY = 0.8
 
 @dataclass(slots=True)
 class Level:
-    """One unrolled level: its loss, and which of the counted positions it got right `[W, A]`."""
+    """One unrolled level: its loss, and the rank of the target's best token `[W, A]`, 0 where nothing counts."""
 
     loss: Tensor
-    right: Tensor
+    rank: Tensor
     counted: Tensor
+
+    @property
+    def right(self) -> Tensor:
+        """Where its best token was the target's."""
+        return self.rank == 1
 
 
 def levels_of(
@@ -46,9 +52,9 @@ def levels_of(
         logits = network.speak(states[:, :, 0][counted])
         where = (window[counted], at[counted])
         loss = -(truth.probs[where] * logits.log_softmax(-1)).sum() / counted.sum().clamp(min=1)
-        right = torch.zeros_like(counted)
-        right[counted] = logits.detach().argmax(-1) == truth.best[where]
-        made.append(Level(loss, right, counted))
+        rank = torch.zeros_like(at)
+        rank[counted] = ranks(logits.detach(), truth.best[where])
+        made.append(Level(loss, rank, counted))
     return made
 
 

@@ -23,7 +23,7 @@ from specviz.train.block_measure import share, table
 from specviz.train.block_sizes import head_rows, vocabulary_of
 from specviz.train.console import Console
 from specviz.train.drafter_loop import DrafterRun
-from specviz.train.medusa_loop import MedusaSteps, shares
+from specviz.train.medusa_loop import MedusaSteps, counted_ranks
 from specviz.train.schedule import Budget
 
 WRITING = 0.25  # of the time goes into the target's own text
@@ -77,7 +77,7 @@ def train_medusa(request: Request, console: Console) -> dict[str, Any]:
     console.say("counting ranks, measuring")
     held = head_text.beginnings(source.held_out)
     greedy = block_text.write_batch(adapter.model, held, (request.seed + 1, 0), N_WINDOWS, block_text.GREEDY)
-    right = shares(adapter, trained, torch.from_numpy(greedy).long(), windows.answer_from)
+    right = counted_ranks(adapter, trained, torch.from_numpy(greedy).long(), windows.answer_from)
     KIND.write(request.out, Trained(replace(trained.config, right=right), trained.network, trained.vocabulary))
     prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
     return _card(request, KIND.load(request.out, adapter), adapter, prompts, ledger.spent(request.minutes, windows))

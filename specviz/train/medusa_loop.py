@@ -15,6 +15,7 @@ from specviz.drafters.medusa.files import Trained
 from specviz.engine.model import ModelAdapter
 from specviz.train.block_text import Windows
 from specviz.train.drafter_loop import WINDOWS, Seen, Step, look
+from specviz.train.rank_shares import Shares, shares
 
 DECAY = 0.8
 N_RANKS = 10
@@ -71,19 +72,8 @@ class MedusaSteps:
 
 
 @torch.no_grad()
-def shares(
-    adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int
-) -> tuple[tuple[float, ...], ...]:  # fmt: skip
-    """`right[j][r]`: how often the target's token had rank r + 1 in head j, on `windows` it wrote greedily."""
-    n = min(N_RANKS, trained.vocabulary.n_draft)
-    hits, total = torch.zeros(trained.network.n, n), torch.zeros(trained.network.n, 1)
-    for part in torch.split(windows, 4):
-        seen = look(adapter.model, trained, (trained.config.target_layers,), part, answer_from)
-        alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
-        for j, head in enumerate(heads_of(trained, seen)):
-            reached = head.rank[alive & head.counted]
-            total[j] += len(reached)
-            hits[j] += torch.bincount(reached.clamp(max=n + 1), minlength=n + 2)[1 : n + 1].cpu()
-            alive = alive & (~head.counted | (head.rank <= n))
-    rows = (hits / total.clamp(min=1)).tolist()
-    return tuple(tuple(round(value, 6) for value in row) for row in rows)
+def counted_ranks(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> Shares:
+    """The shares of ranks in every head, on `windows` the target wrote greedily."""
+    taps = (trained.config.target_layers,)
+    parts = (heads_of(trained, look(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4))
+    return shares(parts, trained.network.n, min(N_RANKS, trained.vocabulary.n_draft))

@@ -22,7 +22,7 @@ from specviz.engine.model import ModelAdapter
 from specviz.methods.draft_and_verify import SkipSet
 from specviz.train import corpus, head_card, head_text, part, skip_card
 from specviz.train.console import Console
-from specviz.train.decoded import Decoded, decode
+from specviz.train.decoded import Decoded, Prompts, decode
 from specviz.train.schedule import Budget
 from specviz.train.skip_costs import Costs, harm, measure
 from specviz.train.skip_search import Trials, ranked, search
@@ -65,12 +65,11 @@ class Judge:
     costs: Costs
     prompts: list[list[int]]
 
-    def decoded(self, skips: SkipSet, n_new: int) -> Decoded:
+    def decoded(self, skips: SkipSet, n_new: int, prompts: Prompts | None = None) -> Decoded:
         """What decoding takes with a set; default knobs."""
-        model = SkippedModel(self.target, skips)
-        clock = self.clock(skips)
+        model, some = SkippedModel(self.target, skips), prompts or self.prompts
         return decode(
-            self.target, lambda m: skip.over(m, model, "argmax"), "draft_and_verify", self.prompts, n_new, clock
+            self.target, lambda m: skip.over(m, model, "argmax"), "draft_and_verify", some, n_new, self.clock(skips)
         )  # fmt: skip
 
     def clock(self, skips: SkipSet) -> Clock:

@@ -141,6 +141,8 @@ class Climbs:
         gate = self.gates.get((row, layer))
         if gate is not None and (how is not None or not gate.observed_only):
             return _asked(self.run, bare, gate, chosen)
+        if gate is None and self.climbs[row].exit_layer == layer and how is not None:
+            return self._drafted(bare, self.climbs[row], chosen)
         table = self.oracle.says(self.climbs[row].pos, layer) if self.oracle and chosen is not None else None
         if table is None or self.oracle is None:
             return bare
@@ -148,6 +150,15 @@ class Climbs:
         return replace(
             bare, conf=conf, raw=table.conf[0], band=band(conf), source="replayed", top1=self.run.word(table.top1),
             agrees=table.top1 == chosen,
+        )  # fmt: skip
+
+    def _drafted(self, bare: Cell, climb: Climb, chosen: int | None) -> Cell:
+        """A layer that always drafts: what stood behind it had a confidence, but no say in the stop (kangaroo)."""
+        token, conf = climb.draft_token, climb.raw_conf
+        return replace(
+            bare, conf=conf, raw=conf, band=None if conf is None else band(conf), source="test", took=True,
+            top1=None if token is None else self.run.word(token),
+            agrees=None if chosen is None or token is None else token == chosen,
         )  # fmt: skip
 
 

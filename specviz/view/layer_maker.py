@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.view.climbs import Climbs, Oracle
@@ -11,7 +11,7 @@ from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.layer_parts import GateTally, gate_curve, ledger, stairs, timing
 from specviz.view.layer_words import cell_info, over_run
-from specviz.view.layers import Column, HeatMap, Layers
+from specviz.view.layers import Column, GateCurve, HeatMap, Layers
 from specviz.view.numbers import prob
 from specviz.view.options import Options
 from specviz.view.panels import Metric
@@ -60,7 +60,7 @@ class LayersMaker:
         heat = self._heat(here, (*before, *columns), selected, options)
         return Layers(
             missing=None, heat=heat, stairs=stairs(here, columns), ledger=ledger(here, columns, judged),
-            gates=gate_curve(here.setting, self._gates), timing=timing(family.record) if judged else None,
+            gates=self._gate_curve(here), timing=timing(family.record) if judged else None,
             cell=self._cell(heat, options.ascii), numbers=self._numbers(metrics),
             sweeps=self._swept(family.record), oracle=over_run(heat.columns, here.n_layers) or self._no_oracle(),
         )  # fmt: skip
@@ -122,13 +122,16 @@ class LayersMaker:
         layer = max(1, min(layer, here.n_layers))
         conf = column.cells[layer - 1].conf
         tau = setting.tau if setting else None
+        if self.run.header is not None and self.run.header.method == "kangaroo":  # its layer stops every row
+            conf = tau = None
+            tested = ()
         what = options.what_tau if options.what_tau is not None else conf if conf is not None else tau
         source = "" if options.what_tau is not None else " (cursor)" if conf is not None else " (as it is)"
         return HeatMap(
             columns=columns, would=tuple(would(c, tested, what) for c in columns), n_layers=here.n_layers,
             tested=tested, column=at, layer=layer, tau=tau, what_tau=what,
             what_text="" if what is None else f"⇢ would exit at τ {prob(what)}{source}",
-            words=self._map_words(tested), note=self._note(columns, here.n_layers),
+            words=self._map_words(setting.layers if setting else ()), note=self._note(columns, here.n_layers),
         )  # fmt: skip
 
     def _at(
@@ -147,9 +150,20 @@ class LayersMaker:
 
     def _note(self, columns: Sequence[Column], n_layers: int) -> str:
         known = {cell.layer for column in columns for cell in column.cells if cell.conf is not None}
-        if len(known) >= n_layers - 1 or not columns:
+        gated = any(cell.source == "test" and not cell.took for column in columns for cell in column.cells)
+        if len(known) >= n_layers - 1 or not columns or not (gated or len(known) > 1):
             return ""
-        return "other layers were not asked: --observe-all watches them, specviz sweep .. --write asks them afterwards"
+        return "other layers were not asked: --observe-all on watches them, specviz sweep .. --write asks them afterwards"
+
+    def _gate_curve(self, here: Climbs) -> GateCurve | None:
+        found = gate_curve(here.setting, self._gates)
+        if found is None or self.run.header is None or self.run.header.method != "kangaroo":
+            return found
+        layers = ", ".join(map(str, here.setting.layers if here.setting else ()))
+        return replace(found, words=(
+            f"No test decides where a row stops: layer {layers} always does. τ {prob(found.tau)} decides whether to "
+            "draft on: a draft less sure is the round's last."
+        ))  # fmt: skip
 
     def _cell(self, heat: HeatMap, ascii: bool) -> Any:
         if heat.column is None:

@@ -143,6 +143,12 @@ def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
     tau = climbs.setting.tau if climbs.setting else None
     conf, thr = apart(cell.conf, tau)
     says = f"The head of layer {cell.layer} says {_name(cell.top1)}"
+    if cell.took and (column.row, cell.layer) not in climbs.gates:
+        goes = "" if tau is None else (
+            f" {conf} ≥ τ {thr}, so drafting goes on." if (cell.conf or 0.0) >= tau else
+            f" {conf} is below τ {thr}: it is verified all the same, but nothing is drafted behind it."
+        )  # fmt: skip
+        return f"Layer {cell.layer} always stops a row; the adapter behind it drafts {_name(cell.top1)}.{goes}"
     if cell.source == "test" and cell.took:
         drafted = "" if column.drafted == cell.top1 else f" ({_name(column.drafted)} was drawn from its law)"
         return f"{says} and is sure enough: {conf} ≥ τ {thr}. The row stops here and drafts it{drafted}."

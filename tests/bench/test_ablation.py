@@ -81,7 +81,13 @@ def test_runs_add_up_as_queries_of_their_own() -> None:
 
 def row(name: str, rollback: float, speed: float) -> Row:
     clock = OnClock(
-        c=4, speedup=Estimate(value=speed, n=2), bubble_target=0, bubble_draft=0, overlap_efficiency=1, wasted_share=0
+        c=4,
+        speedup=Estimate(value=speed, n=2),
+        seconds=[(2 * speed, 2.0), (3 * speed, 3.0)],
+        bubble_target=0,
+        bubble_draft=0,
+        overlap_efficiency=1,
+        wasted_share=0,
     )
     return Row(
         name=name, method=name, knobs={}, lanes="serial", hrad=None, hrad_ms=0.0, tokens_per_second=None, over_ar=None,
@@ -93,6 +99,9 @@ def row(name: str, rollback: float, speed: float) -> Row:
 
 def test_a_claim_is_what_the_numbers_say() -> None:
     found = claims_of([row("sps", 0.5, 2.0), row("pearl", 0.9, 1.5), row("specbranch", 0.6, 1.8)])
+    faster = [claim.difference for claim in found if claim.difference is not None]
+    assert [each.value for each in faster] == pytest.approx([-0.2, 0.3])
+    assert all(each.interval == pytest.approx((each.value, each.value)) for each in faster), "the same at every prompt"
     assert [(claim.found, claim.holds) for claim in found] == [
         ((0.6, 0.5), False), ((1.8, 2.0), False), ((0.6, 0.9), True), ((1.8, 1.5), True),
     ]  # fmt: skip

@@ -14,8 +14,10 @@ from engine.zoo import build, save
 from specviz.cli.train_trees import block_drafter as block_command
 from specviz.cli.train_trees import eagle3 as eagle_command
 from specviz.cli.train_trees import medusa as medusa_command
+from specviz.cli.train_trees import static_tree as static_command
 from specviz.drafters.blocks import files as block_files
 from specviz.drafters.eagle import files as eagle_files
+from specviz.drafters.eagle.static import read_table
 from specviz.drafters.medusa import files as medusa_files
 from specviz.engine.loading import load
 from specviz.engine.model import ModelAdapter
@@ -114,6 +116,12 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 7
     assert str(tmp_path) not in (out / "README.md").read_text() + (out / "card.json").read_text()
+    counted = CliRunner().invoke(static_command, ["--target", small, "--windows", "4"])  # for the tree beside it
+    assert counted.exit_code == 0, counted.output
+    right = read_table(out)
+    assert [len(row) for row in right] == [10] * 7
+    assert all(0 <= sum(row) <= 1.0001 for row in right)
+    assert sum(right[0]) > 0.05
 
 
 def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> None:
@@ -137,7 +145,7 @@ def test_shares_of_ranks_by_counting() -> None:
     rng = torch.Generator().manual_seed(1)
     ids = torch.randint(250, (3, 20), generator=rng)
     made = medusa._begin(medusa.Request(None, Path(), Path(), 1, heads=2), adapter, block_text.Windows(ids.numpy(), 4))
-    right = medusa_loop.shares(adapter, made, ids, 4)
+    right = medusa_loop.counted_ranks(adapter, made, ids, 4)
     with torch.no_grad():
         logits = adapter.model(ids).logits
     best = logits.argmax(-1)

@@ -1,4 +1,4 @@
-"""Small problems for whole-decoder enumeration: three tokens, rows with zeros, so that forks and branches stay countable.
+"""A small problem for whole-decoder enumeration: three tokens, rows with zeros, so that branches stay countable.
 
 Every row depends on the whole text and its order: a stale slot or a row of another branch changes the law.
 """

@@ -104,7 +104,7 @@ def test_law_with_knobs_redrawn_before_every_round(eos: tuple[int, ...]) -> None
 
 
 def test_a_new_temperature_needs_no_flush() -> None:
-    """Pending tokens keep the laws they were drawn from; whatever follows the change has the target's law at T = 1/2."""
+    """Pending tokens keep the laws they were drawn from; what follows the change has the target's law at T = 1/2."""
     models = table_models(HISTORY)
 
     def run(branch: Any) -> tuple[int, tuple[int, ...]]:

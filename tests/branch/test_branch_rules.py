@@ -106,7 +106,7 @@ def test_walk_takes_every_set() -> None:
 
 
 def test_a_set_may_be_larger_than_what_the_draft_can_say() -> None:
-    """Two tokens have mass: the sampled branch is left out, fixed ones of no mass never match unless the target does."""
+    """Two tokens have mass: the sampled branch is left out; fixed ones without mass match if the target says so."""
     p, q = (torch.tensor(row, dtype=torch.float64) for row in ([0.2, 0.3, 0.5], [0.5, 0.5, 0.0]))
     for rule in ("topk", "hybrid", "swor"):
         law, _ = one_position(of(rule), p, q, 3)
@@ -132,7 +132,7 @@ def test_ratio_test_on_deterministic_tokens_in_turn() -> None:
 
 
 def repository_law(p: Any, q: Any, k: int) -> Any:
-    """The best-of-k rule found in public code: the branch token of largest p by its ratio, else the best of (p - q)+."""
+    """The best-of-k rule of the authors' code: the branch token of largest p by its ratio, else the best of p - q."""
     b = max(sorted(range(len(p)), key=lambda y: -q[y])[:k], key=lambda y: p[y])
     law = [Fraction(0)] * len(p)
     law[b] += min(Fraction(1), p[b] / q[b])
@@ -184,10 +184,12 @@ def test_limits_of_the_count(k_max: int) -> None:
 def test_draws_are_keyed_by_position_and_ordinal() -> None:
     """Two draws without replacement at one position are not one draw twice."""
     q = torch.tensor([0.4, 0.3, 0.2, 0.1]).double()
-    seen = set()
-    for seed in range(40):
-        keys, ordinals = Keys(seed, 1), iter(range(9))
-        choices = choose("swor", q.log(), q, 2, lambda law: keys.draw("draft", 1, law, next(ordinals)).token)
-        seen.add(tuple(choice.token for choice in choices))
+
+    def drawn(keys: Keys) -> tuple[int, ...]:
+        ordinals = iter(range(9))
+        found = choose("swor", q.log(), q, 2, lambda law: keys.draw("draft", 1, law, next(ordinals)).token)
+        return tuple(choice.token for choice in found)
+
+    seen = {drawn(Keys(seed, 1)) for seed in range(40)}
     assert all(a != b for a, b in seen)
     assert len(seen) > 6

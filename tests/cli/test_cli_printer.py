@@ -182,3 +182,17 @@ def test_the_narrator_says_the_trained_parts_and_the_lanes() -> None:
         assert heads.startswith("heads: low rank")
         assert "\x1b" not in heads
         assert setting.endswith(f" · {says}") if says else "lanes" not in setting
+
+
+def test_tokens_that_no_verdict_is_about_are_counted() -> None:
+    """A window that only shapes later drafts: fed, and judged by nobody."""
+    recorded: list[events.Event] = [
+        make_events(new_tokens=1)[0], events.RoundStart(n=5, root=1, knob_version=0), _drafted(0, -1, 0),
+        _drafted(1, -1, 1), _drafted(2, 1, 2), _judged(0, "accepted", 0), _ended(1, 1, 1),
+    ]  # fmt: skip
+    out = io.StringIO()
+    lines = RoundLines(out)
+    for number, event in enumerate(recorded):
+        event.i, event.r = number, min(number, 1)
+        lines(event)
+    assert " ".join(out.getvalue().split()).startswith("r1 ✓t0 (+2 not judged) 1 of 1 kept, 1 new")

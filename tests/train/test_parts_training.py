@@ -21,7 +21,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.draft_and_verify import SkipSet
 from specviz.train import corpus, head_loop, head_text, kangaroo, own_text, skip_card, skip_costs, skip_set, sums
 from specviz.train.console import Console
-from specviz.train.decoded import decode
+from specviz.train.decoded import Decoded, decode, gain
 from specviz.train.head_loop import Job
 from specviz.train.kangaroo_loop import AdapterRun
 from specviz.train.schedule import Budget
@@ -244,6 +244,24 @@ def test_decoding_is_counted():
     assert own.layer_calls == 6 * (4 + 3 * 2) + 2 * 4
     plain = decode(target, lambda models: None, "ar", prompts, 13)
     assert (plain.tokens, plain.rounds, plain.layer_calls, plain.by_position()) == (26, 26, 26 * 4, [])
+
+
+def test_speeds_are_compared_at_their_best_turns():
+    """Two prompts; a slow turn of either counts for nothing. 2 s and 3 s against 1 s and 1 s for as many tokens."""
+    plain = iter([(2.0, 9.0, 8.0), (7.0, 3.0, 8.0)])
+    other = iter([(5.0, 1.0, 6.0), (1.0, 9.0, 9.0)])
+
+    def timed(script):
+        left = []
+
+        def run(prompts):
+            if not left:
+                left.extend(next(script))
+            return Decoded(tokens=10, rounds=1, seconds=left.pop(0))
+
+        return run
+
+    assert gain(timed(plain), timed(other), [[1], [2]]) == pytest.approx(5 / 2)
 
 
 @pytest.mark.parametrize("name", ["kangaroo", "skip-set"])

@@ -78,7 +78,7 @@ async def test_the_dialog_refuses_nothing_and_wrong_knobs(script: Script) -> Non
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert "at least one token" in shown(app)
-        await pilot.press("a", "tab", "tab", "tab", *"gama=3", "ctrl+s")
+        await pilot.press("a", "tab", "tab", "tab", "tab", *"gama=3", "ctrl+s")
         await pilot.pause()
         assert "did you mean 'gamma'" in shown(app)
         assert script.commands == []

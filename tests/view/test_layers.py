@@ -1,4 +1,4 @@
-"""Screen *Layers*: cells, staircase and ledger of the golden vectors, what may be seen when, and what is said of it."""
+"""Screen *Layers*: cells, staircase and ledger of the golden vectors, and what may be seen when."""
 
 from dataclasses import replace
 
@@ -7,12 +7,9 @@ import pytest
 from exit_trace import SETTING, exit_events
 from specviz import events as ev
 from specviz.cost.gates import annealed, one_rival
-from specviz.cost.replay import Setting
-from specviz.view import Cursor, Feed, Options, Phase, Run, fold
-from specviz.view.build import Builder
+from specviz.view import Phase, fold
 from specviz.view.layer_maker import would
-from specviz.view.layers import HeatMap, Layers
-from trace_factory import Recipe, make_header
+from view.exit_rounds import golden, heat_of, layers
 
 # Stop depths; layers, deepest test; widths by climb (specbound.md 4.6).
 GOLDEN = [
@@ -22,66 +19,6 @@ GOLDEN = [
     ([], 6, 4, ["111111"]),
     ([3, 5, 2, 2], 8, 6, ["111", "11122", "11", "11", "11333555"]),
 ]
-
-
-def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:
-    """A round with these exits, of which `kept` drafts were kept. Positions from 9 on; node k is token k."""
-    k = len(exits)
-    rows, fill, climbs = [*exits, n_layers], [9] * n_layers, []
-    for row, top in enumerate(rows):
-        past, fill = fill[:top], [10 + row] * top + fill[top:]
-        climbs.append(ev.Climb(
-            r=1, row=row, pos=9 + row, token=row, source="draft" if row else "root", terminal=row == k,
-            exit_layer=None if row == k else top, draft_token=None if row == k else row, raw_conf=None, layer_from=1,
-            past_len=past, width=[10 + row - before for before in past], layer_ns=[1] * top, fill_after=list(fill),
-        ))  # fmt: skip
-    nodes = [ev.Node(r=1, node=i, parent=i - 1, depth=i + 1, pos=10 + i, token=i, text=f"t{i}") for i in range(k)]
-    verdicts = [_verdict(i, kept) for i in range(k)]
-    tokens = [*range(kept), 99]
-    knobs = {
-        "alpha": 0.5,
-        "tau": 0.8,
-        "d_max": d_max,
-        "w_max": 8,
-        "exit_layers": [",".join(map(str, range(1, d_max + 1)))],
-    }
-    header = make_header(
-        Recipe(temperature=0.0), method="specbound", verifier="walk", knobs=knobs, knob_specs=[],
-        models=ev.Models(target=ev.ModelInfo(name="m", n_layers=n_layers)),
-    )  # fmt: skip
-    return fold([
-        header, ev.Prefill(prompt=[1], text="p", n_prompt=10, seed=0, dur_ns=1),
-        ev.RoundStart(r=1, n=10, root=1, knob_version=0), *nodes, *verdicts,
-        ev.Closing(r=1, node=kept - 1, kind="bonus" if kept == k else "recovered", token=99, text="z", u=None),
-        *climbs,
-        ev.Commit(
-            r=1, tokens=tokens, texts=["x"] * len(tokens), kinds=["accepted"] * kept + ["bonus"], n=11 + kept
-        ),
-        ev.RoundEnd(
-            r=1, n_drafted=k, n_tested=min(k, kept + 1), n_accepted=kept, n_emitted=kept + 1, n_draft_calls=k,
-            n_syncs=1, stage_ns={}, probe_ns=0, draft_end="depth", walk_end="leaf", cut=False,
-        ),
-    ])  # fmt: skip
-
-
-def _verdict(i: int, kept: int) -> ev.Verify:
-    status = "accepted" if i < kept else "rejected" if i == kept else "untested"
-    why = {"accepted": "kept", "rejected": "not_drawn", "untested": "prefix_rejected"}[status]
-    order = i if i <= kept else None
-    return ev.Verify(
-        r=1, node=i, order=order, kind="draw", logp=None, logq=None, thr=None, u=None, status=status, why=why  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: object) -> Layers:
-    found = Builder(run).frame(Cursor(index, phase, step), Options(layers=True, **options), Feed()).layers  # type: ignore[arg-type]
-    assert found is not None
-    return found
-
-
-def heat_of(found: Layers) -> HeatMap:
-    assert found.heat is not None
-    return found.heat
 
 
 @pytest.mark.parametrize(("exits", "n_layers", "d_max", "widths"), GOLDEN)
@@ -247,66 +184,3 @@ def test_a_text_that_depends_on_the_draft_is_not_replayed() -> None:
     events[0].keeps_tokens = False
     events[0].sampling["temperature"] = 0.7
     assert "cannot be replayed" in (layers(fold(events), 2).sweeps.missing or "")  # type: ignore[union-attr]
-
-
-# Words --------------------------------------------------------------------------------------------------------------
-
-
-def words(run: Run, index: int, row: int, layer: int) -> str:
-    record = run.rounds[index]
-    node = -1 if row == 0 else sorted(record.nodes)[row - 1]
-    cell = layers(run, index, selected=node, layer=layer).cell
-    assert cell is not None
-    assert cell.column.row == row
-    return cell.words
-
-
-def test_a_stop_says_why_and_what_it_earned() -> None:
-    run = fold(exit_events())
-    seen = set()
-    for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
-        if column.exit_layer is None:
-            continue
-        said = words(run, column.index, column.row, column.exit_layer)
-        assert "≥ τ .750" in said
-        assert ("Wrong: the target chose" in said) == (column.wrong is True)
-        assert (f"Right: {column.exit_layer} calls paid, 8 earned" in said) == (column.wrong is False)
-        seen.add(column.wrong)
-    assert seen == {True, False}
-
-
-def test_skipped_layers_are_never_called_saved_arithmetic() -> None:
-    run = golden([2, 3, 2], 6, 4, 3)
-    said = words(run, 0, 0, 3)
-    assert "took it along" in said
-    assert "not saved arithmetic" in said
-    assert "all rows" in words(run, 0, 3, 6) or "The top" in words(run, 0, 3, 6)
-
-
-def test_a_rejected_row_has_lost_its_cells() -> None:
-    assert "rejected: what was computed for it is lost" in words(golden([2, 3, 2], 6, 4, 0), 0, 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("method", "level", "said"),
-    [
-        ("draft", "full", "specviz run --method specbound"),
-        ("specbound", "none", "level none"),
-        ("specbound", "full", "no climbs"),
-    ],
-)
-def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) -> None:
-    run = golden([], 6, 4, 0)
-    assert run.header is not None
-    run.header.method, run.header.level = method, level  # type: ignore[assignment]
-    run.rounds[0].other.clear()
-    assert said in (layers(run).missing or "")
-
-
-def test_time_is_compared_with_the_prediction() -> None:
-    found = layers(fold(exit_events()), 3).timing
-    assert found is not None
-    assert found.predicted_ns is not None
-    assert found.measured_ns is not None
-    assert found.text.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
-    assert layers(fold(exit_events(setting=Setting(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None

@@ -139,9 +139,11 @@ def _choose(held: Viewer, heat: HeatMap) -> None:
         if st.session_state.get(key) != value:
             st.session_state[key] = value
 
+    put = ((at.index, at.row), heat.layer)
+
     def changed() -> None:
         place: tuple[int, int] = st.session_state["layers-row"]
-        if place in columns:
+        if place in columns and (place, st.session_state["layers-layer"]) != put:  # a list that grew is no choice
             _look(held, *place, columns[place].node, int(st.session_state["layers-layer"]))
 
     def named(place: tuple[int, int]) -> str:

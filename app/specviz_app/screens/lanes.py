@@ -101,7 +101,8 @@ def _choose(held: Viewer, chart: Chart) -> None:
         st.session_state["lanes-block"] = here
 
     def changed() -> None:
-        held.options = replace(held.options, block=st.session_state["lanes-block"])
+        if st.session_state["lanes-block"] != here:  # a list that grew is no choice
+            held.options = replace(held.options, block=st.session_state["lanes-block"])
 
     def named(at: tuple[int, str, int]) -> str:
         b: Block = blocks.get(at, chart.blocks[0])

@@ -80,23 +80,20 @@ def timeline(held: Viewer, dark: bool) -> None:
 def watch(held: Viewer) -> None:
     """At the end of a page about a run that goes on: the page is made again when a round has ended.
 
-    Whoever looks at the newest round follows the run; elsewhere the place stays. Nothing is asked when nothing grows.
+    Whoever looks at the newest round follows the run (`Viewer.refresh`); elsewhere the place stays.
     """
     if not held.finished and (held.name != LIVE or current().core.loaded):
         st.fragment(_watch, run_every=WATCH_S)(held)
 
 
 def _watch(held: Viewer) -> None:
-    before, newest = _progress(held), held.player.cursor.index >= held.newest
+    before = _progress(held)
     try:
         held.refresh()
     except SpecvizError:
         return  # the page says it, when it is made again
-    if _progress(held) == before:
-        return
-    if newest and held.player.run.rounds:
-        held.seek(held.newest)
-    st.rerun()
+    if _progress(held) != before:
+        st.rerun()
 
 
 def _progress(held: Viewer) -> tuple[int, int, bool]:

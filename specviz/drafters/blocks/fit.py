@@ -25,8 +25,8 @@ class MadeFor:
     taps: tuple[int, ...]
 
 
-def refuse_other_target(folder: Path, made: MadeFor, adapter: ModelAdapter, advice: str) -> None:
-    """Raises ModelError unless it is this one."""
+def refuse_other_target(folder: Path, made: MadeFor, adapter: ModelAdapter, advice: str, owned: bool = True) -> None:
+    """Raises ModelError unless it is this one. `owned`: the folder also says which weights, and they are compared."""
     theirs = (made.n_layers, made.width, made.vocab)
     ours = (adapter.n_layers, int(adapter.head.weight.shape[1]), adapter.vocab)
     if theirs != ours:
@@ -38,7 +38,8 @@ def refuse_other_target(folder: Path, made: MadeFor, adapter: ModelAdapter, advi
     if outside or not made.taps:
         named = f"layer {outside[0]}" if outside else "no layers"
         raise ModelError(f"{OPTION} {folder}: config.json reads {named}; the target has layers 1 to {adapter.n_layers}")
-    refuse_other_model(folder, OPTION, "target", (made.name, made.target), adapter, advice)
+    if owned:
+        refuse_other_model(folder, OPTION, "target", (made.name, made.target), adapter, advice)
 
 
 def checked_vocabulary(folder: Path, vocab: int, draft_vocab: int, d2t: torch.Tensor | None) -> Vocabulary:

@@ -1,12 +1,19 @@
 """EAGLE-3 drafters on disk."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from specviz.drafters.blocks.fit import MadeFor
+import torch
+
+from specviz.drafters import published
+from specviz.drafters.blocks.fit import OPTION, MadeFor
 from specviz.drafters.blocks.layers import LayerShape
 from specviz.drafters.eagle.network import EagleNetwork, EagleShape
+from specviz.drafters.part_files import read_tensors
 from specviz.drafters.trained import Kind
 from specviz.drafters.trained import Trained as AnyTrained
+from specviz.engine.model import ModelAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,22 @@ class Config:
 
 Trained = AnyTrained[Config, EagleNetwork]
 
+
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, dict[str, torch.Tensor]]:
+    """A released checkpoint; which weights its target has is not known."""
+    sizes = published.eagle_sizes(folder, given, adapter)
+    tensors = published.eagle_tensors(folder, read_tensors(folder, OPTION, adapter.device), adapter)
+    if "d2t" not in tensors and sizes["draft_vocab"] >= adapter.vocab:  # padded rows stand for no token
+        tensors["head.weight"] = tensors["head.weight"][: adapter.vocab]
+        sizes["draft_vocab"] = adapter.vocab
+    config = Config(
+        target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers,
+        vocab=min(int(given["vocab_size"]), adapter.vocab), **sizes,
+    )  # fmt: skip
+    return config, tensors
+
+
 KIND = Kind(
     "specviz-eagle3", "EAGLE-3 drafter", "specviz train eagle3", "eagle3", Config,
-    lambda config: EagleNetwork(config.shape),
+    lambda config: EagleNetwork(config.shape), published=_published,
 )  # fmt: skip

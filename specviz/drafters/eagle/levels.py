@@ -38,10 +38,14 @@ class Levels:
         """Children of expanded nodes: for each its tokens with their log-probabilities, best first."""
         for parent, (tokens, logs) in zip(parents, offers, strict=True):
             self.rows.append(parent)
-            cum, depth = (0.0, 0) if parent == ROOT else (self.nodes[parent].cum, self.nodes[parent].depth)
             for rank, (token, log) in enumerate(zip(tokens[: self.k], logs, strict=False), 1):
-                low = min(0.0, log)
-                self.nodes.append(Candidate(token, parent, depth + 1, low, cum + low, rank, len(self.rows) - 1))
+                self.add(parent, token, log, rank)
+
+    def add(self, parent: int, token: int, log: float, rank: int) -> None:
+        """A node that the row expanded last offered."""
+        low = min(0.0, log)
+        cum, depth = (0.0, 0) if parent == ROOT else (self.nodes[parent].cum, self.nodes[parent].depth)
+        self.nodes.append(Candidate(token, parent, depth + 1, low, cum + low, rank, len(self.rows) - 1))
 
     def next(self) -> list[int]:
         """The `k` best nodes of the deepest level, those that end the text left out; none when deep enough."""

@@ -1,12 +1,18 @@
 """Medusa heads on disk."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from specviz.drafters.blocks.fit import MadeFor
+import torch
+
+from specviz.drafters import published
+from specviz.drafters.blocks.fit import OPTION, MadeFor
 from specviz.drafters.medusa.network import MedusaHeads
+from specviz.drafters.part_files import read_tensors
 from specviz.drafters.trained import Kind
 from specviz.drafters.trained import Trained as AnyTrained
+from specviz.engine.model import ModelAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,19 @@ class Config:
 Trained = AnyTrained[Config, MedusaHeads]
 
 
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, dict[str, torch.Tensor]]:
+    """Released heads; which weights their target has is not known, and no table of ranks comes with them."""
+    tensors = published.medusa_tensors(folder, read_tensors(folder, OPTION, adapter.device))
+    heads, vocab, width = tensors["outer"].shape
+    config = Config(
+        target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers, target_width=width,
+        vocab=min(vocab, adapter.vocab), draft_vocab=min(vocab, adapter.vocab), heads=heads,
+        right=published.usual_shares(heads),
+    )  # fmt: skip
+    tensors["outer"] = tensors["outer"][:, : adapter.vocab]  # padded rows stand for no token
+    return config, tensors
+
+
 def _wrong(given: dict[str, Any]) -> str | None:
     right, heads = given.get("right"), given.get("heads")
     if not isinstance(right, list) or len(right) != heads or not all(isinstance(row, list) and row for row in right):
@@ -46,5 +65,5 @@ def _wrong(given: dict[str, Any]) -> str | None:
 
 KIND = Kind(
     "specviz-medusa", "set of Medusa heads", "specviz train medusa", "medusa", Config,
-    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _wrong,
+    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _wrong, _published,
 )  # fmt: skip

@@ -90,7 +90,7 @@ class LiveActions(Base):
         if last is None:
             return Wanted("", "draft", None, {})
         knobs = dict(run.knobs) if run.header is not None else last.knobs
-        return Wanted(last.prompt, last.method, last.verifier, knobs)
+        return Wanted(last.prompt, last.method, last.verifier, knobs, lanes=last.lanes)
 
     def _start(self, wanted: Wanted | None) -> None:
         if wanted is None:
@@ -98,7 +98,7 @@ class LiveActions(Base):
         chat = self.feed.last_start.chat if self.feed.last_start else False
         start = Start(
             prompt=wanted.prompt, method=wanted.method, verifier=wanted.verifier, knobs=wanted.knobs, chat=chat,
-            paused=wanted.held,
+            paused=wanted.held, lanes=wanted.lanes,
         )  # fmt: skip
         self.ask_core(lambda: self.feed.start(start))
 

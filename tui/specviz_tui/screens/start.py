@@ -14,6 +14,7 @@ from specviz.events import MethodInfo
 from specviz_tui.knobs import parse_settings, settings
 
 DEFAULT = "default"
+LANES = ("auto", "serial", "threads", "streams", "two_device")  # ways to run target and draft; never other tokens
 HINT = "ctrl+s starts · ctrl+t starts held, ] then runs a round at a time · tab next field · esc back"
 
 
@@ -26,6 +27,7 @@ class Wanted:
     verifier: str | None
     knobs: dict[str, Any]
     held: bool = False
+    lanes: str = "auto"
 
 
 class StartScreen(ModalScreen[Wanted | None]):
@@ -43,7 +45,7 @@ class StartScreen(ModalScreen[Wanted | None]):
         self._wanted = wanted
 
     def compose(self) -> ComposeResult:
-        """The prompt, then the two choices."""
+        """The prompt, then the choices."""
         with Vertical(classes="dialog -wide"):
             yield Label("Decode a prompt", classes="dialog-title")
             yield TextArea(self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus")
@@ -52,6 +54,8 @@ class StartScreen(ModalScreen[Wanted | None]):
                 chosen = self._wanted.method if self._wanted.method in names else names[0]
                 yield Select([(n, n) for n in names], value=chosen, allow_blank=False, id="method")
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
+                lanes = self._wanted.lanes if self._wanted.lanes in LANES else LANES[0]
+                yield Select([(f"lanes {n}", n) for n in LANES], value=lanes, allow_blank=False, id="run-lanes")
             yield Input(self._settings(chosen), placeholder="knobs, as in gamma=6 temperature=.8", id="knobs")
             yield Static("", id="hint", markup=False, classes="dialog-hint")
 
@@ -104,7 +108,8 @@ class StartScreen(ModalScreen[Wanted | None]):
         except SpecvizError as error:
             self._say(str(error), refused=True)
             return
-        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier, knobs, held))
+        lanes = str(self.query_one("#run-lanes", Select).value)
+        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier, knobs, held, lanes))
 
     def action_cancel(self) -> None:
         """Nothing starts."""

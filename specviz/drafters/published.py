@@ -1,0 +1,116 @@
+"""Released EAGLE-3 and Medusa checkpoints in their published tensor layout, turned into drafters of ours.
+
+Such a folder names its target by repository at best, never by its weights: sizes and vocabulary are compared, and what
+cannot be known is said (`name`). What the layout leaves open is refused in one line rather than guessed: scaled rotary
+positions, features of other layers, an embedding of its own, several residual blocks a head.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz.drafters.blocks.fit import OPTION, taps
+from specviz.engine.model import ModelAdapter
+from specviz.errors import ModelError
+
+Tensor = torch.Tensor
+_EAGLE_NAMES = {
+    "fc.weight": "fc.weight",
+    "norm.weight": "norm_out.weight",
+    "lm_head.weight": "head.weight",
+    "midlayer.input_layernorm.weight": "norm_token.weight",
+    "midlayer.hidden_norm.weight": "layer.norm_attention.weight",
+    "midlayer.post_attention_layernorm.weight": "layer.norm_mlp.weight",
+    **{f"midlayer.self_attn.{k}_proj.weight": f"layer.{k}.weight" for k in "qkvo"},
+    **{f"midlayer.mlp.{k}_proj.weight": f"layer.{k}.weight" for k in ("gate", "up", "down")},
+}
+_PREFIXES = ("model.", "draft_model.", "module.")
+_USUAL_SHARES = (0.55, 0.12, 0.06, 0.04, 0.03, 0.02, 0.015, 0.012, 0.01, 0.008)
+"""A stand-in for how often ranks are right, as no table comes with released heads; later heads see less."""
+
+
+def name_of(folder: Path, given: dict[str, Any]) -> str:
+    """What a published folder is called: its target where it names one."""
+    base = given.get("base_model_name_or_path") or given.get("_name_or_path")
+    return f"{base} (published layout, target weights not named)" if base else f"{folder.name} (published layout)"
+
+
+def eagle_tensors(folder: Path, tensors: dict[str, Tensor], adapter: ModelAdapter) -> dict[str, Tensor]:
+    """The tensors of an EAGLE-3 checkpoint under our names, `d2t` among them when it has one. Raises ModelError."""
+    plain = {_plain(name): each for name, each in tensors.items()}
+    _refuse_own_embedding(folder, plain.pop("embed_tokens.weight", None), adapter)
+    plain.pop("t2d", None)  # says again what d2t says
+    d2t = plain.pop("d2t", None)
+    unknown = sorted(set(plain) - set(_EAGLE_NAMES))
+    missing = sorted(set(_EAGLE_NAMES) - set(plain))
+    if unknown or missing:
+        wrong = f"has {unknown[0]}" if unknown else f"lacks {missing[0]}"
+        raise ModelError(f"{OPTION} {folder}: no EAGLE-3 checkpoint in the published layout: it {wrong}")
+    out = {ours: plain[theirs] for theirs, ours in _EAGLE_NAMES.items()}
+    return out if d2t is None else {**out, "d2t": d2t.long()}
+
+
+def _plain(name: str) -> str:
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return re.sub(r"^layers\.0\.", "midlayer.", name)
+
+
+def _refuse_own_embedding(folder: Path, own: Tensor | None, adapter: ModelAdapter) -> None:
+    """Some folders carry a copy of the target's embedding; another one would be read wrongly."""
+    theirs = adapter.embedding.weight
+    if own is not None and (own.shape != theirs.shape or not torch.allclose(own.to(theirs), theirs, atol=1e-2)):
+        raise ModelError(
+            f"{OPTION} {folder}: brings an embedding that is not the target {adapter.name}'s; it was made for another"
+        )
+
+
+def eagle_sizes(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> dict[str, Any]:
+    """The fields of our config that a published `config.json` fixes. Raises ModelError for what is not supported."""
+    scaling = given.get("rope_scaling") or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if kind != "default":
+        raise ModelError(f"{OPTION} {folder}: rotary scaling '{kind}' of a published EAGLE-3 drafter is not supported")
+    layers = (given.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
+    if layers is not None:
+        raise ModelError(f"{OPTION} {folder}: it reads layers of its own choice {layers}, which is not supported")
+    if given.get("num_hidden_layers", 1) != 1:
+        raise ModelError(f"{OPTION} {folder}: {given['num_hidden_layers']} layers; an EAGLE-3 drafter has one")
+    try:
+        width, heads = int(given["hidden_size"]), int(given["num_attention_heads"])
+        vocab = int(given["vocab_size"])
+        return {
+            "target_width": width, "heads": heads, "kv_heads": int(given.get("num_key_value_heads", heads)),
+            "head_dim": int(given.get("head_dim") or width // heads), "ff": int(given["intermediate_size"]),
+            "rope_theta": float(given.get("rope_theta", 10_000.0)), "eps": float(given.get("rms_norm_eps", 1e-6)),
+            "draft_vocab": int(given.get("draft_vocab_size") or vocab), "taps": taps(adapter.n_layers),
+        }  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{OPTION} {folder}: config.json of an EAGLE-3 checkpoint lacks {error}") from None
+
+
+def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The heads of a Medusa checkpoint, stacked. Raises ModelError."""
+    found: dict[tuple[str, int], Tensor] = {}
+    parts = {"0.linear.weight": "inner", "0.linear.bias": "bias", "1.weight": "outer"}
+    for name, each in tensors.items():
+        head, _, rest = name.removeprefix("medusa_head.").partition(".")
+        if not head.isdecimal() or rest not in parts:
+            raise ModelError(
+                f"{OPTION} {folder}: no Medusa checkpoint in the published layout: it has {name}; "
+                "one residual block a head is supported"
+            )
+        found[parts[rest], int(head)] = each
+    n = 1 + max((head for _, head in found), default=-1)
+    lacking = [(part, head) for part in parts.values() for head in range(n) if (part, head) not in found]
+    if lacking or not n:
+        wrong = f"head {lacking[0][1]} lacks a part" if lacking else "it has no heads"
+        raise ModelError(f"{OPTION} {folder}: no Medusa checkpoint in the published layout: {wrong}")
+    return {part: torch.stack([found[part, head] for head in range(n)]) for part in parts.values()}
+
+
+def usual_shares(heads: int) -> tuple[tuple[float, ...], ...]:
+    """The stand-in table for heads that bring none."""
+    return tuple(tuple(round(value * 0.75**head, 6) for value in _USUAL_SHARES) for head in range(heads))

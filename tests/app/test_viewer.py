@@ -1,0 +1,59 @@
+"""`Viewer`: one tab's look at a run that goes on."""
+
+from itertools import groupby
+
+from specviz.events import Event
+from specviz.wire import Command
+from specviz_app.viewer import Viewer
+from trace_factory import make_events
+
+
+class Growing:
+    """A live source that hands over a round at a time."""
+
+    live = True
+    ended = False
+
+    def __init__(self) -> None:
+        events = make_events(temperature=0.8, new_tokens=40)
+        self.parts = [list(part) for _, part in groupby(events, key=lambda event: event.r)]
+
+    def poll(self) -> list[Event]:
+        return self.parts.pop(0) if self.parts else []
+
+    def send(self, command: Command) -> None:
+        raise AssertionError("nobody sends anything here")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_who_looks_at_the_newest_round_goes_on_with_the_run() -> None:
+    held = Viewer.of("live", Growing())
+    for _ in range(4):
+        held.refresh()
+    assert len(held.player.run.rounds) == 4
+    assert held.player.cursor.index == held.newest == 3
+    held.move(-1)
+    held.refresh()
+    assert held.player.cursor.index == 2
+    held.seek(held.newest)
+    held.refresh()
+    assert held.player.cursor.index == held.newest == 5
+
+
+def test_who_chose_something_stays() -> None:
+    held = Viewer.of("live", Growing())
+    for _ in range(3):
+        held.refresh()
+    held.choose(-1)
+    held.refresh()
+    assert held.player.cursor.index == 2
+    assert held.place == "r3/root"
+
+
+def test_a_viewer_that_is_opened_late_begins_at_the_newest_round() -> None:
+    source = Growing()
+    source.parts = [[event for part in source.parts[:6] for event in part], *source.parts[6:]]
+    held = Viewer.of("live", source)
+    assert held.player.cursor.index == held.newest == 4

@@ -1,0 +1,94 @@
+"""Screen *Layers*: what is said of a cell, of a round without climbs, and of time."""
+
+import pytest
+
+from exit_trace import exit_events
+from specviz import events as ev
+from specviz.cost.replay import Setting
+from specviz.view import Run, fold
+from view.exit_rounds import golden, heat_of, layers
+
+
+def words(run: Run, index: int, row: int, layer: int) -> str:
+    record = run.rounds[index]
+    node = -1 if row == 0 else sorted(record.nodes)[row - 1]
+    cell = layers(run, index, selected=node, layer=layer).cell
+    assert cell is not None
+    assert cell.column.row == row
+    return cell.words
+
+
+def test_a_stop_says_why_and_what_it_earned() -> None:
+    run = fold(exit_events())
+    seen = set()
+    for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
+        if column.exit_layer is None:
+            continue
+        said = words(run, column.index, column.row, column.exit_layer)
+        assert "≥ τ .750" in said
+        assert ("Wrong: the target chose" in said) == (column.wrong is True)
+        assert (f"Right: {column.exit_layer} calls paid, 8 earned" in said) == (column.wrong is False)
+        seen.add(column.wrong)
+    assert seen == {True, False}
+
+
+def test_skipped_layers_are_never_called_saved_arithmetic() -> None:
+    run = golden([2, 3, 2], 6, 4, 3)
+    said = words(run, 0, 0, 3)
+    assert "took it along" in said
+    assert "not saved arithmetic" in said
+    assert "all rows" in words(run, 0, 3, 6) or "The top" in words(run, 0, 3, 6)
+
+
+def test_a_layer_that_always_drafts_says_what_its_confidence_decides() -> None:
+    run = golden([3, 3], 6, 3, 1)
+    assert run.header is not None
+    run.header.method = "kangaroo"
+    for climb, conf in zip(run.rounds[0].every(ev.Climb), (0.9, 0.4, None), strict=True):
+        climb.raw_conf = conf
+    sure, weak = words(run, 0, 0, 3), words(run, 0, 1, 3)
+    assert "so drafting goes on" in sure
+    assert "verified all the same" in weak
+    heat = heat_of(layers(run))
+    assert [column.cells[2].took for column in heat.columns] == [True, True, False]
+    assert heat.what_tau is None, "no threshold moves where it stops"
+    gates = layers(run).gates
+    assert gates is not None
+    assert "always does" in gates.words
+
+
+def test_drafts_that_skip_sublayers_have_no_climbs_and_say_so() -> None:
+    run = golden([], 6, 4, 0)
+    assert run.header is not None
+    run.header.method = "draft_and_verify"
+    run.rounds[0].other.clear()
+    assert "sublayers skipped" in (layers(run).missing or "")
+
+
+def test_a_rejected_row_has_lost_its_cells() -> None:
+    assert "rejected: what was computed for it is lost" in words(golden([2, 3, 2], 6, 4, 0), 0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "level", "said"),
+    [
+        ("draft", "full", "specviz run --method specbound"),
+        ("specbound", "none", "level none"),
+        ("specbound", "full", "no climbs"),
+    ],
+)
+def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) -> None:
+    run = golden([], 6, 4, 0)
+    assert run.header is not None
+    run.header.method, run.header.level = method, level  # type: ignore[assignment]
+    run.rounds[0].other.clear()
+    assert said in (layers(run).missing or "")
+
+
+def test_time_is_compared_with_the_prediction() -> None:
+    found = layers(fold(exit_events()), 3).timing
+    assert found is not None
+    assert found.predicted_ns is not None
+    assert found.measured_ns is not None
+    assert found.text.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
+    assert layers(fold(exit_events(setting=Setting(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None
