@@ -77,7 +77,7 @@ def _measured(question: Question, arms: Sequence[OurArm], ids: Sequence[Tokens],
     settings = question.settings
     if question.timed:
         seconds = settings.minutes * 60 if settings.minutes else None
-        return measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
+        return measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
     repeats = 1 if settings.temperature == 0 else settings.repeats
     return Measured([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
 

@@ -31,6 +31,7 @@ class Plan:
     n_tokens: int
     repeats: int
     seconds: float | None = None  # bound; None: as long as it takes
+    apart: bool = True  # whether one run a prompt is taken apart at the end
 
 
 def measure(
@@ -47,7 +48,7 @@ def measure(
         for turn in turns(len(arms), len(prompts), plan.repeats):
             at = clock()
             # Behind the turns comes one run apart for every prompt seen, as long as a turn each.
-            needed = longest * (1 + max(len(seen), 1))
+            needed = longest * (1 + plan.apart * max(len(seen), 1))
             if plan.seconds is not None and seen and at - began + needed > plan.seconds:
                 out.cut = True
                 break
@@ -56,9 +57,10 @@ def measure(
                 out.samples.append(_timed(arms[index], index, turn.prompt, turn.repeat, prompts, plan, clock))
             longest = max(longest, clock() - at)
             tell(f"repeat {turn.repeat + 1} of {plan.repeats}, prompt {turn.prompt + 1} of {len(prompts)}")
-        tell("taking single runs apart")
         out.splits = [[] for _ in arms]
-        for prompt in sorted(seen):
+        if plan.apart:
+            tell("taking single runs apart")
+        for prompt in sorted(seen) if plan.apart else ():
             for index, arm in enumerate(arms):
                 out.splits[index].append(arm.split(prompts[prompt], plan.n_tokens, 0))
     finally:

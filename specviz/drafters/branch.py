@@ -99,9 +99,9 @@ class Branching:
         """Draft after a rollback, until the draft model is unsure if the signal says so; the target waits."""
         ctx, tree, knobs = flight.ctx, flight.tree, flight.ctx.knobs
         cap = min(knobs["gamma"], self.rows.reach(ctx))
-        self.rows.open(ctx, [])
-        if cap == 0:
+        if cap == 0:  # nothing will be drafted; past its context the draft model must not even read
             return "full" if knobs["gamma"] == 0 else "length"
+        self.rows.open(ctx, [])
         s = self.signals.ask(ctx, "draft")
         if s == 0:
             flight.reason = "s0"

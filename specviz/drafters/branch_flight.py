@@ -1,5 +1,6 @@
 """A round of a branch drafter in flight: its pending tokens and the branches behind them, and how they are drawn."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,9 +11,10 @@ from specviz.drafters.branch_rows import BranchRows
 from specviz.drafters.expander import laws
 from specviz.engine.context import Context, Tree
 from specviz.engine.rows import Tensor
+from specviz.errors import SpecvizError
 from specviz.events import DraftStep, Event, Span, log6, six
 from specviz.events.branch import ForkReason, Rule, TokenFate
-from specviz.keys import Stream
+from specviz.keys import NOT_FINITE, Stream
 from specviz.laws import Certain, Row
 from specviz.names import Mode
 
@@ -92,6 +94,8 @@ class Flight:
         self.spans.append(span)
         self.note(span)
         confs = logits.softmax(-1).amax(-1).tolist()
+        if any(math.isnan(conf) for conf in confs):
+            raise SpecvizError(NOT_FINITE)
         return [Look(raw, conf, rows.last.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
 
     def law(self, parents: Sequence[int], looks: Sequence[Look]) -> list[Row]:

@@ -86,7 +86,7 @@ def tested(heads: Heads, asked: "list[int] | tuple[int, ...]") -> str | None:
 
 def describe(adapter: ModelAdapter, heads: Heads) -> str:
     """One line for the header and the screen: kind, layers, what a test costs."""
-    cost = f"one test reads {cost_in_layers(adapter, heads):.1f} layers' worth of weights"
+    cost = f"c_h {cost_in_layers(adapter, heads):.1f}: a test reads that many layers' worth of weights"
     if not heads.layers:
         return f"logit lens, no trained exit heads; {cost}"
     named = f"layers {', '.join(map(str, heads.layers))}"

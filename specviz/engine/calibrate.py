@@ -2,7 +2,8 @@
 
 The modelled clock (specviz.cost.model_clock) and the cost panel stand on it. Every width is timed in turn, over and
 over, so that a busy moment of the machine falls on all alike and an early end leaves each with equally many; medians
-of 20 after a warm-up, or of as many as the time set aside allows, which the record says. Where torch has one thread,
+of 20 after a warm-up, or of as many as the time set aside allows, which the record says: a model whose pass takes a
+quarter of a second is timed once at two widths. Where torch has one thread,
 that thread's own time counts, which neighbours on the machine disturb less. Widths of the target are rows one after
 another, those of the draft model siblings, as branches are.
 """
@@ -25,6 +26,7 @@ from specviz.events import Calibration
 WIDTHS = (1, 2, 3, 5, 9, 17)
 CONTEXT, REPEATS, LEAST = 64, 20, 3
 PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
+FEW, SLOW_NS = (1, 5), 250_000_000  # a target whose pass takes so long is timed at few widths, each once
 
 Known = WeakKeyDictionary[ModelAdapter, Calibration]
 _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
@@ -62,24 +64,32 @@ def with_clock(found: Calibration, clock: Clock) -> Calibration:
 
 @torch.inference_mode()
 def _measure(target: ModelAdapter, draft: ModelAdapter | None, patience_s: float) -> Calibration:
-    passes = [_pass(target, width, siblings=False) for width in WIDTHS]
+    slow = _is_slow(target)
+    widths = FEW if slow else WIDTHS
+    passes = [_pass(target, width, siblings=False) for width in widths]
     if draft is not None:
-        passes += [_pass(draft, width, siblings=True) for width in WIDTHS]
-    times, repeats = _timed(passes, patience_s)
-    ours, theirs = times[: len(WIDTHS)], times[len(WIDTHS) :]
+        passes += [_pass(draft, width, siblings=True) for width in widths]
+    times, repeats = _timed(passes, 0.0 if slow else patience_s, 1 if slow else LEAST)
+    ours, theirs = times[: len(widths)], times[len(widths) :]
     return Calibration(
         t_ns=theirs[0] if theirs else None, c=ours[0] / theirs[0] if theirs else None,
-        kappa_q=slope(WIDTHS, theirs) if theirs else None, kappa_p=slope(WIDTHS, ours),
-        widths=list(WIDTHS), target_ns=ours, draft_ns=theirs, repeats=repeats,
+        kappa_q=slope(widths, theirs) if theirs else None, kappa_p=slope(widths, ours),
+        widths=list(widths), target_ns=ours, draft_ns=theirs, repeats=repeats,
     )  # fmt: skip
 
 
-def _timed(passes: Sequence[Callable[[], int]], patience_s: float) -> tuple[list[int], int]:
-    """Medians, and of how many; every pass once before anything counts."""
-    for once in passes:
+def _is_slow(target: ModelAdapter) -> bool:
+    """Whether a pass takes so long that timing many of them would hold up the run; the first pass does not count."""
+    once = _pass(target, 1, siblings=False)
+    return once() > SLOW_NS and once() > SLOW_NS
+
+
+def _timed(passes: Sequence[Callable[[], int]], patience_s: float, least: int) -> tuple[list[int], int]:
+    """Medians, and of how many; every pass once before anything counts, unless once must be enough."""
+    for once in passes if least > 1 else ():
         once()
     began, found = time.perf_counter(), [[once()] for once in passes]
-    while len(found[0]) < REPEATS and (len(found[0]) < LEAST or time.perf_counter() - began < patience_s):
+    while len(found[0]) < REPEATS and (len(found[0]) < least or time.perf_counter() - began < patience_s):
         for once, times in zip(passes, found, strict=True):
             times.append(once())
     return [max(1, round(median(times))) for times in found], len(found[0])

@@ -17,6 +17,7 @@ from specviz.knobs import KnobSpec
 from specviz.methods import Method
 
 GUARD = 1e-9  # 5 (1 - 0.8) and 10 (1 - 0.8) come out below a whole number in binary
+_SOFT = {"signal": ["auto", "1"]}
 PARALLEL, AUTO_LEN = 0, -1  # values of branch_len
 
 
@@ -57,7 +58,7 @@ METHOD = Method(
             help="most tokens drafted before a branch point; 0 decodes plainly",
         ),
         KnobSpec(
-            name="epsilon", symbol="ε", kind="float", lo=0, hi=1, default=0.3,
+            name="epsilon", symbol="ε", kind="float", lo=0, hi=1, default=0.3, needs=_SOFT,
             help="stop before a position whose raw top probability is below it; 0 never",
         ),
         KnobSpec(
@@ -78,8 +79,8 @@ METHOD = Method(
             help="draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier, else 1",
         ),
         KnobSpec(
-            name="soft_min_keep", kind="int", lo=0, hi=1, default=0,
-            help="signal 1 tests positions from this one on",
+            name="soft_min_keep", kind="int", lo=0, hi=1, default=0, needs=_SOFT,
+            help="1 spares the first position the test: for a trained classifier, whose class 1 promises one token",
         ),
         KnobSpec(
             name="hrad", kind="texts", default=[], applies="X",

@@ -11,6 +11,7 @@ import torch
 
 from specviz.drafters.blocks.files import KIND, Config, Trained
 from specviz.drafters.blocks.fit import taps
+from specviz.drafters.blocks.losses import How, RankLoss
 from specviz.drafters.blocks.network import BlockNetwork, RopeMode
 from specviz.drafters.part_files import fingerprint
 from specviz.engine import loading
@@ -18,7 +19,6 @@ from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.train import block_card, block_text, corpus, head_text, part
 from specviz.train.block_loop import BlockSteps
-from specviz.train.block_losses import How, RankLoss
 from specviz.train.block_sizes import head_rows, layer_like, vocabulary_of
 from specviz.train.console import Console
 from specviz.train.drafter_loop import DrafterRun

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from specviz.drafters.blocks.files import Trained
-from specviz.train.block_losses import How, Losses, Tally, block_losses
-from specviz.train.block_pass import packed
+from specviz.drafters.blocks.losses import How, Losses, Tally, block_losses
+from specviz.drafters.blocks.packed import packed
 from specviz.train.block_text import Windows
 from specviz.train.drafter_loop import WINDOWS, Seen, Step, look
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from specviz.drafters.blocks.files import Trained
+from specviz.drafters.blocks.losses import How, Tally
 from specviz.drafters.blocks.rank import N_BUCKETS
 from specviz.engine.context import Drafter, Models
 from specviz.engine.model import ModelAdapter
@@ -20,7 +21,6 @@ from specviz.engine.parts import Parts
 from specviz.engine.session import Session
 from specviz.methods import Method
 from specviz.train.block_loop import losses_of
-from specviz.train.block_losses import How, Tally
 from specviz.train.drafter_loop import look
 from specviz.verifiers import get_verifier
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from specviz.train.block_losses import Truth
+from specviz.drafters.blocks.losses import Truth
 from specviz.train.block_text import Windows
 from specviz.train.loop import Report, save_whole
 from specviz.train.schedule import Budget

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from specviz.drafters.blocks.packed import packed
 from specviz.drafters.blocks.rank import ranks
 from specviz.drafters.eagle.files import Trained
-from specviz.train.block_pass import packed
 from specviz.train.block_text import Windows
 from specviz.train.drafter_loop import WINDOWS, Seen, Step, look
 
@@ -51,7 +52,7 @@ def levels_of(
         counted = inside & truth.allowed[window, at]
         logits = network.speak(states[:, :, 0][counted])
         where = (window[counted], at[counted])
-        loss = -(truth.probs[where] * logits.log_softmax(-1)).sum() / counted.sum().clamp(min=1)
+        loss = F.cross_entropy(logits, truth.probs[where], reduction="sum") / counted.sum().clamp(min=1)
         rank = torch.zeros_like(at)
         rank[counted] = ranks(logits.detach(), truth.best[where])
         made.append(Level(loss, rank, counted))

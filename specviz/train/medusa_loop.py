@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.drafters.blocks.rank import ranks
@@ -43,7 +44,7 @@ def heads_of(trained: Trained, seen: Seen) -> list[Head]:
         counted = inside & truth.allowed[window, at]
         logits = network.one(head, states[counted])
         where = (window[counted], at[counted])
-        loss = -(truth.probs[where] * logits.log_softmax(-1)).sum() / counted.sum().clamp(min=1)
+        loss = F.cross_entropy(logits, truth.probs[where], reduction="sum") / counted.sum().clamp(min=1)
         rank = torch.zeros_like(at)
         rank[counted] = ranks(logits.detach(), truth.best[where])
         made.append(Head(loss, rank, counted))

@@ -140,7 +140,7 @@ class Climbs:
         bare = Cell(layer, *how) if how else Cell(layer, None, None, None)
         gate = self.gates.get((row, layer))
         if gate is not None and (how is not None or not gate.observed_only):
-            return _asked(self.run, bare, gate, chosen)
+            return _asked(self.run, bare, gate, self.climbs[row].exit_layer == layer, chosen)
         if gate is None and self.climbs[row].exit_layer == layer and how is not None:
             return self._drafted(bare, self.climbs[row], chosen)
         table = self.oracle.says(self.climbs[row].pos, layer) if self.oracle and chosen is not None else None
@@ -162,9 +162,9 @@ class Climbs:
         )  # fmt: skip
 
 
-def _asked(run: Run, bare: Cell, gate: Gate, chosen: int | None) -> Cell:
+def _asked(run: Run, bare: Cell, gate: Gate, took: bool, chosen: int | None) -> Cell:
     return replace(
-        bare, conf=gate.conf, raw=gate.raw_conf, raw_thr=gate.raw_thr, band=band(gate.conf), took=gate.took,
+        bare, conf=gate.conf, raw=gate.raw_conf, raw_thr=gate.raw_thr, band=band(gate.conf), took=took,
         source="observed" if gate.observed_only else "test", top1=run.word(gate.top1),
         agrees=None if chosen is None else gate.top1 == chosen,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from specviz.view.series import metrics_of
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
 _FEW = 2  # rounds on either side below which nothing can be compared
+_PARTS = ("heads", "hrad", "adapter", "skip_set")
 
 
 def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
@@ -28,12 +29,17 @@ def _item(spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled:
     value = values.get(spec.name, spec.default)
     staged, sent = (None if a == value else a for a in (options.staged.get(spec.name), options.sent.get(spec.name)))
     return KnobItem(
-        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=shown(value),
+        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=_text(spec, value),
         fill=_fill(spec, value), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
         applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
         staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
         sent_text=None if sent is None else shown(sent), disabled=disabled,
     )  # fmt: skip
+
+
+def _text(spec: KnobSpec, value: Any) -> str:
+    """The value; trained parts that nobody named are those that come with the models."""
+    return "shipped" if spec.name in _PARTS and not value else shown(value)
 
 
 def _fill(spec: KnobSpec, value: Any) -> float | None:

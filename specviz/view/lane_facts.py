@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.cost.model_clock import Facts, ModelClock, Played, Rates
+from specviz.cost.model_clock import Facts, Forward, ModelClock, Played, Rates
 from specviz.cost.round_facts import facts_of
 from specviz.events import Signal
 from specviz.view.fold import Run
@@ -21,7 +21,7 @@ ASSUMED_T = 0.001  # seconds of a draft forward where none was measured
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One complete round. `played` is None where the modelled clock knows no such round (early exit)."""
+    """One complete round. `played` is None where the modelled clock knows no such round (self-drafting)."""
 
     key: Any
     facts: Facts | None
@@ -75,6 +75,7 @@ class RunFacts:
         facts = facts_of(list(records_of(record)), record.end, self._born)
         self._born = max([self._born, *(node + 1 for node in record.nodes)])
         played = self._clock.play(facts) if facts is not None else None
+        facts = facts or _self_drafted(record)
         self.rounds.append(Known(_key(record), facts, played))
         for node, fate in facts.fates if facts is not None else ():
             self.settled[record.q, node] = (fate, record.index)  # type: ignore[assignment]
@@ -91,6 +92,18 @@ class RunFacts:
         facts = self.rounds[index].facts
         fates: Iterable[Any] = facts.fates if facts is not None else ()
         return {node: fate for node, fate in fates if fate != "accepted"}
+
+
+def _self_drafted(record: RoundRecord) -> Facts:
+    """A round that drafted with the target's own layers: no modelled clock, but forwards and fates all the same."""
+    assert record.end is not None
+    words: Mapping[str, Fate] = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
+    nodes = [node for node in record.nodes.values() if node.kept]
+    fates = [(v.node, words[v.status]) for v in record.verdicts.values() if v.status in words]
+    return Facts(
+        record.r, record.end.n_emitted, 1 + sum(node.fed for node in nodes),
+        tuple(Forward(1, (node.node,)) for node in nodes), fates=tuple(fates),
+    )  # fmt: skip
 
 
 def _key(record: RoundRecord) -> Any:

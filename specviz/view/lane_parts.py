@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.events import DraftStep, Fork, Match, Node, Signal
 from specviz.events import prob as linear
+from specviz.text import quoted
 from specviz.view.fold import Run
 from specviz.view.lanes import FATES, BranchToken, BranchView, ConfStep, Fan, Fate, Hrad, HradCall
 from specviz.view.numbers import UNKNOWN, apart, number, percent, prob
@@ -43,7 +44,7 @@ def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfS
     node = record.query.nodes.get(look.node) if look.node is not None else None
     mark, fate = marked(fates.get(look.node)) if look.node is not None else ("exit", "stopped here: nothing was drawn")
     if look.bound is None:
-        text = f"{prob(look.conf)}, no bound here"
+        text = prob(look.conf)
     else:
         conf, bound = apart(look.conf, look.bound)
         text = f"{conf} {'≥' if look.conf >= look.bound else '<'} {bound}"
@@ -56,7 +57,7 @@ def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfS
 def _plain(run: Run, node: Node, fates: Fates) -> ConfStep:
     mark, fate = marked(fates.get(node.node))
     conf = linear(node.log_conf) if node.log_conf is not None else None
-    text = f"{prob(conf)}, no bound" if conf is not None else UNKNOWN
+    text = prob(conf)
     return ConfStep(
         node.pos, node.branch, node.node, run.word(node.token), conf, None, False, mark, fate, text, node.entropy_q
     )  # fmt: skip
@@ -74,10 +75,11 @@ def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> Fan | None
     branches = tuple(_branch(run, record, fork, born, match, fates) for born in fork.branches)
     hit = None if match is None else match.branch is not None
     token = run.word(match.token) if match is not None and match.token is not None else None
+    words = _fan_words(fork, match, quoted(token) if token else None, judged)
     return Fan(
         pos=fork.pos, conf=fork.conf, k=fork.k, k_text=_k_text(fork), reason=_REASONS.get(fork.reason, fork.reason),
         rule=match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN)), mass=match.mass if match else None,
-        hit=hit, token=token, branches=branches, memory=_memory(fork), words=_fan_words(fork, match, token, judged),
+        hit=hit, token=token, branches=branches, memory=_memory(fork), words=words,
     )  # fmt: skip
 
 

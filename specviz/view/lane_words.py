@@ -48,7 +48,7 @@ def _verified(
     run: Run, facts: RunFacts, record: RoundRecord, block: Block, judged: bool, clock: Clock
 ) -> str:  # fmt: skip
     """What the target's pass judged, what it kept, and what fell."""
-    pending = [run.word(n.token) for i in record.verdicts if (n := record.query.nodes.get(i)) and _fed(record, i)]
+    pending = [run.name(n.token) for i in record.verdicts if (n := record.query.nodes.get(i)) and _fed(record, i)]
     over = f"the newest token and {said(pending)}" if pending else "the newest token alone"
     text = f"The target passes over {over} in {seconds(block.took)}."
     if not judged or record.end is None:
@@ -92,7 +92,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: Block, fates
     """What came of a draft forward, whom it fed, and why it was for nothing."""
     if not block.nodes:
         return f"A draft forward, {seconds(block.took)}; nothing was drawn after it: the draft model was too unsure."
-    words = [run.word(record.query.nodes[n].token) for n in block.nodes if n in record.query.nodes]
+    words = [run.name(record.query.nodes[n].token) for n in block.nodes if n in record.query.nodes]
     rows = f" over {block.size} rows" if block.size > 1 else ""
     made = f"{block.forwards} draft forwards" if block.forwards > 1 else "A draft forward"
     text = f"{made}{rows}, {seconds(block.took)}: {said(words)} {'was' if len(words) == 1 else 'were'} drawn."

@@ -101,7 +101,7 @@ class Chart:
     t1: float
     cursor: int | None  # into blocks
     missing: str | None = None
-    unit: str = "ms"  # of the axis: draft forwards where the modelled clock rests on no measured cost
+    unit: str = "ms"  # of the axis
     scale: float = 1e3  # from seconds to that unit
 
 
@@ -118,7 +118,7 @@ class ConfStep:
     stopped: bool
     mark: Mark
     fate: str
-    text: str  # ".72 ≥ .30", "no bound here"
+    text: str  # ".72 ≥ .30"; ".72" where there is no bound
     entropy: float | None = None
 
 

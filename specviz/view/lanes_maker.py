@@ -116,7 +116,7 @@ class LanesMaker:
         models = self.run.header.models if self.run.header else None
         info = models.target if key == "target" and models else models.draft if key == "draft" and models else None
         own = key == "draft" and self.run.header is not None and self.run.header.method in METHODS
-        label = "early layers" if own else _LABELS.get(key, key)
+        label = "self-draft" if own else _LABELS.get(key, key)
         return Lane(key, label, (info.device or "") if info else "", branch, share, _lane_text(key, mine, share))
 
     def _cursor(

@@ -9,7 +9,7 @@ from specviz.view.climbs import Climbs, Oracle
 from specviz.view.exit_setting import METHODS
 from specviz.view.family import Family
 from specviz.view.fold import Run
-from specviz.view.layer_parts import GateTally, gate_curve, ledger, stairs, timing
+from specviz.view.layer_parts import GateTally, gate_curve, ledger, spent, stairs, timing
 from specviz.view.layer_words import cell_info, over_run
 from specviz.view.layers import Column, GateCurve, HeatMap, Layers
 from specviz.view.numbers import prob
@@ -144,16 +144,21 @@ class LayersMaker:
         return places.get((index, here.row_of(selected)), len(columns) - 1)
 
     def _map_words(self, tested: Sequence[int]) -> str:
+        parts = self.run.header.models.parts if self.run.header else {}
+        said = " · ".join(f"{name}: {parts[name]}" for name in ("heads", "adapter") if parts.get(name))
         if not tested:
-            return "no layer has a test"
-        return f"tests after {'layer' if len(tested) == 1 else 'layers'} {', '.join(map(str, tested))}"
+            return f"no layer has a test{' · ' if said else ''}{said}"
+        where = f"tests after {'layer' if len(tested) == 1 else 'layers'} {', '.join(map(str, tested))}"
+        return f"{where} · {said}" if said else where
 
     def _note(self, columns: Sequence[Column], n_layers: int) -> str:
         known = {cell.layer for column in columns for cell in column.cells if cell.conf is not None}
         gated = any(cell.source == "test" and not cell.took for column in columns for cell in column.cells)
         if len(known) >= n_layers - 1 or not columns or not (gated or len(known) > 1):
             return ""
-        return "other layers were not asked: --observe-all on watches them, specviz sweep .. --write asks them afterwards"
+        return (
+            "other layers were not asked: --observe-all on watches them, specviz sweep .. --write asks them afterwards"
+        )
 
     def _gate_curve(self, here: Climbs) -> GateCurve | None:
         found = gate_curve(here.setting, self._gates)
@@ -204,7 +209,7 @@ class LayersMaker:
             return (
                 "draft_and_verify drafts with some sublayers skipped: its drafting rows are not the target's, so no "
                 "row stops on its way up and nothing is left to catch up.\nHow sure every draft was, and when drafting "
-                "stopped, stands on screen 3 (Lanes)."
+                f"stopped, stands on screen 3 (Lanes).{spent(record)}"
             )
         if self.run.level == "none":
             return "Recorded at level none: no climbs. Record again with --level full."

@@ -34,6 +34,8 @@ def _step(climbs: Climbs, columns: Sequence[Column], climb: Climb) -> StairStep:
 def _stair_words(climbs: Climbs, steps: Sequence[StairStep]) -> str:
     last, n = steps[-1], climbs.n_layers
     waiting = [row for row, depth in enumerate(last.depths) if depth < n]
+    if not waiting and len(last.depths) == 1:
+        return f"One row, alone in every call, has passed all {n} layers."
     if not waiting:
         wide = max(last.widths, default=1)
         return f"All {len(last.depths)} rows have passed all {n} layers: the last climb took up to {wide} rows a call."
@@ -167,6 +169,17 @@ def timing(record: RoundRecord) -> Timing | None:
     off = measured / predicted - 1
     more = f"{'+' if off >= 0 else MINUS}{percent(abs(off))}"
     return Timing(predicted, measured, f"predicted {fine_ms(predicted)}, measured {fine_ms(measured)} ({more})")
+
+
+def spent(record: RoundRecord) -> str:
+    """The costs of a round whose rows left no climbs."""
+    costs = record.every(ExitRound)
+    if not costs or record.end is None:
+        return ""
+    cost = costs[-1]
+    saved = f"{abs(cost.saved_calls)} {'fewer' if cost.saved_calls > 0 else 'more'} than plain decoding"
+    lost = f", {cost.wasted_cells} of {cost.cells} cells for rejected rows" if cost.wasted_cells else ""
+    return f"\nThis round: {cost.layer_calls} layer calls for {plural(record.end.n_emitted, 'token')}, {saved}{lost}."
 
 
 def fine_ms(ns: int) -> str:

@@ -152,8 +152,12 @@ def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
     if cell.source == "test" and cell.took:
         drafted = "" if column.drafted == cell.top1 else f" ({_name(column.drafted)} was drawn from its law)"
         return f"{says} and is sure enough: {conf} ≥ τ {thr}. The row stops here and drafts it{drafted}."
+    gate = climbs.gates.get((column.row, cell.layer))
+    if cell.source == "test" and gate is not None and gate.took:
+        return f"{says} and is sure enough: {conf} ≥ τ {thr}. An end token is not fed: the row climbs on and judges it."
     if cell.source == "test":
-        return f"{says}, but {conf} is below τ {thr}: the row climbs on."
+        below = f"but {conf} is below τ {thr}" if tau is None or (cell.conf or 0.0) < tau else f"with {conf} ≥ τ {thr}"
+        return f"{says}, {below}: the row climbs on."
     went = (
         "so the row would have stopped"
         if tau is not None and (cell.conf or 0.0) >= tau

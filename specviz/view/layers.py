@@ -30,7 +30,7 @@ class Cell:
     raw_thr: float | None = None
     band: int | None = None  # index into BANDS
     source: Source | None = None
-    took: bool = False  # the row stopped here
+    took: bool = False  # the row stopped here; a drafted end token is not fed, so its row has stopped nowhere
     top1: str | None = None  # what the head says comes next
     agrees: bool | None = None  # whether the target chose that
 

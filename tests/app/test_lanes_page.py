@@ -94,7 +94,7 @@ def test_the_bars_are_the_modelled_times_of_the_worked_trace() -> None:
 
 
 def test_what_is_rolled_back_is_hatched_and_the_failing_pass_points_at_it() -> None:
-    chart = lanes(1).chart
+    chart = lanes(2).chart
     assert chart is not None
     figure = spec(fig_lanes(chart))
     for trace in figure["data"]:
@@ -268,3 +268,10 @@ def test_plain_methods_have_lanes_too(shape: str, tmp_path: Path, open_page: Ope
     for show in ("lanes", "the round", "cost"):
         at = open_page(Settings(replay=path), "lanes", show=show)
         assert not at.exception
+
+
+def test_a_modelled_clock_without_measured_costs_says_so(tmp_path: Path, open_page: Open) -> None:
+    path = write_trace(tmp_path / "plain", branch_events(calibrated=False))
+    at = open_page(Settings(replay=path), "lanes", clock="modelled clock")
+    assert not at.exception
+    assert any("costs assumed" in c.value.replace("\\", "") for c in at.caption)

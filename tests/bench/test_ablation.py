@@ -127,9 +127,9 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
     assert found.rows[1].over_ar is None
     assert found.settings["ratios"] == [8.0]
     shown = "\n".join(out[:-1])
-    for word in ("Rollback", "Speed-up", "Lanes", "The paper's shape", "c = 8", "nothing was timed"):
+    for word in ("Rollback and speed-up", "Drafts", "Lanes", "The paper's shape", "c = 8", "nothing was timed"):
         assert word in shown
-    assert "<h2>Rollback</h2>" in page.read_text()
+    assert "<h2>Rollback and speed-up</h2>" in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from engine.zoo import build
 from specviz.draft import ROOT
 from specviz.drafters.blocks.calls import Calls, Link, Start
 from specviz.drafters.blocks.fit import taps
+from specviz.drafters.blocks.packed import packed
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.eagle import drafter as drafting
 from specviz.drafters.eagle import files
@@ -26,7 +27,6 @@ from specviz.engine.parts import Parts
 from specviz.engine.session import Session
 from specviz.errors import ModelError
 from specviz.methods.blocks import EAGLE3
-from specviz.train.block_pass import packed
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from blocks.small import SHAPE, VOCAB, Text, network
+from specviz.drafters.blocks.losses import How, Truth, block_losses, rank_loss
+from specviz.drafters.blocks.packed import packed
 from specviz.drafters.blocks.rank import N_BUCKETS, buckets, ranks
 from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.train.block_losses import How, Truth, block_losses, rank_loss
-from specviz.train.block_pass import packed
 
 K, N_PAIRS = SHAPE.slots, 14
 

@@ -10,7 +10,7 @@ from blocks.small import SHAPE, Text, network
 from specviz.drafters.blocks.calls import Calls, Link, Start
 from specviz.drafters.blocks.layers import turned
 from specviz.drafters.blocks.network import BlockNetwork
-from specviz.train.block_pass import packed
+from specviz.drafters.blocks.packed import packed
 
 K, N_PAIRS = SHAPE.slots, 16
 CUTS = [(1, 1), (1, 4), (2, 3), (3, 1), (4, 2), (4, 4)]

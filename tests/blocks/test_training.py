@@ -16,6 +16,7 @@ from specviz.cli.train_trees import eagle3 as eagle_command
 from specviz.cli.train_trees import medusa as medusa_command
 from specviz.cli.train_trees import static_tree as static_command
 from specviz.drafters.blocks import files as block_files
+from specviz.drafters.blocks.losses import How
 from specviz.drafters.eagle import files as eagle_files
 from specviz.drafters.eagle.static import read_table
 from specviz.drafters.medusa import files as medusa_files
@@ -38,7 +39,6 @@ from specviz.train import (
     own_text,
     sums,
 )
-from specviz.train.block_losses import How
 from specviz.train.console import Console
 from specviz.train.drafter_loop import DrafterRun
 from specviz.train.schedule import Budget

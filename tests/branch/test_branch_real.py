@@ -14,7 +14,9 @@ from engine.zoo import VOCAB, blurred, build
 from specviz.drafters.branch import Branching
 from specviz.engine.model import ModelAdapter
 from specviz.engine.rows import Rows
+from specviz.errors import SpecvizError
 from specviz.events import Fork, Match, Posterior, Rollback, Settle
+from specviz.methods.specbranch import branch_count
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 METHODS = ["specbranch", "pearl"]
@@ -85,6 +87,25 @@ def test_knobs_changed_before_every_round_leave_the_text(pair: Any) -> None:
     assert run.new_tokens == want
 
 
+def test_past_the_draft_models_context_the_text_goes_on_without_it(pair: Any) -> None:
+    short = ModelAdapter(pair[1].model)
+    short.context = 24
+    want = session(*pair, PROMPT, method="ar", max_new_tokens=40).generate()
+    for method in METHODS:
+        run = session(pair[0], short, PROMPT, method, max_new_tokens=40)
+        assert run.generate() == want
+        assert run.drafter.cached() <= 24
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_draft_model_of_no_numbers_is_told_in_one_line(pair: Any, method: str) -> None:
+    broken = ModelAdapter(build("llama", seed=1, dtype=torch.float64))
+    with torch.no_grad():
+        broken.model.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(SpecvizError, match="not finite"):
+        session(pair[0], broken, PROMPT, method, temperature=1.0).generate()
+
+
 # Rows.
 
 
@@ -117,6 +138,26 @@ def test_every_row_equals_full_recomputation(pair: Any) -> None:
             seen["pending" if node < len(draft.pending) else "branch" if node >= draft.n_fed else "drafted"] += 1
             seen["several"] += len(elder) > 0
     assert min(seen[kind] for kind in ("pending", "drafted", "branch", "several")) > 3, seen
+
+
+@pytest.mark.parametrize(
+    "knobs", [{"temperature": 0.0}, {"temperature": 0.5, "top_k": 3}, {"temperature": 2.0}], ids=str
+)
+def test_confidence_is_that_of_the_raw_softmax(pair: Any, knobs: dict[str, Any]) -> None:
+    """Never of the processed law, under which greedy drafts would all be sure and nothing would ever fork."""
+    watch, most = Watch(), 0
+    run = session(*pair, PROMPT, "specbranch", "walk", sink=watch, epsilon=0.25, k_max=8, max_new_tokens=30, **knobs)
+    run.generate()
+    for done in watch.rounds:
+        fork, text = fact(done, Fork), run.tokens[: done.n]
+        most = max(most, fork.k)
+        if fork.k:
+            path = [node.token for node in done.draft.pending] + [n.token for n in done.draft.nodes if n.branch is None]
+            with torch.inference_mode():
+                logits = pair[1].model(torch.tensor([[*text, *path]]), use_cache=False).logits[0, -1, :VOCAB]
+            assert fork.conf == pytest.approx(float(logits.softmax(-1).max()), rel=1e-5)
+            assert fork.k == branch_count(8, fork.conf, VOCAB) or (fork.k < 8 and knobs.get("top_k"))
+    assert most > 2
 
 
 def recomputed(model: ModelAdapter, text: list[int]) -> torch.Tensor:
@@ -172,6 +213,16 @@ def same_as_fresh(model: ModelAdapter, cache: Any) -> None:
         rows.climb(model.n_layers)
     n = cache.length
     assert torch.allclose(cache._buffer[..., :n, :], fresh._buffer[..., :n, :], atol=1e-10)
+
+
+def test_a_cache_that_keeps_the_first_branch_is_caught(pair: Any) -> None:
+    """Control: lengths move and slots do not. No law would show it, since a draft may come from anything."""
+    run = session(*pair, PROMPT, "specbranch", temperature=0.7, k_max=8, epsilon=0.25, max_new_tokens=50)
+    cache = run.drafter.rows.cache
+    cache._longest_path = lambda tokens: list(range(min(len(cache.tokens), len(tokens))))
+    with pytest.raises(AssertionError):
+        for _ in run.rounds():
+            same_as_fresh(pair[1], cache)
 
 
 def test_branches_share_their_prefix(pair: Any) -> None:

@@ -74,5 +74,14 @@ def test_the_slope_is_that_of_a_line_and_of_the_least_squares() -> None:
 def test_every_width_is_timed_equally_often_and_the_warm_up_is_left_out() -> None:
     calls = {"a": [900, 5, 7, 6], "b": [900, 1, 1, 4]}
     taken = {name: iter(values) for name, values in calls.items()}
-    times, repeats = cal._timed([lambda: next(taken["a"]), lambda: next(taken["b"])], patience_s=0)
+    times, repeats = cal._timed([lambda: next(taken["a"]), lambda: next(taken["b"])], 0, least=3)
     assert (times, repeats) == ([6, 1], 3)
+
+
+def test_a_slow_target_is_timed_once_at_few_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cal, "SLOW_NS", 0)
+    found = cal.calibrate(pair(), None)
+    assert found is not None
+    assert found.widths == list(cal.FEW)
+    assert (found.repeats, len(found.target_ns), len(found.draft_ns)) == (1, 2, 2)
+    assert found.kappa_p is not None

@@ -85,7 +85,7 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
     _, events = run_of(pair, "specbound")
     models = header_of(events).models
     assert "logit lens" in models.parts["heads"]
-    assert "layers' worth of weights" in models.parts["heads"]
+    assert "; c_h " in models.parts["heads"]
     assert models.target is not None
     assert models.draft is not None
     assert models.target.hash

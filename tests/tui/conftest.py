@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from trace_factory import write_trace
+from branch_trace import worked
+from exit_trace import exit_events
+from specviz import events as ev
+from trace_factory import Recipe, make_header, write_trace
 from tui_stage import recorded
 from worked_trace import worked_events
 
@@ -34,3 +37,27 @@ def two_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def case_d(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Case D of the specification, judged by hsd."""
     return write_trace(tmp_path_factory.mktemp("d") / "case-d", worked_events())
+
+
+@pytest.fixture(scope="session")
+def branched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The worked trace of specbranch.md 4.8, with measured costs t = 1 ms, c = 4."""
+    header = make_header(Recipe(temperature=0.0), method="specbranch", drafter="branch", verifier="walk")
+    prefill = ev.Prefill(prompt=[1] * 11, text="p", n_prompt=11, seed=0, dur_ns=1)
+    costs = ev.Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0)
+    events = [header, costs, prefill, *[event for records in worked() for event in records], ev.End(reason="done")]
+    for i, event in enumerate(events):
+        event.i = i
+        if isinstance(event, ev.Fork):
+            event.branches = [
+                ev.BranchToken(branch=n.branch, node=n.node, token=n.token, rank=n.branch + 1, kind="top")
+                for n in events
+                if isinstance(n, ev.Node) and n.r == event.r and n.pos == event.pos and n.branch is not None
+            ]
+    return write_trace(tmp_path_factory.mktemp("branch") / "worked", events)
+
+
+@pytest.fixture(scope="session")
+def exit_trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A swept run of specbound on a table."""
+    return write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())

@@ -8,33 +8,12 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from branch_trace import worked
-from specviz import events as ev
 from specviz.view.frame import Frame
 from specviz.view.lanes import Chart
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.lanes_pane import LanesPane
-from trace_factory import Recipe, make_header, write_trace
 from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
-
-
-@pytest.fixture(scope="module")
-def branched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The worked trace of specbranch.md 4.8, with measured costs t = 1 ms, c = 4."""
-    header = make_header(Recipe(temperature=0.0), method="specbranch", drafter="branch", verifier="walk")
-    prefill = ev.Prefill(prompt=[1] * 11, text="p", n_prompt=11, seed=0, dur_ns=1)
-    costs = ev.Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0)
-    events = [header, costs, prefill, *[event for records in worked() for event in records], ev.End(reason="done")]
-    for i, event in enumerate(events):
-        event.i = i
-        if isinstance(event, ev.Fork):
-            event.branches = [
-                ev.BranchToken(branch=n.branch, node=n.node, token=n.token, rank=n.branch + 1, kind="top")
-                for n in events
-                if isinstance(n, ev.Node) and n.r == event.r and n.pos == event.pos and n.branch is not None
-            ]
-    return write_trace(tmp_path_factory.mktemp("branch") / "worked", events)
 
 
 def frame(app: SpecvizApp) -> Frame:

@@ -8,18 +8,18 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from exit_trace import exit_events
+from specviz import events as ev
 from specviz.view.frame import Frame
 from specviz.view.layers import CellInfo, HeatMap
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.layers_pane import TITLES, VIEWS, LayersPane, LayerView
-from trace_factory import write_trace
-from tui_stage import NARROW, WIDE, lines, replay_app, shown
+from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app, shown
 
 
-@pytest.fixture(scope="module")
-def exits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())
+@pytest.fixture
+def exits(exit_trace_file: Path) -> Path:
+    return exit_trace_file
 
 
 def screen(app: SpecvizApp) -> MainScreen:
@@ -221,3 +221,22 @@ async def test_no_colour_and_ascii_say_the_same(exits: Path, monkeypatch: pytest
             await press(pilot, "2", "]", "]")
             pictures.append(shown(app))
     assert pictures[0] == pictures[1]
+
+
+async def test_it_works_while_the_run_goes_on() -> None:
+    script = Script()
+    app = live_app(script)
+    events = exit_events()
+    first = next(k for k, event in enumerate(events) if isinstance(event, ev.RoundEnd))
+    async with app.run_test(size=WIDE) as pilot:
+        script.play([catalogue(), *events[:3]])
+        await pilot.pause(0.2)
+        await press(pilot, "escape", "2")  # the dialog for a prompt stands over it
+        assert "written when it ends" in shown(app)
+        script.play(events[3 : first + 1])
+        await pilot.pause(0.3)
+        assert {column.index for column in heat(app).columns} == {0}
+        assert "no exit_table in this trace" in (frame(app).layers.sweeps.missing or "")  # type: ignore[union-attr]
+        script.play(events[first + 1 :])
+        await pilot.pause(0.3)
+        assert frame(app).layers.sweeps.missing is None  # type: ignore[union-attr]

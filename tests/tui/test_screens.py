@@ -14,6 +14,8 @@ from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import help_page
 from specviz_tui.screens.pick import PickScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.lanes_pane import LanesPane
+from specviz_tui.widgets.layers_pane import LayersPane
 from specviz_tui.widgets.panel import FrameWidget
 from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.tree_canvas import TreeCanvas
@@ -150,9 +152,15 @@ async def test_with_nothing_named_a_list_opens(
 TABLES = [
     (keymap.SCREEN_KEYS, MainScreen),
     (keymap.TREE_KEYS, TreeCanvas),
+    (keymap.LAYER_KEYS, LayersPane),
+    (keymap.LANE_KEYS, LanesPane),
     (keymap.SCAN_KEYS, ScanPane),
     (keymap.KNOB_KEYS, KnobPanel),
 ]  # fmt: skip
+
+
+def test_the_help_page_is_made_of_the_tables_that_are_bound() -> None:
+    assert [table for table, _ in TABLES] == list(keymap.TABLES)
 
 
 @pytest.mark.parametrize(("table", "owner"), TABLES)
@@ -171,7 +179,7 @@ def test_ids_are_unique_over_all_tables() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_page_names_every_key(chain_trace: Path, width: int) -> None:
     app = replay_app(chain_trace)
-    async with app.run_test(size=(width, 110)) as pilot:
+    async with app.run_test(size=(width, 150)) as pilot:
         app.push_screen(help_page(Painter(), width))
         await pilot.pause()
         page = " ".join(shown(app).split())
@@ -192,5 +200,5 @@ async def test_f1_explains_the_focused_panel(chain_trace: Path) -> None:
 
 
 def test_every_panel_has_its_page() -> None:
-    panels = [TreeCanvas, WhyPanel, ScanPane, *FrameWidget.__subclasses__()]
+    panels = [TreeCanvas, WhyPanel, ScanPane, LayersPane, LanesPane, *FrameWidget.__subclasses__()]
     assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.PAGES] == []

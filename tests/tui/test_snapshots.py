@@ -36,3 +36,13 @@ def test_no_color(snap_compare: Compare, chain_trace: Path, monkeypatch: pytest.
 
 def test_ascii_with_the_sheet_open(snap_compare: Compare, tree_trace: Path) -> None:
     assert snap_compare(replay_app(tree_trace, ascii=True), terminal_size=NARROW, press=[*REJECTION, "enter"])
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_layers(size: tuple[int, int], snap_compare: Compare, exit_trace_file: Path) -> None:
+    assert snap_compare(replay_app(exit_trace_file), terminal_size=size, press=["2", *["]"] * 3, "left"])
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_lanes(size: tuple[int, int], snap_compare: Compare, branched: Path) -> None:
+    assert snap_compare(replay_app(branched), terminal_size=size, press=["3", "c", "end"])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from branch_trace import worked
+from exit_trace import exit_events
 from specviz import events as ev
 from specviz.view import Cursor, Feed, Options, Phase, Run, fold
 from specviz.view.build import Builder
@@ -213,6 +214,19 @@ def test_a_draft_that_was_cut_is_void_from_there_on() -> None:
     assert cut.end is not None
     assert block.useful == cut.end.n_accepted / cut.end.n_drafted
     assert cut.r in {arrow.round for arrow in found.arrows}
+
+
+def test_a_self_drafting_round_has_fates_but_no_modelled_clock() -> None:
+    run = fold(exit_events())
+    cut = next(r.index for r in run.rounds if r.end and r.end.n_accepted < r.end.n_drafted)
+    found = lanes(run, cut, clock="model")
+    assert found.chart is not None
+    assert "own prediction on screen Layers" in (found.chart.missing or "")
+    fates = [step.fate for step in found.steps]
+    kept = run.rounds[cut].end
+    assert kept is not None
+    assert fates.count("became text") == kept.n_accepted
+    assert "rejected" in fates
 
 
 def test_plain_decoding_has_one_lane() -> None:

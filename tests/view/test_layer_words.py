@@ -65,6 +65,18 @@ def test_drafts_that_skip_sublayers_have_no_climbs_and_say_so() -> None:
     assert "sublayers skipped" in (layers(run).missing or "")
 
 
+def test_an_end_token_is_drafted_but_not_fed() -> None:
+    run = golden([], 6, 4, 0)
+    record = run.rounds[0]
+    record.every(ev.Climb)[0].draft_token = 0
+    record.other.append(
+        ev.Gate(r=1, row=0, layer=3, raw_conf=0.95, temp=1.25, conf=0.9, tau=0.8, raw_thr=0.87, took=True, top1=0)
+    )
+    assert "An end token is not fed: the row climbs on and judges it." in words(run, 0, 0, 3)
+    (column,) = heat_of(layers(run)).columns
+    assert not any(cell.took for cell in column.cells)
+
+
 def test_a_rejected_row_has_lost_its_cells() -> None:
     assert "rejected: what was computed for it is lost" in words(golden([2, 3, 2], 6, 4, 0), 0, 2, 2)
 

@@ -155,6 +155,7 @@ SCREENS: tuple[tuple[str, str, str], ...] = (
     ("3", "Lanes", "lanes"),
     ("5", "HSD", "hsd"),
 )  # key, name, action
+TABLES: tuple[tuple[Key, ...], ...] = (SCREEN_KEYS, TREE_KEYS, LAYER_KEYS, LANE_KEYS, SCAN_KEYS, KNOB_KEYS)
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
     "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",

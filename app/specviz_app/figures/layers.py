@@ -260,7 +260,7 @@ def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False
     symbols = {"accepted": "circle", "rejected": "x", "untested": "circle-open"}
     line = go.Scatter(
         x=layers, y=[conf for _, conf, _, _ in cell.trajectory], mode="lines+markers+text", name="sure",
-        line={"color": "#8C8C8C", "width": 1.5}, text=[short(said, 7) for _, _, said, _ in cell.trajectory],
+        line={"color": "#8C8C8C", "width": 1.5}, text=_changes([said for _, _, said, _ in cell.trajectory]),
         textposition="top center", cliponaxis=False, hoverinfo="text",
         marker={"size": 11, "symbol": [symbols[m] for m in marks], "color": [colour(m, dark) for m in marks]},
         hovertext=[f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
@@ -273,6 +273,11 @@ def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False
                      fixedrange=True, showgrid=False)  # fmt: skip
     out.update_yaxes(range=[0, 1.12], tickvals=[0, 0.5, 1], fixedrange=True)
     return out
+
+
+def _changes(said: Sequence[str]) -> list[str]:
+    """A label where a head says something else than the one below it."""
+    return [short(token, 7) if k == 0 or token != said[k - 1] else "" for k, token in enumerate(said)]
 
 
 def cell_rows(cell: CellInfo | None) -> list[dict[str, Any]]:

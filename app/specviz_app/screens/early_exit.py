@@ -54,7 +54,7 @@ def page() -> None:
         exit_replay.section(held)
     elif frame.layers is not None:
         (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
-        if shown == _PARTS[0] and frame.lanes is not None and frame.lanes.steps:
+        if shown == _PARTS[0] and frame.lanes is not None and any(s.bound is not None for s in frame.lanes.steps):
             _looks(frame.lanes.steps, dark)
     held.options = replace(held.options, layers=False, lanes=False)
     state.put_place(held)

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from specviz.view import palette
 from specviz.view.frame import Mark
-from specviz_tui.keymap import GROUPS, KNOB_KEYS, SCAN_KEYS, SCREEN_KEYS, TREE_KEYS, Key
+from specviz_tui.keymap import GROUPS, TABLES, Key
 from specviz_tui.paint import FAINT, STRONG, Painter
 
 SIDE_BY_SIDE = 110
@@ -55,8 +55,9 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column(ratio=1)
-    left = (blocks["Time"], blocks["Screen"], glyphs)
-    table.add_row(Group(*left), Group(blocks["Tree"], blocks["Scan"], blocks["Knobs"], blocks["Run"]))
+    left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
+    right = (blocks["Tree"], blocks["Layers"], blocks["Lanes"], blocks["Scan"], blocks["Knobs"])
+    table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
 
 
@@ -65,8 +66,7 @@ def _glyphs() -> list[tuple[Mark, palette.Style]]:
 
 
 def _keys(group: str) -> Table:
-    every = (*SCREEN_KEYS, *TREE_KEYS, *SCAN_KEYS, *KNOB_KEYS)
-    return _block(group, [(_caps(key), key.help) for key in every if key.group == group])
+    return _block(group, [(_caps(key), key.help) for table in TABLES for key in table if key.group == group])
 
 
 def _block(title: str, rows: list[tuple[Text, str]]) -> Table:

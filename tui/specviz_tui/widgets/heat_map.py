@@ -46,7 +46,7 @@ def plan(heat: HeatMap, index: int, width: int, height: int) -> _Plan:
     wide = len(heat.columns) - min(mine, max(1, room // cells))
     if heat.column is not None and heat.columns[heat.column].index == index:
         wide = min(wide, heat.column)
-    older, left = wide, room - (len(heat.columns) - wide) * cells
+    older, left = wide, room - (len(heat.columns) - wide) * cells - 1
     while older and mine and left >= 1 + (heat.columns[older - 1].row == 0):
         older -= 1
         left -= 1 + (heat.columns[older].row == 0)
@@ -68,7 +68,7 @@ def drawn(heat: HeatMap, index: int, painter: Painter, width: int, height: int) 
     columns = range(plans.first, len(heat.columns))
     spots, x = [], LABEL
     for k in columns:
-        x += k < plans.wide and heat.columns[k].row == 0
+        x += _bar(heat, plans, k)
         cells = 1 if k < plans.wide else plans.cells
         spots.append(Spot(x, x + cells, k))
         x += cells
@@ -88,8 +88,14 @@ def _tokens(heat: HeatMap, plans: _Plan, painter: Painter) -> Text:
     for k in range(plans.wide, len(heat.columns)):
         column = heat.columns[k]
         style = painter.tint(column.mark) + (CURSOR if k == heat.column else PLAIN)
+        line.append("│" if _bar(heat, plans, k) else "", style=FAINT)
         line.append(pad(clip(column.shown, plans.cells - 1), plans.cells - 1), style=style).append(" ")
     return line
+
+
+def _bar(heat: HeatMap, plans: _Plan, k: int) -> bool:
+    """Whether a round begins with this column, so that a bar stands before it: not before the very first thing."""
+    return heat.columns[k].row == 0 and (k < plans.wide or plans.first < plans.wide)
 
 
 def _layer(heat: HeatMap, layer: int, plans: _Plan, painter: Painter) -> Text:
@@ -99,8 +105,8 @@ def _layer(heat: HeatMap, layer: int, plans: _Plan, painter: Painter) -> Text:
     for k in range(plans.first, len(heat.columns)):
         column, here = heat.columns[k], k == heat.column and layer == heat.layer
         cell, would = column.cells[layer - 1], heat.would[k] == layer
+        line.append("│" if _bar(heat, plans, k) else "", style=FAINT)
         if k < plans.wide:
-            line.append("│" if column.row == 0 else "", style=FAINT)
             line.append(*_narrow(cell, would, here, painter))
         else:
             _wide(line, column, cell, would, here, plans.cells, painter)
@@ -148,8 +154,9 @@ def _fates(heat: HeatMap, plans: _Plan, painter: Painter) -> Text:
     for k in range(plans.first, len(heat.columns)):
         column = heat.columns[k]
         style = painter.tint(column.mark)
+        line.append("│" if _bar(heat, plans, k) else "", style=FAINT)
         if k < plans.wide:
-            line.append("│" if column.row == 0 else "", style=FAINT).append(column.glyph, style=style)
+            line.append(column.glyph, style=style)
             continue
         wrong = " wrong" if column.wrong else ""
         line.append(pad(clip(f"{column.glyph}{wrong}", plans.cells - 1), plans.cells), style=style)

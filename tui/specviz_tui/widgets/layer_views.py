@@ -20,14 +20,13 @@ def sentence(words: str, width: int, style: object = PLAIN) -> list[Text]:
 # Staircase ------------------------------------------------------------------------------------------------------------
 
 
-def staircase(found: Layers, index: int, painter: Painter, width: int, height: int) -> Text:
+def staircase(found: Layers, index: int, painter: Painter, width: int) -> Text:
     """Left: layers x rows by how each cell was computed. Right: how deep every row stood after each climb."""
     heat, stairs = found.heat, found.stairs
     mine = [column for column in heat.columns if column.index == index] if heat else []
     if heat is None or stairs is None or not mine:
         return Text(" no row has climbed yet", style=FAINT)
-    top = min(heat.n_layers, max(3, height - 6))
-    layers = range(heat.n_layers, heat.n_layers - top, -1)
+    layers = range(heat.n_layers, 0, -1)
     cells = max(3, min(9, (width - 6) // (2 * len(mine)) - 1))
     head = Text("     ", no_wrap=True)
     for column in mine:

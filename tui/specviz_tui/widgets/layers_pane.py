@@ -30,7 +30,7 @@ TITLES: dict[View, str] = {
     "cell": "Cell",
 }
 NARROW = 100
-BELOW = 8  # lines under the map on a tall screen: legend, numbers, ledger, sweep
+LEFT = 5  # lines under the map that are in view at least
 
 
 class LayersPane(Container, can_focus=True, inherit_bindings=False):
@@ -59,7 +59,7 @@ class LayersPane(Container, can_focus=True, inherit_bindings=False):
         box = self.query_one("#cell-box")
         box.border_title = Text(f"Cell {found.cell.title}" if found.cell else "Cell")
         box.border_subtitle = "enter → tree"
-        width = max(20, box.content_size.width - 1)
+        width = max(20, box.content_size.width - 2)
         self.query_one("#cell", Static).update(cell(found.cell, painter_of(self.app), width))
 
     def _title(self, frame: Frame) -> None:
@@ -93,7 +93,8 @@ class LayersPane(Container, can_focus=True, inherit_bindings=False):
 
     def action_scroll(self, lines: int) -> None:
         """By some lines."""
-        self.query_one("#layer-view").scroll_relative(y=lines, animate=False)
+        for name in ("#layer-view", "#cell-box"):
+            self.query_one(name).scroll_relative(y=lines, animate=False)
 
 
 class LayerView(FrameWidget):
@@ -124,7 +125,7 @@ class LayerView(FrameWidget):
         width, height = self.size.width or 80, self.screen.query_one("#layer-view").content_size.height
         index, painter = frame.cursor.index, self.painter
         if self.view == "staircase":
-            return staircase(found, index, painter, width, height)
+            return staircase(found, index, painter, width)
         if self.view == "ledger":
             timing = f"Time: {found.timing.text}." if found.timing else ""
             return ledger(found.ledger, timing, painter, width) if found.ledger else Text("")
@@ -138,7 +139,7 @@ class LayerView(FrameWidget):
         below = _below(found, heat, self.painter, width)
         if self.app.size.width < NARROW and found.cell is not None:
             below[1:1] = sentence(found.cell.words, width, STRONG)[:3]
-        room = max(6, height - (len(below) if height >= heat.n_layers + 6 else 2))
+        room = min(heat.n_layers + 2, max(6, height - LEFT))
         text, self._spots, plans = drawn(heat, index, self.painter, width, room)
         self._layers = plans.layers
         return Text("\n").join([text, *below])
@@ -170,6 +171,7 @@ def _below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[T
     if found.timing is not None:
         lines += sentence(f"round {found.timing.text}", width)
     lines += _sweep_line(found, width)
+    lines += sentence(heat.words, width, FAINT)
     lines += sentence(heat.note, width, FAINT) if heat.note else []
     return lines
 
@@ -207,6 +209,7 @@ def cell(found: CellInfo | None, painter: Painter, width: int) -> Text:
         lines.append(line)
         if row.note and not note:
             lines += [Text(f"  {part}", style=FAINT) for part in wrapped(row.note, width - 2)]
+    lines += [Text(""), *[Text(line) for line in wrapped(found.words, width)]]
     if found.trace:
         lines.append(Text(""))
         lines.append(Text(f"conf over layers 1 to {len(found.trace[0].value)}", style=FAINT))
@@ -215,4 +218,4 @@ def cell(found: CellInfo | None, painter: Painter, width: int) -> Text:
             line = Text(no_wrap=True).append(f"{row.label[:token]:<{token}} ", style=PLAIN)
             line.append(row.value, style=painter.tint("accepted" if row.note else "rejected"))
             lines.append(line.append(f" {row.note}", style=FAINT))
-    return Text("\n").join([*lines, Text(""), *[Text(line) for line in wrapped(found.words, width)]])
+    return Text("\n").join(lines)

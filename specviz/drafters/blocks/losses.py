@@ -104,7 +104,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
         logits, rank_logits, _ = network.speak(states[rows, slot])
         best, allowed = truth.best[where], truth.allowed[where]
         counts = alive[rows] & allowed
-        loss = -(truth.probs[where] * logits.log_softmax(-1)).sum(-1)
+        loss = F.cross_entropy(logits, truth.probs[where], reduction="none")
         mean = (loss * counts).sum() / counts.sum().clamp(min=1)
         draft = draft + how.decay**slot * mean
         first_slot = mean.detach() if slot == 0 else first_slot

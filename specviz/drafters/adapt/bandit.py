@@ -1,0 +1,176 @@
+"""Which update, if any, pays after a query: a bandit over skip, head and full that counts in seconds (specblock 8.3).
+
+An update is bought with seconds now and pays in seconds saved over the next queries. What an action gains is taken to
+be proportional to the signal s (how far off the drafter was at rejections), one slope an action, by discounted least
+squares; what it costs is measured. Exploring has a budget of its own, a share of the serving time. Pure arithmetic: no
+clock, no model; every number comes in from outside.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Action = Literal["skip", "head", "full"]
+Reason = Literal["exploit", "explore", "skip", "guard"]
+DISCOUNT, RESIDUAL0, OPTIMISM = 0.97, 0.05**2, 2.0
+FEWEST_REJECTIONS, FEWEST_EVENTS = 2, 32
+SERVING_RATE, COST_RATE, RESIDUAL_RATE = 0.1, 0.2, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A query's knobs. `caution` c: standard errors a sure gain must clear; `horizon` Hq: queries it may pay off in.
+
+    `budget` phi: share of the serving time that exploring may take; `cost_scale` weighs costs in decisions only, so
+    that a person can watch the choice change; `tries` n0: times an action is tried before its bound means anything.
+    """
+
+    caution: float = 1.0
+    horizon: float = 20.0
+    budget: float = 0.02
+    cost_scale: float = 1.0
+    tries: int = 2
+    actions: tuple[Action, ...] = ("head", "full")
+
+
+@dataclass(slots=True)
+class Served:
+    """Running averages of queries: mean acceptance length, seconds a round, tokens a query; all serving seconds."""
+
+    tau: float = 0.0
+    round_s: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
+    n: int = 0
+
+    def add(self, tau: float, round_s: float, tokens: float, seconds: float) -> None:
+        """A query is over."""
+        rate = 1.0 if self.n == 0 else SERVING_RATE
+        self.tau += rate * (tau - self.tau)
+        self.round_s += rate * (round_s - self.round_s)
+        self.tokens += rate * (tokens - self.tokens)
+        self.seconds += seconds
+        self.n += 1
+
+    def saves(self, gain: float, horizon: float) -> float:
+        """Seconds saved over the next queries if tau rises by `gain`: rounds that need not be run."""
+        if not self.n or self.tau <= 0:
+            return 0.0
+        gain = max(gain, -0.9 * self.tau)  # a drafter cannot lose more than all it has
+        return horizon * self.tokens * self.round_s * gain / (self.tau * (self.tau + gain))
+
+
+@dataclass(slots=True)
+class Arm:
+    """One action: what it gains per unit of signal, and what it costs. `cost` begins at a timed dry run."""
+
+    cost: float
+    n: int = 0
+    sxx: float = 0.0
+    sxy: float = 0.0
+    residual: float = RESIDUAL0
+
+    @property
+    def slope(self) -> float:
+        """Gain per unit of signal."""
+        return self.sxy / (self.sxx + 1)
+
+    def gain(self, s: float) -> float:
+        """Expected rise of tau at signal s."""
+        return self.slope * s
+
+    def error(self, s: float) -> float:
+        """Its standard error."""
+        return s * math.sqrt(self.residual / (self.sxx + 1))
+
+    def learn(self, s: float, gain: float, seconds: float) -> None:
+        """What the action brought and took."""
+        self.residual += RESIDUAL_RATE * ((gain - self.gain(s)) ** 2 - self.residual)
+        self.sxx, self.sxy = DISCOUNT * self.sxx + s * s, DISCOUNT * self.sxy + s * gain
+        self.cost += COST_RATE * (seconds - self.cost)
+        self.n += 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the bandit thought of one action at one query, in seconds (`gain`, `error` in tokens a round)."""
+
+    action: Action
+    gain: float
+    error: float
+    save: float
+    cost: float
+    lcb: float
+    ucb: float  # inf: too seldom tried
+
+    @property
+    def mean(self) -> float:
+        """Expected profit."""
+        return self.save - self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do after a query, and why. `views` of all actions that were allowed."""
+
+    action: Action
+    reason: Reason
+    s: float
+    views: Mapping[Action, View]
+    spent: float
+    budget: float
+
+    @property
+    def view(self) -> View | None:
+        """Of the action taken; None for skip."""
+        return self.views.get(self.action)
+
+    @property
+    def regret(self) -> float:
+        """What was given up against the best expected profit; skipping has none."""
+        best = max([0.0, *(view.mean for view in self.views.values())])
+        return best - (self.view.mean if self.view else 0.0)
+
+
+@dataclass(slots=True)
+class Bandit:
+    """The state that lasts from query to query."""
+
+    arms: dict[Action, Arm]
+    served: Served = field(default_factory=Served)
+    explored_s: float = 0.0
+
+    def decide(self, s: float, rejections: int, events: int, setting: Setting) -> Decision:
+        """Exploit what surely pays, else explore within the budget, else skip. Ties go to the cheaper action."""
+        budget = setting.budget * self.served.seconds
+        views = {action: self._view(action, s, setting) for action in setting.actions if action in self.arms}
+
+        def decision(action: Action, reason: Reason) -> Decision:
+            return Decision(action, reason, s, views, self.explored_s, budget)
+
+        if rejections < FEWEST_REJECTIONS or events < FEWEST_EVENTS or not views:
+            return decision("skip", "skip")
+        sure = max(views.values(), key=lambda view: (view.lcb, -view.cost))
+        if sure.lcb > 0:
+            return decision(sure.action, "exploit")
+        hopeful = max(views.values(), key=lambda view: (view.ucb, -view.cost))
+        if hopeful.ucb > 0 and self.explored_s + hopeful.cost <= budget:
+            self.explored_s += hopeful.cost
+            return decision(hopeful.action, "explore")
+        return decision("skip", "skip")
+
+    def _view(self, action: Action, s: float, setting: Setting) -> View:
+        arm = self.arms[action]
+        gain, error, cost = arm.gain(s), arm.error(s), arm.cost * setting.cost_scale
+
+        def saves(gain: float) -> float:
+            return self.served.saves(gain, setting.horizon)
+
+        ucb = saves(gain + OPTIMISM * error) - cost if arm.n >= setting.tries else math.inf
+        return View(action, gain, error, saves(gain), cost, saves(gain - setting.caution * error) - cost, ucb)
+
+    def learn(self, done: Decision, gain: float, seconds: float) -> None:
+        """The measured gain of the action taken (0 for one that was taken back) and the seconds it took."""
+        if done.action != "skip":
+            self.arms[done.action].learn(done.s, gain, seconds)

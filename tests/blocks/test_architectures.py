@@ -1,0 +1,57 @@
+"""Drafters for every architecture the engine knows: sized like the target, fed by its states, same tokens."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.driver import session as plain_session
+from engine.zoo import CONFIGS, build
+from specviz.drafters.blocks.drafter import SpecBlock
+from specviz.drafters.eagle.drafter import Eagle
+from specviz.drafters.eagle.static import StaticTree
+from specviz.drafters.medusa.drafter import Medusa
+from specviz.drafters.medusa.files import Trained as Heads
+from specviz.engine.context import Models
+from specviz.engine.model import ModelAdapter
+from specviz.engine.parts import Parts
+from specviz.engine.session import Session
+from specviz.methods.blocks import EAGLE3, MEDUSA, SPECBLOCK, STATIC_TREE
+from specviz.train import block_drafter, eagle3, medusa
+from specviz.train.block_text import Windows
+from specviz.verifiers import get_verifier
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_drafter_runs_over_every_architecture(name: str) -> None:
+    """Freshly begun networks, as training begins them: drafts come, and the text is plain decoding's."""
+    adapter = ModelAdapter(build(name, seed=2, dtype=torch.float64))
+    windows, nowhere = Windows(np.zeros((1, 8), dtype=np.int32), 2), Path()
+    blocks = block_drafter._begin(block_drafter.Request(None, nowhere, nowhere, 1), adapter, windows)
+    eagle = eagle3._begin(eagle3.Request(None, nowhere, nowhere, 1), adapter, windows)
+    heads = medusa._begin(medusa.Request(None, nowhere, nowhere, 1), adapter, windows)
+    for made in (blocks, eagle, heads):
+        made.network.to(adapter.dtype).requires_grad_(False)
+    shares = ((0.5, 0.2), (0.4, 0.3), (0.3, 0.2), (0.2, 0.1))
+    config = heads.config.__class__(**{**_fields(heads.config), "right": shares})
+    for method, drafter in (
+        (SPECBLOCK, SpecBlock(blocks, adapter)),
+        (EAGLE3, Eagle(eagle, adapter)),
+        (STATIC_TREE, StaticTree(eagle, shares, adapter)),
+        (MEDUSA, Medusa(Heads(config, heads.network, heads.vocabulary))),
+    ):
+        knobs = {"max_new_tokens": 10, "temperature": 0.8}
+        want = plain_session(adapter, None, PROMPT, method="ar", **knobs).generate()
+        parts = Parts(Models(adapter, None, 900), drafter, get_verifier("walk"))
+        run = Session(parts, PROMPT, method.table, method.table.knobs(knobs))
+        drafted = sum(len(done.draft) for done in run.rounds())
+        assert run.new_tokens == want, method.name
+        assert drafted > 10, method.name
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in config.__dataclass_fields__}
