@@ -1,6 +1,6 @@
 """Record the traces that ship in assets: every method on every domain, decoded by the embedded pair.
 
-    python tools/bundle_traces.py [--out DIR] [--target FOLDER --draft FOLDER]
+    python tools/bundle_traces.py [--out DIR] [--target FOLDER --draft FOLDER] [--only RUN ..]
 
 Deterministic but for the clock: same weights, same tokens.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.cli import main as specviz
 from specviz.engine.local import LocalRun, load_pair
 from specviz.trace import Recorder
 from specviz.wire import Start
@@ -26,14 +27,22 @@ RUNS: dict[str, dict[str, Any]] = {
         "knobs": {"shape": "tree", "node_budget": 16, "d_max": 4, "w_max": 3, "k_max": 4, "max_new_tokens": 72},
     },
     "ngram": {"method": "ngram", "knobs": {"max_new_tokens": 72}},
+    "specbound": {"method": "specbound", "knobs": {"max_new_tokens": 72, "observe_all": True}},
+    "specbranch": {"method": "specbranch", "knobs": {**SAMPLED, "epsilon": 0.15, "k_max": 8}, "lanes": "threads"},
+    "pearl": {"method": "pearl", "knobs": {"max_new_tokens": 72}, "lanes": "threads"},
+    "lookahead": {"method": "lookahead", "knobs": {"max_new_tokens": 72}},
+    "kangaroo": {"method": "kangaroo", "knobs": {"max_new_tokens": 72}},
 }
+SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
+EVERYWHERE = ("ar", "draft", "hsd", "tree", "ngram")  # the others on code alone
 
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=None, help="default: the assets folder")
 @click.option("--target", default=None)
 @click.option("--draft", default=None)
-def main(out: Path | None, target: str | None, draft: str | None) -> None:
+@click.option("--only", multiple=True, type=click.Choice(list(RUNS)), help="these runs; repeatable")
+def main(out: Path | None, target: str | None, draft: str | None, only: tuple[str, ...]) -> None:
     """Record all runs."""
     assets = Path(str(files("specviz_assets")))
     folder = out or assets / "traces"
@@ -42,15 +51,28 @@ def main(out: Path | None, target: str | None, draft: str | None) -> None:
     for domain, prompt_name in PROMPTS.items():
         prompt = (assets / "prompts" / f"{prompt_name}.txt").read_text(encoding="utf-8")
         for name, start in RUNS.items():
+            if (only and name not in only) or (domain != "code" and name not in EVERYWHERE):
+                continue
             path = folder / f"{domain}-{name}.sv.jsonl"
+            path.with_name(path.name + ".gz").unlink(missing_ok=True)  # a name in use is refused
             recorder = Recorder(path)
             run = LocalRun(pair, Start(prompt=prompt, **start), recorder.write, run=f"{domain}-{name}")
             for _ in run.rounds():
                 pass
             recorder.close()
             packed = path.with_name(path.name + ".gz")
+            if name in SWEPT:
+                _sweep(name, packed)
             size = packed.stat().st_size
             click.echo(f"{packed.name}: {run.session.number} rounds, {len(run.tokens)} tokens, {size} bytes")
+
+
+def _sweep(method: str, trace: Path) -> None:
+    """Put what every head says into the trace itself."""
+    swept = trace.with_name(f"swept-{trace.name.removesuffix('.gz')}")
+    if specviz(["sweep", method, str(trace), "--write", str(swept)]) != 0:
+        raise click.ClickException(f"{trace.name} could not be swept")
+    swept.with_name(swept.name + ".gz").replace(trace)
 
 
 if __name__ == "__main__":

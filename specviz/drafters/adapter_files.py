@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from specviz.drafters import part_files
 from specviz.drafters.adapter import Adapter, AdapterModel, Shape
+from specviz.drafters.adapter_reader import StateRows
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
@@ -50,13 +51,25 @@ def load(folder: Path, target: ModelAdapter) -> AdapterModel:
     """The adapter in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
     config = _config(folder, target)
     tensors = part_files.read_tensors(folder, _OPTION, target.device)
+    part_files.refuse_odd(folder, _OPTION, tensors)
     try:
         adapter = Adapter(config.shape, target.dtype, target.device)
         adapter.load_state_dict(tensors)
-        return AdapterModel(target, adapter.requires_grad_(False), config.shape, config.layer)
-    except (RuntimeError, ValueError, KeyError, TypeError, ArithmeticError) as error:
-        why = " ".join(str(error).split())[:200]
+        model = AdapterModel(target, adapter.requires_grad_(False), config.shape, config.layer)
+        _prove(model, target)
+        return model
+    except Exception as error:  # a shape that does not fit trips the library anywhere
+        why = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error
+
+
+@torch.inference_mode()
+def _prove(model: AdapterModel, target: ModelAdapter) -> None:
+    """It reads two rows. Raises ValueError when it says no numbers, as it would with angles or norms that are none."""
+    rows = StateRows(model, model.new_cache(2))
+    rows.hand([0, 0], torch.ones(2, target.head.weight.shape[1], dtype=target.dtype, device=target.device))
+    if not bool(rows.take(2).isfinite().all()):
+        raise ValueError("what it says are no finite numbers; its shape cannot be right")
 
 
 def _config(folder: Path, target: ModelAdapter) -> Config:

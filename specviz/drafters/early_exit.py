@@ -23,7 +23,7 @@ from specviz.events import Warn
 from specviz.keys import Stream
 from specviz.knobs import Knobs, KnobSpec
 from specviz.laws import Certain
-from specviz.methods.early import Limits, fitted, read
+from specviz.methods.early import Limits, fitted, outside, read, single
 from specviz.names import DraftEnd, Mode
 
 
@@ -35,11 +35,13 @@ class EarlyExit:
     def __init__(self, target: Model, heads: Heads, mode: Mode, depth: float, clock: Clock | None = None) -> None:
         self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
         self.tells = False  # whether to say which tested layers have no trained head
+        self._told: list[str] = []  # settings that were said to leave out layers
         self._trail: Trail | None = None
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `w_max` drafts fed, cut to the room; the last row of it may have been tested in vain."""
         limits = read(ctx.knobs.values, self.target.n_layers, self.depth, self.heads.advised)
+        self._say_left_out(ctx, limits)
         self._say_lens(ctx, limits)
         trail = self._trail = self._open(ctx, limits)
         tree = Tree(ctx)
@@ -91,6 +93,18 @@ class EarlyExit:
         """The drafted token after a row."""
         return drawn(ctx, tree, parent, look, self.mode)
 
+    def _say_left_out(self, ctx: Context, limits: Limits) -> None:
+        """Once a setting: layers asked for that the target lacks, or that `exit_layers` leaves none to stop at."""
+        texts, top = ctx.knobs["exit_layers"], self.target.n_layers - 1
+        none = not limits.layers and min(limits.d_max, limits.w_max) > 0
+        above = outside(texts, self.target.n_layers)
+        if (not none and not above) or texts == self._told:
+            return
+        self._told = list(texts)
+        bound = f"the target has layers 1 to {top} below its last" + (f", d_max is {limits.d_max}" if none else "")
+        what = "leaves no layer to stop at, so nothing is drafted" if none else f"names {above[0]}, which is left out"
+        ctx.note(Warn(code="exit_layers", message=f"exit_layers {' '.join(texts)[:80]!r} {what}: {bound}"))
+
     def _say_lens(self, ctx: Context, limits: Limits) -> None:
         """Once: which tested layers have no trained head."""
         message = tested(self.heads, limits.layers) if self.tells else None
@@ -139,7 +153,7 @@ def drawn(ctx: Context, tree: Tree, parent: int, look: Look, mode: Mode) -> int:
 
 
 def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:
-    asked: str | None = next(iter(knobs["heads"]), None)
+    asked = single(knobs.values, "heads")
     heads = pick(models.target, asked)
     drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, measured(models.target, heads))
     drafter.tells = asked != "lens"

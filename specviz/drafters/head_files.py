@@ -21,6 +21,7 @@ from specviz.errors import ModelError
 __all__ = ["FORMAT", "VERSION", "Config", "fingerprint", "opened", "read_config"]
 FORMAT, VERSION = "specviz-exit-heads", 1
 _OPTION = "--heads"
+SHORTLIST = "shortlist"  # the tensor that holds its token ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,19 @@ def opened(folder: Path, adapter: ModelAdapter) -> tuple[Config, dict[str, Tenso
     config = _tuned_lens(folder, given, adapter) if "lens_type" in given else _config(folder, given)
     _refuse_other_target(folder, config, adapter)
     tensors = part_files.read_tensors(folder, _OPTION, adapter.device)
+    part_files.refuse_odd(folder, _OPTION, {name: t for name, t in tensors.items() if name != SHORTLIST})
+    if SHORTLIST in tensors:
+        tensors[SHORTLIST] = _shortlist(folder, tensors[SHORTLIST], adapter.vocab)
     return config, _with_biases(tensors, config) if config.kind == "tuned" else tensors
+
+
+def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
+    """Token ids `[K]`. Raises ModelError for what are none of this target."""
+    whole = ids.dim() == 1 and len(ids) > 0 and not (ids.is_floating_point() or ids.is_complex())
+    inside = whole and ids.dtype != torch.bool and bool(((ids >= 0) & (ids < vocab)).all())
+    if not inside or len(ids.unique()) < len(ids):
+        raise ModelError(f"--heads {folder}: its shortlist is no list of different tokens of the target (0 to {vocab - 1})")
+    return ids.long()
 
 
 def read_config(folder: Path) -> dict[str, Any]:

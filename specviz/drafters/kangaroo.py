@@ -21,7 +21,7 @@ from specviz.engine.model import Model, ModelAdapter
 from specviz.engine.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
-from specviz.methods.early import Limits
+from specviz.methods.early import Limits, single
 from specviz.names import Mode
 
 USUAL = 1 / 4  # where the lens drafts when there is no adapter to say
@@ -108,7 +108,7 @@ class Kangaroo(EarlyExit):
 
 def make(models: Models, knobs: Knobs) -> Kangaroo:
     """The drafter of method `kangaroo`."""
-    asked: str | None = next(iter(knobs["adapter"]), None)
+    asked = single(knobs.values, "adapter")
     drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
     drafter.tells = asked != "lens"
     return drafter

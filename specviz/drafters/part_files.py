@@ -6,6 +6,7 @@ pickled is ever opened. `option` is the command-line option a folder was named w
 
 import json
 import shlex
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,18 @@ def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
 def read_config(folder: Path, option: str, hint: str) -> dict[str, Any]:
     """`config.json` of a folder. `hint`: what to give instead of a folder that is not there. Raises ModelError."""
     if not folder.is_dir():
-        raise ModelError(f"{option} {folder}: no such folder; {hint}")
+        wrong = "a file, not a folder" if folder.exists() else "no such folder"
+        raise ModelError(f"{option} {folder}: {wrong}; {hint}")
     path = folder / "config.json"
     if not path.is_file():
         held = ", ".join(sorted(p.name for p in folder.iterdir())[:5]) or "nothing"
         raise ModelError(f"{option} {folder}: no config.json in it (it holds {held})")
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{option} {folder}: config.json is not JSON: {error}") from None
+    except OSError as error:
+        raise ModelError(f"{option} {folder}: config.json cannot be read: {error.strerror or error}") from None
     if not isinstance(given, dict):
         raise ModelError(f"{option} {folder}: config.json is no JSON object")
     return given
@@ -85,6 +89,16 @@ def read_tensors(folder: Path, option: str, device: torch.device) -> dict[str, t
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{option} {folder}: {path.name} cannot be read: {' '.join(str(error).split())}") from error
     return tensors
+
+
+def refuse_odd(folder: Path, option: str, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raises ModelError unless all are floating point and finite: a head that says NaN is never sure, unseen."""
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ModelError(f"{option} {folder}: tensor {name!r} is of type {kind}; weights are floating point")
+        if not bool(tensor.float().isfinite().all()):
+            raise ModelError(f"{option} {folder}: tensor {name!r} holds NaN or infinite numbers; train or convert it again")
 
 
 def _weights(folder: Path, option: str) -> Path:

@@ -98,7 +98,7 @@ def _read(path: Path) -> dict[str, Any]:
         )
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"--skip-set {path}: not JSON: {error}") from None
     if not isinstance(given, dict):
         raise ModelError(f"--skip-set {path}: no JSON object")

@@ -16,7 +16,7 @@ from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method, early
 
-_WORD = re.compile(r"([am])([1-9]\d*)")
+_WORD = re.compile(r"([am])([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True, slots=True)

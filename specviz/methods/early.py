@@ -19,7 +19,8 @@ from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 
 AUTO, UNADVISED = "auto", "L/8, L/4, 3L/8, L/2"
-_SHARE = re.compile(r"(\d*)\*?L(?:/(\d+))?")
+_SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,12 @@ def layers(texts: Sequence[str], n_layers: int | None = None, advised: Sequence[
         share = _SHARE.fullmatch(word)
         if share and n_layers is not None:
             numbers |= set(shares([int(share[1] or 1) / int(share[2] or 1)], n_layers))
-        elif word.isdecimal() and int(word) > 0:
+        elif _NUMBER.fullmatch(word):
             numbers.add(int(word))
-        elif not share or share[2] == "0":
-            raise KnobError(f"knob exit_layers: '{word}' is no layer; give numbers from 1, shares such as L/4, or auto")
+        elif not share:
+            raise KnobError(
+                f"knob exit_layers: '{word[:40]}' is no layer; give numbers from 1, shares such as L/4, or auto"
+            )
     return sorted(layer for layer in numbers if n_layers is None or layer < n_layers)
 
 
@@ -87,9 +90,24 @@ def fitted(spec: KnobSpec, n_layers: int, depth: float, advised: Sequence[int] =
     return spec
 
 
+def outside(texts: Sequence[str], n_layers: int) -> list[int]:
+    """Layers named by number that are not below the last."""
+    return [layer for layer in layers(texts) if layer >= n_layers]
+
+
+def single(knobs: Mapping[str, Any], name: str) -> str | None:
+    """The one text of a knob, None when it has none. Raises KnobError for several: only one can be meant."""
+    given: list[str] = knobs[name]
+    if len(given) > 1:
+        raise KnobError(f"knob {name}: {len(given)} were given, only one can be used; give one of them")
+    return given[0] if given else None
+
+
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed: one chain, of point masses unless drafts are drawn."""
     layers(knobs["exit_layers"])
+    if "heads" in knobs:
+        single(knobs, "heads")
     warm = knobs["temperature"] > 0 and knobs["draft_mode"] != "argmax"
     return Draft(
         tokens=(0, 0), parents=(ROOT, 0), ids=(0, 1), n_judged=2, n_fed=2, row_of=(0, 1) if warm else (-1, -1),

@@ -16,10 +16,11 @@ from specviz.methods import Method, early
 
 
 def example(knobs: Mapping[str, Any]) -> Draft:
-    """What a verifier will be handed. Raises KnobError for more than one layer."""
+    """What a verifier will be handed. Raises KnobError for more than one layer or adapter."""
     words = " ".join(knobs["exit_layers"]).replace(",", " ").split()
     if len(words) > 1:
         raise KnobError(f"knob exit_layers: kangaroo drafts behind one layer, not {', '.join(words)}; give one of them")
+    early.single(knobs, "adapter")
     return early.example(knobs)
 
 

@@ -1,5 +1,6 @@
 """What a setting would have changed against the run, in numbers and along the text. Values only; see `exit_grid`."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class ExitChange:
     words: str
     check: str
     agrees: bool | None  # None: there is nothing to check against
+    regrets: tuple[tuple[int, int | None, int], ...]  # stop less first right layer: tokens of the run, tokens here
 
 
 def exit_change(replay: Replay, picked: Setting) -> ExitChange:
@@ -50,7 +52,8 @@ def exit_change(replay: Replay, picked: Setting) -> ExitChange:
         _head_row(replay, ran, here),
         *_regret_rows(replay, picked),
     )
-    return ExitChange(setting_text(picked), rows, _words(ran, here, replay.n_layers), *_check(replay, again))
+    words = _words(ran, here, replay.n_layers)
+    return ExitChange(setting_text(picked), rows, words, *_check(replay, again), _regrets(replay, picked))
 
 
 def setting_text(setting: Setting) -> str:
@@ -115,8 +118,20 @@ def _regret_rows(replay: Replay, picked: Setting) -> tuple[ChangeRow, ...]:
     return late, early
 
 
+def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, int], ...]:
+    here = Counter(_gaps(replay, picked))
+    ran = Counter(_gaps(replay, replay.own)) if replay.own is not None else None
+    every = range(min([*here, *(ran or ()), 0]), max([*here, *(ran or ()), 0]) + 1)
+    return tuple((gap, ran[gap] if ran is not None else None, here[gap]) for gap in every)
+
+
+def _gaps(replay: Replay, setting: Setting) -> list[int]:
+    """Stop layer less first right layer, of every token at which the setting would stop."""
+    return [gap for table in replay.tables for gap in table.regret(setting) if gap is not None]
+
+
 def _regret(replay: Replay, setting: Setting) -> tuple[float | None, int]:
-    found = [gap for table in replay.tables for gap in table.regret(setting) if gap is not None]
+    found = _gaps(replay, setting)
     late = [gap for gap in found if gap >= 0]
     return (float(np.mean(late)) if late else None), len(found) - len(late)
 

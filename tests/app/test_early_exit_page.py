@@ -17,7 +17,15 @@ from specviz.view.exit_change import exit_change, exit_text
 from specviz.view.exit_grid import MEASURES, Replay, exit_grid, replay_of
 from specviz.view.exit_run import exit_run
 from specviz.view.layers import Layers
-from specviz_app.figures.exit_grid import change_rows, fig_grid, fig_text, grid_rows, text_rows
+from specviz_app.figures.exit_grid import (
+    change_rows,
+    fig_grid,
+    fig_regret,
+    fig_text,
+    grid_rows,
+    regret_rows,
+    text_rows,
+)
 from specviz_app.figures.gates import fig_gates, fig_sweeps, fig_times, gate_rows, sweep_rows
 from specviz_app.figures.layers import (
     cell_rows,
@@ -246,6 +254,21 @@ def test_the_map_marks_best_run_and_sliders(replay: Replay) -> None:
     assert {r["change"] for r in change_rows(exit_change(replay, replace(SETTING, tau=0.9)))} != {"same"}
 
 
+def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(replay: Replay) -> None:
+    change = exit_change(replay, replace(SETTING, tau=0.6))
+    rows = {row.label: row for row in change.rows}
+    early = sum(here for gap, _, here in change.regrets if gap < 0)
+    assert rows["tokens stopped too early"].here == str(early)
+    figure = spec(fig_regret(change))
+    bars = {t["name"]: dict(zip(numbers(t["x"]), numbers(t["y"]), strict=True)) for t in figure["data"]}
+    stops = [gap for table in replay.tables for gap in table.regret(replace(SETTING, tau=0.6)) if gap is not None]
+    assert sum(bars["here"].values()) == len(stops)
+    assert bars["here"][stops[0]] == stops.count(stops[0])
+    assert sum(r["this run"] for r in regret_rows(change)) == sum(
+        gap is not None for table in replay.tables for gap in table.regret(SETTING)
+    )
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_tokens_are_never_markup(dark: bool) -> None:
     found = layers(texts=HOSTILE)
@@ -271,7 +294,7 @@ def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "charts"), [("this round", 6), ("the run", 4), ("other settings", 4)])
+@pytest.mark.parametrize(("show", "charts"), [("this round", 6), ("the run", 4), ("other settings", 5)])
 def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=exit_trace), "early_exit", at="r7", show=show)
     assert not at.exception

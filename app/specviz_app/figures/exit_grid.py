@@ -95,6 +95,35 @@ def _sign(row: ChangeRow) -> str:
     return f"{row.change}  {mark}".strip()
 
 
+def fig_regret(change: ExitChange, dark: bool = False) -> go.Figure:
+    """Tokens by regret: how many layers behind the first right head it would stop; below 0 too early, so wrong."""
+    if not any(here or ran for _, ran, here in change.regrets):
+        return empty("nothing would stop early, here or in the run")
+    xs = [gap for gap, _, _ in change.regrets]
+    looks: tuple[tuple[str, list[int | None], Mark, str], ...] = (
+        ("this run", [ran for _, ran, _ in change.regrets], "untested", ""),
+        ("here", [here for _, _, here in change.regrets], "accepted", "/"),
+    )
+    bars = [
+        go.Bar(
+            x=xs, y=values, name=name, hovertemplate=f"{name}: %{{y}} tokens, %{{x}} layers<extra></extra>",
+            marker={"color": colour(mark, dark), "pattern": {"shape": hatch, "fgopacity": 0.4, "fillmode": "overlay"}},
+        )
+        for name, values, mark, hatch in looks if any(v is not None for v in values)
+    ]  # fmt: skip
+    line = {"color": colour("rejected", dark), "width": 1.5, "dash": "dash"}
+    edge = {"type": "line", "x0": -0.5, "x1": -0.5, "yref": "paper", "y0": 0, "y1": 1, "line": line}
+    out = figure(bars, 230, barmode="group", shapes=[edge] if xs[0] < 0 else [])
+    out.update_xaxes(title="stop layer less first right layer (left of the line: too early)", dtick=1, fixedrange=True)
+    out.update_yaxes(title="tokens", fixedrange=True)
+    return out
+
+
+def regret_rows(change: ExitChange) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [{"layers too late": gap, "this run": ran, "here": here} for gap, ran, here in change.regrets]
+
+
 # The text under a setting -------------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
         [[heat.columns[x].index, heat.columns[x].row, heat.columns[x].node, layer] for x, layer in places],
         [_heat_hover(heat.columns[x], layer) for x, layer in places], 15,
     )  # fmt: skip
-    traces: list[Any] = [conf, cells, _asked(heat), *_exits(heat), _would(heat), *_cursor(heat, dark)]
+    traces: list[Any] = [conf, cells, *_oracle(heat), _asked(heat), *_exits(heat), _would(heat), *_cursor(heat, dark)]
     out = figure(traces, 150 + _ROW * heat.n_layers, shapes=_rounds(heat), clickmode="event+select")
     ticks = [short(c.shown, _TICK) for c in heat.columns]
     out.update_xaxes(tickvals=xs, ticktext=ticks, tickangle=-90, range=[-0.6, max(xs[-1], 11) + 0.6], **_QUIET)
@@ -70,6 +70,17 @@ def _heat_hover(column: Column, layer: int) -> str:
     lines += [f"{KIND_WORDS[cell.kind]}: {KINDS[cell.kind].word}, {cell.width} rows in the call"] if cell.kind else []
     lines += ["stopped here"] if cell.took else []
     return "<br>".join(filter(None, lines))
+
+
+def _oracle(heat: HeatMap) -> list[go.Scatter]:
+    """The first layer whose head said what the target then chose, where that is known."""
+    if all(c.first_right is None for c in heat.columns):
+        return []
+    return [go.Scatter(
+        x=list(range(len(heat.columns))), y=[c.first_right for c in heat.columns], mode="lines",
+        name="first right layer", hoverinfo="skip", connectgaps=False,
+        line={"shape": "hvh", "color": colour("exit", True), "width": 2, "dash": "dot"},
+    )]  # fmt: skip
 
 
 def _asked(heat: HeatMap) -> go.Scatter:

@@ -9,7 +9,15 @@ from specviz.errors import SpecvizError
 from specviz.view.exit_change import ExitText, exit_change, exit_text
 from specviz.view.exit_grid import MEASURES, ExitGrid, Replay, exit_grid, replay_of
 from specviz_app import parts, state
-from specviz_app.figures.exit_grid import change_rows, fig_grid, fig_text, grid_rows, text_rows
+from specviz_app.figures.exit_grid import (
+    change_rows,
+    fig_grid,
+    fig_regret,
+    fig_text,
+    grid_rows,
+    regret_rows,
+    text_rows,
+)
 from specviz_app.screens import sweeping
 from specviz_app.viewer import Viewer
 
@@ -53,7 +61,7 @@ def _body(held: Viewer, replay: Replay) -> None:
         layers = _layers(replay)
         st.button("as the run was", key="try-reset", on_click=_reset, args=(replay,))
     setting = Setting(round(alpha, 1), tau, d_max, w_max, layers)
-    _changes(replay, setting)
+    _changes(replay, setting, dark)
     _maps(replay, setting, dark)
     _text(held, replay, setting, dark)
 
@@ -83,7 +91,7 @@ def _layers(replay: Replay) -> tuple[int, ...]:
     return choices[wanted or _OWN]
 
 
-def _changes(replay: Replay, setting: Setting) -> None:
+def _changes(replay: Replay, setting: Setting, dark: bool) -> None:
     change = exit_change(replay, setting)
     st.html(
         f'<p class="sv-said">{parts.escaped(change.words)}</p><p class="sv-dim">{parts.escaped(change.setting)}</p>'
@@ -91,6 +99,9 @@ def _changes(replay: Replay, setting: Setting) -> None:
     st.dataframe(change_rows(change), hide_index=True, key="try-changes", alt=change.words)
     mark = {True: "✓ ", False: "⚠ ", None: ""}[change.agrees]
     st.caption(parts.plain(f"{mark}{change.check}"))
+    st.markdown("**Regret** · against an oracle that stops at the first layer whose head is right")
+    alt = ", ".join(f"{here} tokens {gap} layers late" for gap, _, here in change.regrets if here)
+    parts.plot(fig_regret(change, dark), "try-regret", f"Regret: {alt or 'no stops'}.", regret_rows(change))
 
 
 def _maps(replay: Replay, setting: Setting, dark: bool) -> None:
