@@ -54,9 +54,11 @@ def ablate(question: Question, command: str, tell: Tell) -> Ablation:
     if question.noise:
         disturb(pair, question.noise)
     ids, before = encoded(prompts, pair, settings), machine.load()
+    arms = [OurArm(arm, settings, pair) for arm in settings.arms]
+    for arm in arms:  # a folder of trained parts or lanes that do not fit are told now, not after minutes of timing
+        arm.session(ids[0], settings.max_new_tokens, 0)
     tell("timing passes of both models")
     costs = _costs(pair)
-    arms = [OurArm(arm, settings, pair) for arm in settings.arms]
     measured = _measured(question, arms, ids, tell)
     tell("recording every run once more")
     rows = [_row(k, arm, settings, measured, ids, costs, question) for k, arm in enumerate(arms)]

@@ -11,13 +11,15 @@ from typing import Any
 
 import click
 
+from specviz.bench.ablation import VARIANTS
 from specviz.bench.prompts import load_prompts
 from specviz.bench.settings import LANES, Settings, parse_knobs
 from specviz.cli.bench import command_line, place, threads
 from specviz.cli.layout import narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
-from specviz.errors import SpecvizError
+from specviz.errors import KnobError, SpecvizError
+from specviz.methods import pick_verifier
 
 _SECTIONS = {
     "What": ("gamma", "max_new_tokens", "temperature", "knobs", "ratios", "noise"),
@@ -119,15 +121,31 @@ def command(**given: Any) -> None:
 def _settings(given: Mapping[str, Any]) -> Settings:
     """Raises SpecvizError for anything that can be known without a model."""
     check_models(given["target"], given["draft"], True)
-    for name in ("minutes", "temperature", "noise"):
+    for name, option in (("minutes", "minutes"), ("temperature", "temperature"), ("noise", "draft-noise")):
         if given[name] is not None and not math.isfinite(given[name]):
-            raise SpecvizError(f"--{name} {given[name]} is no number to work with; give a finite one")
+            raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
     if not all(map(math.isfinite, given["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
     same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "target", "draft", "lanes")
-    return Settings(
+    settings = Settings(
         arms=(), device=checked_device(given["device"]), dtype=checked_dtype(given["dtype"]),
         threads=threads(given["threads"]), knobs=parse_knobs(given["knobs"]), memory=False,
         prompts=Path(given["prompts"]) if given["prompts"] else None,
         **{name: given[name] for name in same},
     )  # fmt: skip
+    _check_knobs(settings)
+    return settings
+
+
+def _check_knobs(settings: Settings) -> None:
+    """Every variant's knobs, before a model is loaded. Raises SpecvizError."""
+    methods = list(dict.fromkeys(variant.method for variant in VARIANTS))
+    for kind in settings.knobs:
+        if kind not in methods:
+            raise SpecvizError(f"--knob {kind}: {kind} is not measured here; known: {', '.join(methods)}")
+    for variant in VARIANTS:
+        try:
+            method, knobs = settings.method_knobs(variant.method, variant.knobs)
+            pick_verifier(method, None, knobs)
+        except KnobError as error:
+            raise SpecvizError(f"--knob {variant.method}: {error}") from None

@@ -4,6 +4,8 @@ Published tuned lenses, heads and drafters are often pickled; specviz opens none
 come through: a file that holds anything else is refused with its name.
 """
 
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +28,40 @@ def command(source: Path, out: Path | None, force: bool) -> None:
     """
     file = _file(source)
     written = out or file.with_suffix(".safetensors")
-    if written.exists() and not force:
-        raise ModelError(f"{written} is there already; give --force to write over it, or another --out")
+    _refuse_place(file, written, force)
     tensors = read(file)
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     try:
         save_file(tensors, written)
-    except OSError as error:
-        raise ModelError(f"cannot write {written}: {error.strerror or error}") from error
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"cannot write {written}: {_first(error)}") from error
     written.chmod(0o644)
     click.echo(written)
+
+
+def _refuse_place(file: Path, written: Path, force: bool) -> None:
+    """Raises ModelError for a file that must not be written over, and where none can be."""
+    if file.suffix == ".safetensors":
+        raise ModelError(f"{file} is safetensors already; it needs no conversion")
+    if written.exists() and written.samefile(file):
+        raise ModelError(f"{written} is what is read; give another --out")
+    if written.is_dir():
+        raise ModelError(f"--out {written}: it is a folder; name a file in it")
+    if not written.parent.is_dir():
+        raise ModelError(f"--out {written}: there is no folder {written.parent}; make it or name another")
+    if written.exists() and not written.is_file():
+        raise ModelError(f"--out {written}: it is no plain file; name another")
+    if written.exists() and not force:
+        raise ModelError(f"{written} is there already; give --force to write over it, or another --out")
 
 
 def _file(source: Path) -> Path:
     if source.is_file():
         return source
+    if not source.exists():
+        raise ModelError(f"{source}: no such file or folder")
     found = sorted(path for path in source.iterdir() if path.suffix in PICKLED) if source.is_dir() else []
     if len(found) == 1:
         return found[0]
@@ -56,18 +76,38 @@ def read(file: Path) -> dict[str, Any]:
     import torch
 
     try:
-        held = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about how it was pickled
+            held = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise ModelError(f"{file}: holds more than weights, so it is not opened: {_first(error)}") from None
+        raise ModelError(f"{file}: holds more than weights{_named(error)}, so it is not opened") from None
     except Exception as error:  # a torn file trips the unpickler anywhere
         raise ModelError(f"{file}: cannot be read as pickled weights: {_first(error)}") from None
     inner = next((held[name] for name in WRAPPERS if isinstance(held, dict) and isinstance(held.get(name), dict)), held)
-    wrong = None if isinstance(inner, dict) else "its top level"
-    for name, value in inner.items() if isinstance(inner, dict) else ():
-        wrong = wrong or (None if isinstance(value, torch.Tensor) else str(name))
-    if wrong is not None or not inner:
-        raise ModelError(f"{file}: no plain table of tensors ({wrong or 'it is empty'}); save its state_dict() alone")
+    wrong = _wrong(inner) if isinstance(inner, dict) else "its top level"
+    if wrong is not None:
+        raise ModelError(f"{file}: no plain table of tensors ({wrong}); save its state_dict() alone")
     return {str(name): tensor.detach().clone().contiguous() for name, tensor in inner.items()}  # none may share memory
+
+
+def _wrong(table: dict[Any, Any]) -> str | None:
+    """The first entry that safetensors cannot hold, and why; None when all can be."""
+    import torch
+
+    for name, value in table.items():
+        if not isinstance(value, torch.Tensor):
+            return str(name)
+        whole = value.layout == torch.strided and not (value.is_meta or value.is_quantized or value.is_nested)
+        if not whole or value.dtype == torch.complex128:
+            return f"{name} is sparse, nested, quantized, empty of data or of 128 bits"
+    if len({str(name) for name in table}) < len(table):
+        return "two entries have one name"
+    return None if table else "it is empty"
+
+
+def _named(error: Exception) -> str:
+    """What a refused file would have run, where the loader says it."""
+    found = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f" ({found[1]})" if found else ""
 
 
 def _first(error: Exception) -> str:

@@ -11,18 +11,21 @@ from specviz.cli.layout import echo_json, narrate
 from specviz.cost.grid import Text, grid
 from specviz.cost.recorded import Query, n_layers_of, own_values, queries
 from specviz.cost.replay import Setting, Total, added, total
-from specviz.errors import SpecvizError
+from specviz.errors import KnobError, SpecvizError
 from specviz.events import End, Event, ExitTable, Header, Knob
+from specviz.knobs import KnobSpec
 from specviz.methods import early, get_method
 from specviz.trace import Trace
 
 METHODS = {"specbound": 0.5, "adadecode": 1.0, "layerskip": 1.0}  # the share of the layers that d_max -1 stands for
 ADVISED = "advised exit layers"  # the part of a header that keeps what `auto` stands for
+ASKED, SHIPPED = "replayed heads", "shipped"  # and which heads were asked; those that nobody named
+STOPS = "stop tokens"  # and what is drafted but never fed
 _KNOBS = ("alpha", "tau", "d_max", "w_max")
 
 
 @click.command("sweep")
-@click.argument("method", type=click.Choice(list(METHODS)))
+@click.argument("method", type=click.Choice(list(METHODS)), metavar="METHOD")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--alpha", metavar="X,X", help="Annealing strengths, in steps of 0.1 [default: the run's or method's].")
 @click.option("--tau", metavar="X,X", help="Thresholds.")
@@ -37,49 +40,92 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
             **values: str | None) -> None:  # fmt: skip
     """Replay METHOD on the text of TRACE under every combination of the settings given.
 
-    Under walk the text does not depend on these settings, so tokens per round come out exactly. One pass of the target
-    over the text tells what its heads say; a trace that holds that already needs no model.
+    METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
+    round come out exactly. One pass of the target over the text tells what its heads say; a trace that holds that
+    already needs no model.
     """
     with Trace(trace) as opened:
         events = opened.poll()
     header, found = queries(events)
+    own = _own_heads(method, header)
+    parts = _told(header, found, heads, own) or _ask_heads(header, found, target, heads or own)
+    for query in found:
+        query.stops = frozenset(_numbers(parts.get(STOPS, "")))
+    advised = _numbers(parts.get(ADVISED, ""))
     n_layers = n_layers_of(header)
-    said = header.models.parts.get(ADVISED)
-    if heads is None and said is not None and all(query.records for query in found):
-        advised = [int(layer) for layer in said.split()]
-    else:
-        advised = _ask_heads(header, found, target, heads)
-    if write is not None:
-        _copy(events, found, advised, write)
     base = _base(method, header, n_layers, values["exit_layers"], advised)
-    totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], values)
-    checked = _checked(method, header, events, found, base, n_layers)
+    axes = _axes(method, n_layers, advised, base, values)
+    as_run = values["exit_layers"] is None and (heads or own) == own
+    checked = _checked(method, header, events, found, base, n_layers) if as_run else None
+    totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], axes)
+    if write is not None:
+        _copy(events, found, parts, write)
     if as_json:
         echo_json({"method": method, "n_layers": n_layers, "totals": [_row(t) for t in totals], "run": checked})
         return
     _show(totals, checked)
 
 
-def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> list[int]:
-    """One pass of the target over every text; the layers its heads advise to test.
+def _own_heads(method: str, header: Header) -> str | None:
+    """The heads that the run had if it was of this method, else the method's own; None: those of the target."""
+    spec = get_method(method).table.spec("heads")
+    given = spec.check(header.knobs.get("heads", [])) if header.method == method else spec.default
+    return next(iter(given), None)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isdecimal() and len(word) < 10]
+
+
+def _told(header: Header, found: list[Query], heads: str | None, own: str | None) -> dict[str, str] | None:
+    """What the trace already holds of the method's heads; None where they, or others named now, must be asked."""
+    parts = header.models.parts
+    if heads is not None or parts.get(ASKED, SHIPPED) != (own or SHIPPED) or not all(q.records for q in found):
+        return None
+    return {ASKED: SHIPPED} | {name: parts[name] for name in (ADVISED, ASKED, STOPS) if name in parts}
+
+
+def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> dict[str, str]:
+    """One pass of the target over every text; which heads were asked, and which layers they advise to test.
 
     Raises SpecvizError for a model that cannot have written them.
     """
     from specviz.drafters.exit_table import exit_table
     from specviz.drafters.heads import pick
+    from specviz.engine.loading import stop_tokens
     from specviz.engine.local import load_pair
 
-    adapter = load_pair(target, needs_draft=False).target.adapter
+    loaded = load_pair(target, needs_draft=False).target
+    adapter = loaded.adapter
+    _refuse_other(header, adapter)
+    chosen = pick(adapter, heads)
+    narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in found)} tokens")
+    for query in found:
+        query.records = list(exit_table(adapter, chosen, query.prompt + query.tokens, len(query.prompt)))
+    advised, stops = (" ".join(map(str, numbers)) for numbers in (chosen.advised, sorted(stop_tokens(loaded))))
+    return {ADVISED: advised, ASKED: heads or SHIPPED, STOPS: stops}
+
+
+def _refuse_other(header: Header, adapter: Any) -> None:
+    """Raises SpecvizError unless the trace may have been written by this model: its layers, its weights."""
+    from specviz.drafters.part_files import fingerprint
+
     if adapter.n_layers != n_layers_of(header):
         raise SpecvizError(
             f"the trace was written by a target of {n_layers_of(header)} layers, {adapter.name} has "
             f"{adapter.n_layers}; name the right one with --target"
         )
-    chosen = pick(adapter, heads)
-    narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in found)} tokens")
-    for query in found:
-        query.records = list(exit_table(adapter, chosen, query.prompt + query.tokens, len(query.prompt)))
-    return list(chosen.advised)
+    wrote = header.models.target
+    if wrote is not None and wrote.hash is not None and wrote.hash != fingerprint(adapter):
+        raise SpecvizError(
+            f"the trace was written by {wrote.name} (weights {wrote.hash[:8]}), {adapter.name} has weights "
+            f"{fingerprint(adapter)[:8]}; name the right one with --target"
+        )
+    if wrote is not None and wrote.vocab not in (None, adapter.vocab):
+        raise SpecvizError(
+            f"the trace was written by {wrote.name} with {wrote.vocab} tokens, {adapter.name} has {adapter.vocab}; "
+            "name the right one with --target"
+        )
 
 
 def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> Setting:
@@ -92,26 +138,38 @@ def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, a
     return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def _totals(base: Setting, texts: list[Text], values: dict[str, str | None]) -> list[Total]:
+def _axes(
+    method: str, n_layers: int, advised: list[int], base: Setting, given: dict[str, str | None]
+) -> dict[str, list[Any]]:  # fmt: skip
+    """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
+    table, axes = get_method(method).table, {}
+    for name in _KNOBS:
+        text = given[name]
+        fitted = None if text is None else early.fitted(table.spec(name), n_layers, METHODS[method], advised)
+        axes[name] = [getattr(base, name)] if text is None or fitted is None else _values(fitted, text)
+    return axes
+
+
+def _totals(base: Setting, texts: list[Text], axes: dict[str, list[Any]]) -> list[Total]:
     """Every combination, the last knob fastest."""
-    kinds: dict[str, Any] = {"alpha": float, "tau": float, "d_max": int, "w_max": int}
-    given = {
-        name: _values(name, text, kinds[name]) if (text := values[name]) else [getattr(base, name)] for name in _KNOBS
-    }
-    found = grid(texts, **given, layers=base.layers)
-    return [found.at(*place) for place in product(*(range(len(chosen)) for chosen in given.values()))]
+    found = grid(texts, **axes, layers=base.layers)
+    return [found.at(*place) for place in product(*(range(len(chosen)) for chosen in axes.values()))]
 
 
-def _values(name: str, text: str, kind: Any) -> list[Any]:
-    """`1,2,5` or `1..5`. Raises SpecvizError."""
+def _values(spec: KnobSpec, text: str) -> list[Any]:
+    """`1,2,5` or `1..5`, each a value that the knob may have. Raises SpecvizError."""
     out: list[Any] = []
-    try:
-        for word in text.split(","):
-            first, dots, last = word.partition("..")
-            out += range(int(first), int(last) + 1) if dots and kind is int else [kind(word)]
-    except ValueError:
-        example = "0..6 or 2,4,6" if kind is int else "0.5,0.75"
-        raise SpecvizError(f"--{name.replace('_', '-')} {text}: no list of numbers; write {example}") from None
+    for word in text.split(","):
+        first, dots, last = word.strip().partition("..")
+        ends = [first, last] if dots and spec.kind == "int" else [word.strip()]
+        try:
+            low, high = (spec.check(end) for end in (ends[0], ends[-1]))
+        except KnobError as error:
+            example = "0..6 or 2,4,6" if spec.kind == "int" else "0.5,0.75"
+            raise SpecvizError(f"{spec.flag}: {error}; write values such as {example}") from None
+        out += range(low, high + 1) if len(ends) > 1 else [low]
+    if not out:
+        raise SpecvizError(f"{spec.flag} {text}: the range is empty; write the lower end first")
     return out
 
 
@@ -154,8 +212,8 @@ def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
         narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
 
 
-def _copy(events: list[Event], found: list[Query], advised: list[int], path: Path) -> None:
-    """The trace again with the records added in front of its end, and the advice of the heads in its header."""
+def _copy(events: list[Event], found: list[Query], parts: dict[str, str], path: Path) -> None:
+    """The trace again with the records added in front of its end, and what was asked in its header."""
     from specviz.cli.recording import check_place
     from specviz.trace import Recorder
 
@@ -167,8 +225,8 @@ def _copy(events: list[Event], found: list[Query], advised: list[int], path: Pat
             record.t = event.t
             recorder.write(record)
         if isinstance(event, Header):
-            parts = event.models.parts | {ADVISED: " ".join(map(str, advised))}
-            event = msgspec.structs.replace(event, models=msgspec.structs.replace(event.models, parts=parts))
+            models = msgspec.structs.replace(event.models, parts=event.models.parts | parts)
+            event = msgspec.structs.replace(event, models=models)
         if not isinstance(event, ExitTable):
             recorder.write(event)
     recorder.close()

@@ -1,14 +1,35 @@
 """`specviz train`: make the weights that specviz ships, or smaller ones, on your own machine."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import click
 
 from specviz.cli.train_trees import COMMANDS
+from specviz.errors import KnobError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class Minutes(click.FloatRange):
+    """A finite time: neither nan nor inf ever ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no time in minutes", param, ctx)
+        return found
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Layers as they are given to --layers. Raises KnobError for what is no number from 1."""
+    words = text.replace(",", " ").split()
+    wrong = next((word for word in words if not (word.isdecimal() and len(word) < 6 and int(word) > 0)), None)
+    if wrong is not None:
+        raise KnobError(f"--layers: '{wrong[:40]}' is no layer; give numbers from 1, such as 3,6")
+    return tuple(sorted({int(word) for word in words}))
 
 
 @click.group("train")
@@ -23,7 +44,7 @@ for each in COMMANDS:
 @command.command("pair")
 @click.option("--out", type=_FOLDER, default=Path("pair"), show_default=True, help="Folder for the finished pair.")
 @click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there.")
-@click.option("--minutes", type=click.FloatRange(min=0.1), default=100.0, show_default=True, help="Training time.")
+@click.option("--minutes", type=Minutes(min=0.1), default=100.0, show_default=True, help="Training time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--packages", is_flag=True, help="Also train on the packages of this Python environment.")
 @click.option("--text", "texts", type=_FILE, multiple=True, help="Also train on this .txt or .jsonl; repeatable.")
@@ -66,7 +87,7 @@ def pair(
 @click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
 @click.option("--out", type=_FOLDER, default=Path("exit-heads"), show_default=True, help="Folder for the heads.")
 @click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there.")
-@click.option("--minutes", type=click.FloatRange(min=0.05), default=20.0, show_default=True, help="Training time.")
+@click.option("--minutes", type=Minutes(min=0.05), default=20.0, show_default=True, help="Training time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--layers", default="", metavar="N,N", help="Layers that get a head [default: all below the last].")
 @click.option(
@@ -99,14 +120,13 @@ def exit_heads(
     import platformdirs
     import torch
 
-    from specviz.methods.early import layers as named
     from specviz.train.console import Console
     from specviz.train.exit_heads import Request, train_exit_heads
 
     if threads:
         torch.set_num_threads(threads)
     folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-exit-heads"
-    train_exit_heads(Request(target, out, folder, layers=tuple(named([layers])), **options), Console())
+    train_exit_heads(Request(target, out, folder, layers=numbers(layers), **options), Console())
     click.echo(out)
 
 
@@ -148,7 +168,7 @@ def hrad(target: str | None, draft: str | None, out: Path, work: Path | None, **
 @click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
 @click.option("--out", type=_FOLDER, default=Path("kangaroo"), show_default=True, help="Folder for the adapter.")
 @click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there.")
-@click.option("--minutes", type=click.FloatRange(min=0.05), default=15.0, show_default=True, help="Training time.")
+@click.option("--minutes", type=Minutes(min=0.05), default=15.0, show_default=True, help="Training time.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--layers", default="", metavar="N,N", help="Layers to try; the best is trained [default: several].")
 @click.option("--packages", is_flag=True, help="Also take text from the packages of this Python environment.")
@@ -165,14 +185,13 @@ def kangaroo(
     import platformdirs
     import torch
 
-    from specviz.methods.early import layers as named
     from specviz.train.console import Console
     from specviz.train.kangaroo import Request, train_kangaroo
 
     if threads:
         torch.set_num_threads(threads)
     folder = work or Path(platformdirs.user_cache_dir("specviz")) / "train-kangaroo"
-    train_kangaroo(Request(target, out, folder, layers=tuple(named([layers])), **options), Console())
+    train_kangaroo(Request(target, out, folder, layers=numbers(layers), **options), Console())
     click.echo(out)
 
 
@@ -180,7 +199,7 @@ def kangaroo(
 @click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
 @click.option("--out", type=_FOLDER, default=Path("skip-set"), show_default=True, help="Folder for the set.")
 @click.option("--work", type=_FOLDER, help="Folder for what was tried; a run goes on from what it finds there.")
-@click.option("--minutes", type=click.FloatRange(min=0.05), default=10.0, show_default=True, help="Time for trials.")
+@click.option("--minutes", type=Minutes(min=0.05), default=10.0, show_default=True, help="Time for trials.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--packages", is_flag=True, help="Also take prompts from the packages of this Python environment.")
 @click.option("--text", "texts", type=_FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable.")

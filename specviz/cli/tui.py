@@ -15,7 +15,7 @@ import click
 from specviz.cli import options
 from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
-from specviz.cli.request import check_models
+from specviz.cli.request import check_models, checked_lanes
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.wire import Start
 
@@ -36,6 +36,7 @@ _CORE = (
     "dtype",
     "threads",
     "record",
+    "lanes",
 )
 
 
@@ -48,6 +49,11 @@ _CORE = (
 @click.option("--method", metavar="NAME", help=f"{options.method_help()} [default: draft]")
 @click.option("--verifier", metavar="NAME", help=options.verifier_help())
 @options.model_options
+@click.option(
+    "--lanes",
+    metavar="NAME",
+    help="Where methods that overlap run: auto (probed), serial, threads, streams or two_device; never other tokens.",
+)
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option("--paused", is_flag=True, help="Hold the core before the first round; ] runs one round, H goes on.")
 @click.option("--record", metavar="FILE", help="Write a trace of the live run; R does so later.")
@@ -112,6 +118,7 @@ def _core(given: Mapping[str, Any]) -> "Core":
         knobs=options.given_knobs(method, given),
         chat=given["chat"],
         paused=given["paused"],
+        lanes=checked_lanes(given["lanes"] or "auto"),
     )
     check_models(given["target"], given["draft"], method.needs_draft)
     record = Path(given["record"]) if given["record"] else None

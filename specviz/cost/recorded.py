@@ -10,7 +10,7 @@ from specviz.events import Commit, Event, ExitTable, Header, Prefill, RoundEnd
 
 @dataclass(slots=True)
 class Query:
-    """One prompt and its text. `room`: the most tokens it was allowed, as far as the trace tells."""
+    """One prompt and its text. `room`: the most tokens it was allowed, `stops`: its end tokens, as far as is known."""
 
     q: int
     prompt: list[int]
@@ -19,6 +19,7 @@ class Query:
     n_rounds: int = 0
     finish: str | None = None
     records: list[ExitTable] = field(default_factory=list)
+    stops: frozenset[int] = frozenset()
 
     def table(self, n_layers: int) -> Table:
         """What the heads said. Raises SpecvizError when that is not recorded."""
@@ -26,8 +27,8 @@ class Query:
 
     @property
     def ends(self) -> frozenset[int]:
-        """The end token, when the text has one: a right draft of it is not fed."""
-        return frozenset(self.tokens[-1:]) if self.finish == "eos" else frozenset()
+        """Drafts that are never fed: the end tokens; where they are not known, the one the text ended with."""
+        return self.stops | frozenset(self.tokens[-1:] if self.finish == "eos" else ())
 
 
 def queries(events: Iterable[Event]) -> tuple[Header, list[Query]]:

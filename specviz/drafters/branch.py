@@ -64,7 +64,7 @@ class Branching:
         self._open = landing.open
         rest = [held.node.token for held in self._open or ()]
         self.rows.close([*flight.ctx.tokens, *seen.tokens, *rest])
-        self._target_ns.append(sum(call.dur_ns for call in flight.ctx.rows.ledger))
+        self._target_ns.append(seen.target_ns)
 
     def parts(self) -> dict[str, str]:
         """What stands in the header about the classifier."""

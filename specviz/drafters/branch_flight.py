@@ -88,15 +88,15 @@ class Flight:
 
     def looks(self, logits: Tensor, rows: BranchRows, name: str) -> list[Look]:
         """The rows `[n, V]` of the last forward, their confidences in one copy."""
-        assert rows.last is not None
         self.ctx.counters.n_syncs += 1
-        span = Span(lane="draft", name=name, t0=rows.last.t0_ns, dur_ns=rows.last.dur_ns)
-        self.spans.append(span)
-        self.note(span)
         confs = logits.softmax(-1).amax(-1).tolist()
         if any(math.isnan(conf) for conf in confs):
             raise SpecvizError(NOT_FINITE)
-        return [Look(raw, conf, rows.last.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
+        done = rows.finished()
+        span = Span(lane="draft", name=name, t0=done.t0_ns, dur_ns=done.dur_ns)
+        self.spans.append(span)
+        self.note(span)
+        return [Look(raw, conf, done.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
 
     def law(self, parents: Sequence[int], looks: Sequence[Look]) -> list[Row]:
         """The draft laws after some nodes, by the target's own processors."""

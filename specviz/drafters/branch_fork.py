@@ -53,7 +53,10 @@ class Forking:
         return Fork(pos=pos, conf=None, k_raw=None, k=0, k_max=k_max, known=False, reason=self.flight.reason)
 
     def _length(self, longest: int, k: int, known: bool) -> int:
-        """Tokens per branch, told before anything is drawn: by knob, room, free slots, or the target's usual time."""
+        """Tokens per branch, told before anything is drawn: by knob, room, free slots, or the target's usual time.
+
+        A timed length keeps the law; but two runs may draft differently, and only `walk` then gives the same tokens.
+        """
         asked = self.knobs.get("branch_len", PARALLEL)
         if asked == AUTO_LEN and self.target_ns is not None:
             first, each = self.rows.typical_ns(1), self.rows.typical_ns(k)

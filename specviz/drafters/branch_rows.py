@@ -20,7 +20,7 @@ KEPT = 33  # measured times whose median counts
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """One forward of the draft model over `width` new rows."""
+    """One forward of the draft model, `width` branches at once, until its result was read."""
 
     t0_ns: int
     dur_ns: int
@@ -35,7 +35,7 @@ class BranchRows:
         self.cache = model.new_cache(capacity)
         self.held = 0  # slots that spell the text and what is open behind it
         self.peak = 0  # rows in flight behind the committed text, this round
-        self.last: Forward | None = None
+        self._begun = (0, 1)  # the forward under way: its start, its width
         self._committed = 0
         self._lacking: list[int] = []
         self._rows: Rows | None = None
@@ -79,9 +79,8 @@ class BranchRows:
         return self._forward(ctx, placed, len(placed))
 
     def _forward(self, ctx: Context, placed: list[tuple[int, int, int]], wanted: int) -> Tensor:
-        began = time.perf_counter_ns()
+        self._begun = (time.perf_counter_ns(), max(1, len(placed)))
         rows = self._rows = self._rows or Rows(self.model, self.cache)
-        before = len(rows)
         for token in self._lacking:
             self._tip = rows.add(token, self._tip)
         self._lacking = []
@@ -90,9 +89,14 @@ class BranchRows:
         logits = rows.take(wanted)
         ctx.counters.n_draft_calls += 1
         self.peak = max(self.peak, len(self.cache.tokens) - self._committed)
-        self.last = Forward(began, time.perf_counter_ns() - began, len(rows) - before)
-        self._times.setdefault(max(1, len(placed)), deque(maxlen=KEPT)).append(self.last.dur_ns)
         return logits
+
+    def finished(self) -> Forward:
+        """The last forward, once something of it was read: a device returns before it has done its work."""
+        began, width = self._begun
+        took = time.perf_counter_ns() - began
+        self._times.setdefault(width, deque(maxlen=KEPT)).append(took)
+        return Forward(began, took, width)
 
     def free(self, pending: int) -> int:
         """Slots left for rows of branches behind so many pending tokens."""

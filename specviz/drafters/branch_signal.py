@@ -53,15 +53,16 @@ class Signals:
         self.classifier = classifier
         self.taps: tuple[int, ...] = classifier.taps if classifier else ()
         self._features: dict[int, Tensor] = {}
-        self._told = classifier is not None
+        self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
         """What stands in the header: which classifier answers, if any."""
         config = getattr(self.classifier, "config", None)
         if self.classifier is None:
             return {"hrad": "none (signal 1)"}
-        gamma = getattr(config, "gamma_label", None)
-        return {"hrad": "trained" if gamma is None else f"trained on rounds of gamma {gamma}"}
+        if config is None:
+            return {"hrad": "trained"}
+        return {"hrad": f"trained on rounds of gamma {config.gamma_label} at temperature {config.temperature:g}"}
 
     def seen(self, seen: Observation) -> None:
         """Keep the one row that the next question is about."""
@@ -84,14 +85,21 @@ class Signals:
         forced: Any = ctx.knobs.get("signal", "auto")
         if forced != "auto":
             return Said(int(forced), "forced")
-        if not self._told:
-            self._told = True
-            ctx.note(Warn(code="no_hrad", message=NO_HRAD))
+        if self.classifier is None:
+            self._tell(ctx, "no_hrad", NO_HRAD)
         if self.classifier is None or any(tap not in self._features for tap in self.taps):
             return Said(1, "fallback")
+        ask = getattr(self.classifier, "mismatch", None)
+        self._tell(ctx, "other_hrad", ask and ask(ctx.knobs["gamma"], ctx.knobs["temperature"]))
         ctx.counters.n_syncs += 1
         answer = self.classifier.classify(self._features, ctx.tokens[-1])
         return Said(answer.s, "hrad", answer.probs)
+
+    def _tell(self, ctx: Context, code: str, message: str | None) -> None:
+        """A warning, once in a run; None: there is nothing to tell."""
+        if message is not None and code not in self._told:
+            self._told.add(code)
+            ctx.note(Warn(code=code, message=message))
 
 
 class Alternating(Signals):

@@ -69,7 +69,9 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
     whole = ids.dim() == 1 and len(ids) > 0 and not (ids.is_floating_point() or ids.is_complex())
     inside = whole and ids.dtype != torch.bool and bool(((ids >= 0) & (ids < vocab)).all())
     if not inside or len(ids.unique()) < len(ids):
-        raise ModelError(f"--heads {folder}: its shortlist is no list of different tokens of the target (0 to {vocab - 1})")
+        raise ModelError(
+            f"--heads {folder}: its shortlist is no list of different tokens of the target (0 to {vocab - 1})"
+        )
     return ids.long()
 
 

@@ -124,6 +124,17 @@ class Hrad:
         probs = self.network(feature_rows(self.target, newest, [token]))[0].softmax(-1).tolist()
         return Signal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
 
+    def mismatch(self, gamma: int, temperature: float) -> str | None:
+        """Why its word is about other rounds than those of a run with these knobs; None when it learned from such."""
+        learned = self.config
+        if (learned.gamma_label, learned.temperature) == (gamma, temperature):
+            return None
+        return (
+            f"H-RAD learned from rounds of gamma {learned.gamma_label} at temperature {learned.temperature:g}, this "
+            f"run has gamma {gamma} at temperature {temperature:g}: the text keeps its law, but it may cut too early "
+            f"or too late; train one with specviz train hrad --gamma {gamma} --temperature {temperature:g}"
+        )
+
 
 def feature_rows(target: ModelAdapter, states: Mapping[int, Tensor], tokens: Sequence[int]) -> Tensor:
     """`z` `[n, (K + 1) * width]`, float32: states `[n, width]` by ascending layer, then the embedding of the token that
@@ -152,7 +163,7 @@ def pick(target: Model, draft: Model | None, wanted: str | None = None, gamma: i
     own = (fingerprint(target), fingerprint(draft))
     found = {folder: _read(folder) for folder in part_files.shipped(target, "hrad*", "hrad*")}
     fitting = [folder for folder, given in found.items() if (given.get("target"), given.get("draft")) == own]
-    nearest = min(fitting, key=lambda folder: abs(found[folder].get("gamma_label", 0) - gamma), default=None)
+    nearest = min(fitting, key=lambda folder: abs(read(folder).gamma_label - gamma), default=None)
     return None if nearest is None else load(nearest, target, draft)
 
 
@@ -162,8 +173,10 @@ def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
     _refuse_other_pair(folder, config, target, draft)
     with torch.device("meta"):  # no weights are drawn only to be replaced: decoding leaves torch's generator alone
         network = Network(config.n_inputs)
+    tensors = part_files.read_tensors(folder, _OPTION, target.device)
+    part_files.refuse_odd(folder, _OPTION, tensors)
     try:
-        network.load_state_dict(part_files.read_tensors(folder, _OPTION, target.device), assign=True)
+        network.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
         why = " ".join(str(error).split())[:200]
         raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error

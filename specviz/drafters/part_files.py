@@ -98,7 +98,9 @@ def refuse_odd(folder: Path, option: str, tensors: Mapping[str, torch.Tensor]) -
             kind = str(tensor.dtype).removeprefix("torch.")
             raise ModelError(f"{option} {folder}: tensor {name!r} is of type {kind}; weights are floating point")
         if not bool(tensor.float().isfinite().all()):
-            raise ModelError(f"{option} {folder}: tensor {name!r} holds NaN or infinite numbers; train or convert it again")
+            raise ModelError(
+                f"{option} {folder}: tensor {name!r} holds NaN or infinite numbers; train or convert it again"
+            )
 
 
 def _weights(folder: Path, option: str) -> Path:

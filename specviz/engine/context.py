@@ -93,6 +93,7 @@ class Observation:
     target_probs: LawRows | None = None  # [n_fed + 1, V], the law; None after the prefill
     logits: Tensor | None = None  # [n_fed + 1, V], the same rows raw
     finish: Finish | None = None
+    target_ns: int = 0  # of the target's pass
 
 
 class Drafter(Protocol):

@@ -226,7 +226,10 @@ class Session:
         self.carry = None if self.finish else outcome.carry
         features = self._taps.path(ctx.rows, ctx.root_row, outcome.accepted, kept)
         self.cache.follow(self.tokens[:-1])
-        return Observation(now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish)
+        return Observation(
+            now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish,
+            now.clock.ns.get("target", 0),
+        )  # fmt: skip
 
     def _ends(self) -> Ends:
         longest = len(self.prompt) + self.knobs["max_new_tokens"]

@@ -36,6 +36,8 @@ class Signal(Event, tag="signal", kw_only=True):
 class DraftStep(Event, tag="draft_step", kw_only=True):
     """One look before a token is drawn at `pos`: drafting stops when `conf` is below `bound`.
 
+    `conf` is what the method stops by: the highest raw probability in specbranch, kangaroo and draft_and_verify; in
+    adaedl `1 - sqrt(entropy_gain * H)`, its estimate of the chance to be accepted, which may be negative.
     `node` null: it stopped, nothing was drawn. `bound` null: this place was not tested. `branch` null: not in a branch.
     """
 

@@ -162,7 +162,10 @@ def overhead(table: Table) -> Estimate | None:
 
 
 def bubble(table: Table, lane: str) -> float | None:
-    """Idle / elapsed of one lane over all rounds, by its recorded spans; null without any."""
+    """Idle / elapsed of one lane over all rounds, by its recorded spans; null without any, or with one model alone:
+    it does both kinds of work itself, so neither lane waits for the other."""
+    if not table.two_models:
+        return None
     busy, elapsed = table.tally.busy.get(lane, 0), int(table.column("ns").sum())
     return max(0.0, 1 - busy / elapsed) if busy and elapsed else None
 
@@ -170,7 +173,7 @@ def bubble(table: Table, lane: str) -> float | None:
 def overlap_efficiency(table: Table) -> float | None:
     """(T_draft + T_target - T_round) / min(T_draft, T_target); null on serial lanes."""
     draft, target = (table.tally.busy.get(lane, 0) for lane in ("draft", "target"))
-    if not draft or not target or table.header is None or table.header.lanes == "serial":
+    if not draft or not target or not table.two_models or table.header is None or table.header.lanes == "serial":
         return None
     return float((draft + target - int(table.column("ns").sum())) / min(draft, target))
 

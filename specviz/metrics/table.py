@@ -28,6 +28,7 @@ class Table:
         first_rounds = np.unique(self.block, return_index=True)[1]
         self.units = self.query if by_query else np.arange(self.n_rounds)
         self.block_units = self.query[first_rounds] if by_query else np.arange(self.n_blocks)
+        self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.column("n_drafted").sum())
         self.backward = self.header is not None and self.header.verifier in BACKWARD
         self.has_nodes = tally.has_nodes and self.drafts

@@ -4,6 +4,7 @@ Each part leaves files in the work folder and is skipped when it is done, so an 
 one that is asked for more rounds keeps those it has.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,8 @@ class Request:
 
 def train_hrad(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write network, card and plot; return the card's numbers."""
+    if not math.isfinite(request.temperature):  # nan would never equal the setting that the work folder holds
+        raise SpecvizError(f"--temperature {request.temperature} is no number to work with; give a finite one")
     pair = load_pair(request.target, request.draft, device=request.device, threads=request.threads)
     assert pair.draft is not None
     target, draft = pair.target.adapter, pair.draft.adapter

@@ -63,6 +63,8 @@ class Case:
     link: "Link | None"  # its place in a drawn chain
     length: int  # of that chain
     n_carried: int  # carried rounds of naive HSD if the scan stops here
+    fate: str | None = None  # told in this round, of a token drafted beside the target's pass
+    ahead: bool = False  # drafted beside the target's pass: a later round judges it
 
     @property
     def left(self) -> float | None:
@@ -110,6 +112,7 @@ def case(run: Run, family: Family, node: int) -> Case:
         raw_p=family.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
         cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
+        fate=family.settled.get(node), ahead=family.ahead(node),
         link=link, length=len(path.links) if path is not None else 0,
         n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
     )  # fmt: skip
@@ -118,7 +121,7 @@ def case(run: Run, family: Family, node: int) -> Case:
 def never_tested(family: Family, node: int) -> int:
     """Nodes below that the target saw for nothing; a backward scan has tested them before."""
     verdicts = family.record.verdicts
-    below = (i for i in family.descendants(node) if family.nodes[i].kept)
+    below = (i for i in family.descendants(node) if family.nodes[i].kept and not family.ahead(i))
     return sum(i not in verdicts or verdicts[i].status == "untested" for i in below)
 
 

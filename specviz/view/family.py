@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specviz.events import Node, Top, Verify, prob
+from specviz.events import Node, Settle, Top, Verify, prob
 from specviz.view.frame import ROOT
 from specviz.view.records import RoundRecord
 
@@ -96,6 +96,19 @@ class Family:
         for child in self.children.get(node, ()):
             yield child
             yield from self.descendants(child)
+
+    @cached_property
+    def settled(self) -> dict[int, str]:
+        """Fates told in this round, of tokens that a pipelined drafter drew ahead of the verdict."""
+        return {node: fate for settle in self.record.every(Settle) for node, fate in settle.fates}
+
+    def ahead(self, node: int) -> bool:
+        """Whether it was drafted beside the target's pass and a later round judges it."""
+        born = self.nodes.get(node)
+        return (
+            born is not None and born.branch is not None
+            and node not in self.settled and node not in self.record.verdicts
+        )  # fmt: skip
 
     @cached_property
     def tests(self) -> tuple[Verify, ...]:

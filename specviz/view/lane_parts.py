@@ -21,7 +21,10 @@ _REASONS = {
     "low_conf": "the draft model was unsure here, so drafting stopped and branches were opened",
     "after_last": "behind the last pending token",
     "cap": "the longest draft was reached",
-    "eos": "a drafted end token closed the draft: nothing may follow it",
+}
+_NO_ROOM = {
+    "eos": "a drafted end token closed the draft, and nothing may follow it",
+    "cap": "the length limit leaves no room behind what is drafted",
 }
 _SAID = {0: "draft nothing: the target will reject", 1: "draft until unsure", 2: "draft it all"}
 _SOURCES = {"hrad": "H-RAD", "fallback": "no classifier: until unsure", "forced": "forced by the knob signal"}
@@ -126,12 +129,12 @@ def _bytes(count: int) -> str:
 
 def _fan_words(fork: Fork, match: Match | None, token: str | None, judged: bool) -> str:
     where = f"Branches leave at position {fork.pos}, {_REASONS.get(fork.reason, fork.reason)}."
-    if fork.reason == "eos" or not fork.k:
-        where = f"No branch: {_REASONS.get(fork.reason, fork.reason)}."
+    if not fork.k:
+        return f"No branch: {_NO_ROOM.get(fork.reason, 'nothing may follow')}."
     if not judged:
         return where
     if match is None:
-        return f"{where} A pending token was rejected before the target got here, so every branch hangs on nothing."
+        return f"{where} The text did not get here: a pending token was rejected, so every branch hangs on nothing."
     chance = f" The branch tokens held {percent(match.mass)} of the target's law." if match.mass is not None else ""
     if match.branch is None:
         return f"{where} Miss: the target took {token}, which no branch spells.{chance}"

@@ -77,7 +77,7 @@ class Moment:
     def _undecided(self, family: Family, node: int) -> Mark:
         if self.all_tested:
             verdict = family.record.verdicts.get(node)
-            return verdict.status if verdict else "untested"
+            return verdict.status if verdict else "drafted" if family.ahead(node) else "untested"
         lost = any(v.status == "rejected" for a in family.ancestors(node) if (v := self.verdicts.get(a)))
         return "untested" if lost else "drafted"
 

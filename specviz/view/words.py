@@ -11,6 +11,13 @@ from specviz.view.case import Blocker, Case, Taker
 from specviz.view.numbers import fine, percent, prob, times
 from specviz.view.scan_words import scan_words
 
+_FATES = {
+    "branch_lost": "Another branch spells the target's token, so this one is void.",
+    "branch_void": "The text did not reach it: a token before was rejected, or no branch spells the target's token.",
+    "trimmed": "Its branch goes on, but was cut before this token, where the draft model was unsure.",
+    "orphaned": "A token before it was rejected, so the text never got here.",
+    "unverified_at_end": "The text ended before the target could judge it.",
+}
 _NOTHING = "The trace does not say what became of it."
 ENDED = {
     "eos": "the end-of-text token came",
@@ -25,6 +32,8 @@ def node_words(case: Case) -> str:
     verdict = case.verdict
     if not case.node.kept or (verdict and verdict.status == "pruned"):
         return _pruned(case)
+    if verdict is None and (case.ahead or case.fate in _FATES):
+        return _beside(case)
     if verdict is None:
         return _blocked(case) if case.blocker else _NOTHING
     if verdict.status == "untested":
@@ -38,6 +47,14 @@ def node_words(case: Case) -> str:
     if verdict.kind == "draw":
         return _drawn_kept(case) if kept else _drawn_rejected(case)
     return _test_kept(case) if kept else _test_rejected(case)
+
+
+def _beside(case: Case) -> str:
+    """A token of a branch that the target has not judged in this round."""
+    where = f"Drafted on branch {case.node.branch}, beside the target's pass"
+    if case.fate is None:
+        return f"{where}: the target's token is on this branch, so the next round judges what follows."
+    return f"{where}. {_FATES[case.fate]}"
 
 
 # Temperature 0: the target's row is one token -----------------------------------------------------------------------

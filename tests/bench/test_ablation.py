@@ -138,7 +138,9 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
         (("--gamma", "0"), "not in the range"), (("--ratio", "nan"), "--ratio"), (("--draft-noise", "inf"), "finite"),
         (("--knob", "specbranch.epsilo=1"), "did you mean 'epsilon'"), (("--target", "x"), "--draft"),
         (("--lanes", "threds"), "threads"), (("--prompts", "none.jsonl"), "cannot read"),
-        (("--minutes", "nan"), "finite"),
+        (("--minutes", "nan"), "finite"), (("--draft-noise", "nan"), "--draft-noise nan"),
+        (("--knob", "specbranch.epsilon=7"), "0..1"), (("--knob", "tree.node_budget=3"), "is not measured here"),
+        (("--knob", "specbranch.draft_mode=shard"), "did you mean 'shared'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:

@@ -15,6 +15,7 @@ from engine.zoo import build
 from law.table_model import session, table_models
 from specviz.draft import Draft
 from specviz.drafters.branch import Branching, n_kept
+from specviz.drafters.branch_fork import Forking
 from specviz.drafters.branch_signal import Signals
 from specviz.engine.context import Models, Observation
 from specviz.engine.model import ModelAdapter
@@ -182,6 +183,35 @@ def test_without_a_classifier_it_is_said_once_and_a_forced_signal_needs_none() -
     assert {fact(done, Signal).source for done in watch.rounds if fact(done, Signal)} == {"forced"}
 
 
+class Elsewhere(Always):
+    """One that learned from rounds of gamma 4 at temperature 0."""
+
+    config = SimpleNamespace(gamma_label=4, temperature=0.0)
+
+    def mismatch(self, gamma: int, temperature: float) -> str | None:
+        return None if (gamma, temperature) == (4, 0) else f"not for {gamma} and {temperature:g}"
+
+
+def test_a_classifier_used_elsewhere_than_it_learned_says_so_once() -> None:
+    def told(watch: Watch) -> list[tuple[str, str]]:
+        return [(warn.code, warn.message) for done in watch.rounds for warn in facts(done, Warn)]
+
+    run, watch = asking([5, 77, 12], Elsewhere(2, 2), gamma=3)
+    run.generate()
+    assert told(watch) == [("other_hrad", "not for 3 and 0")]
+    run, watch = asking([5, 77, 12], Elsewhere(2, 2), gamma=4)
+    assert run.drafter is not None
+    assert run.drafter.parts() == {"hrad": "trained on rounds of gamma 4 at temperature 0"}  # type: ignore[attr-defined]
+    rounds = run.rounds()
+    next(rounds)
+    run.request("gamma", 2)
+    list(rounds)
+    assert told(watch) == [("other_hrad", "not for 2 and 0")], "only from the change on"
+    run, watch = asking([5, 77, 12], Elsewhere(2, 2), gamma=3, signal="2")
+    run.generate()
+    assert told(watch) == [], "it is not asked"
+
+
 def test_the_cut_of_a_surviving_branch() -> None:
     """Signal 1 keeps what stands before the first unsure row, from the first or the second one on (4.5)."""
 
@@ -228,3 +258,25 @@ def test_the_record_of_a_match() -> None:
         seen += match.branch is not None
     assert seen > 2
     assert all(fact(done, Settle) for done in watch.rounds if done.draft.nodes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "free", "want"),
+    [
+        (-1, True, 900, 4),
+        (-1, False, 900, 3),
+        (0, True, 900, 8),
+        (5, True, 900, 5),
+        (20, True, 900, 8),
+        (0, True, 4, 3),
+    ],
+)
+def test_length_of_branches(asked: int, known: bool, free: int, want: int) -> None:
+    """By knob, room (8), what fits beside a target pass of 7 at 2 a forward, and slots: two branches share 4."""
+    rows: Any = SimpleNamespace(typical_ns=lambda width: 2.0, free=lambda pending: free)
+    flight: Any = SimpleNamespace(
+        ctx=SimpleNamespace(knobs=get_method("specbranch").table.knobs({"branch_len": asked})), tree=None, pending=[]
+    )
+    assert Forking(flight, rows, 7.0)._length(8, 2, known) == want
+    if asked == -1:
+        assert Forking(flight, rows, None)._length(8, 2, known) == 8  # nothing measured yet

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from engine.driver import session as real_session
 from engine.zoo import blurred, build, save
@@ -155,6 +156,16 @@ def changed(**changes: Any) -> Any:
     return lambda folder, given: (folder / "config.json").write_text(json.dumps({**given, **changes}))
 
 
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def no_numbers(path: Path) -> None:
+    tensors = load_file(path)
+    tensors["layers.0.bias"][3] = float("nan")
+    save_file(tensors, path)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -170,7 +181,10 @@ def changed(**changes: Any) -> Any:
         (changed(version=9), "version 9"),
         (lambda folder, given: (folder / "config.json").unlink(), "no config.json"),
         (lambda folder, given: (folder / "config.json").write_text("{"), "not JSON"),
+        (changed(gamma_label="four"), "gamma_label"),
         (lambda folder, given: (folder / "hrad.safetensors").write_bytes(b"x"), "cannot be read"),
+        (lambda folder, given: cut_short(folder / "hrad.safetensors"), "cannot be read"),
+        (lambda folder, given: no_numbers(folder / "hrad.safetensors"), "layers.0.bias' holds NaN"),
         (lambda folder, given: (folder / "hrad.safetensors").rename(folder / "hrad.pt"), "pickled"),
         (lambda folder, given: (folder / "hrad.safetensors").unlink(), "no .safetensors file"),
     ],
@@ -186,6 +200,18 @@ def test_what_it_refuses(tmp_path: Path, spoil: Any, message: str) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError, match="no such folder"):
         load(tmp_path / "nowhere", target, draft)
+
+
+def test_it_says_when_it_learned_from_other_rounds() -> None:
+    target, draft = pair()
+    config = config_of(target, draft)
+    found = Hrad(target, config, network_of(config))
+    assert found.mismatch(config.gamma_label, config.temperature) is None
+    for gamma, temperature in ((config.gamma_label + 1, config.temperature), (config.gamma_label, 0.75)):
+        told = found.mismatch(gamma, temperature)
+        assert told is not None
+        assert f"gamma {config.gamma_label} at temperature {config.temperature:g}, this run" in told
+        assert f"specviz train hrad --gamma {gamma} --temperature {temperature:g}" in told
 
 
 def test_the_fallback(tmp_path: Path) -> None:

@@ -272,6 +272,8 @@ def test_collecting_goes_on_where_it_was_interrupted(small: dict[str, Any]) -> N
 def test_refusals(small: dict[str, Any]) -> None:
     with pytest.raises(SpecvizError, match="--layers 5: the target has states after 0 to 3 layers"):
         hrad.train_hrad(request(small, layers=5), Console())
+    with pytest.raises(SpecvizError, match="--temperature nan"):
+        hrad.train_hrad(request(small, temperature=float("nan")), Console())
     with pytest.raises(SpecvizError, match="draft model"):
         hrad.train_hrad(request(small, draft=None), Console())
     result = CliRunner().invoke(command, ["hrad", "--gamma", "0"])

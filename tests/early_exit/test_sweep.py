@@ -15,6 +15,7 @@ from specviz.cost.replay import Setting, rounds
 from specviz.engine.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd
+from specviz.methods import get_method
 from specviz.trace import Recorder, Trace
 from specviz.wire import Start
 
@@ -122,7 +123,15 @@ def test_what_is_refused(folder: str, tmp_path: Path) -> None:
     path = record(folder, tmp_path / "a.sv.jsonl")
     for words, says in (
         (("--alpha", "0.55"), "steps of"),
-        (("--tau", "high"), "no list of numbers"),
+        (("--tau", "high"), "'high' is not a number in 0..1.01"),
+        (("--tau", "nan"), "'nan' is not a number"),
+        (("--tau", ""), "'' is not a number"),
+        (("--tau", "-1"), "'-1' is not a number in 0"),
+        (("--d-max", "9"), "'9' is not a whole number in 0..4"),
+        (("--w-max", "-1"), "'-1' is not a whole number in 0..16"),
+        (("--w-max", "0..999999999999"), "'999999999999' is not a whole number"),
+        (("--w-max", "5..1"), "range is empty"),
+        (("--alpha", "inf"), "'inf' is not a number"),
         (("--exit-layers", "third"), "is no layer"),
         ((), "layers"),  # the embedded target did not write this
     ):
@@ -134,5 +143,47 @@ def test_what_is_refused(folder: str, tmp_path: Path) -> None:
 
 
 def test_ranges() -> None:
-    assert _values("w_max", "0..2,5", int) == [0, 1, 2, 5]
-    assert _values("tau", "0.5", float) == [0.5]
+    table = get_method("specbound").table
+    assert _values(table.spec("w_max"), "0..2, 5") == [0, 1, 2, 5]
+    assert _values(table.spec("tau"), "0.5") == [0.5]
+
+
+def test_a_run_of_other_weights_is_refused(folder: str, tmp_path: Path) -> None:
+    """As many layers, other weights: what its heads say would be about another text's target."""
+    other = save(planted(6, layers=L)[0], tmp_path / "other")
+    path = record(folder, tmp_path / "a.sv.jsonl")
+    with pytest.raises(SpecvizError, match="has weights"):
+        sweep("specbound", path, "--target", other)
+
+
+def test_the_heads_asked_are_those_that_a_run_of_the_method_has(folder: str, tmp_path: Path) -> None:
+    """layerskip drafts through the lens unless told otherwise, so its replay asks the lens, not trained heads."""
+    path = record(folder, tmp_path / "a.sv.jsonl", "ar")
+    sweep("layerskip", path, "--target", folder, "--write", tmp_path / "b.sv.jsonl")
+    (written,) = tmp_path.glob("b.sv.jsonl*")
+    with Trace(written) as opened:
+        header, _ = queries(opened.poll())
+    assert header.models.parts["replayed heads"] == "lens"
+    sweep("layerskip", written, "--target", "nowhere")  # all is told
+    with pytest.raises(SpecvizError, match="no such folder"):
+        sweep("specbound", written, "--target", "nowhere")  # asks the target's own heads
+
+
+def test_only_what_the_run_had_is_compared_with_it(folder: str, tmp_path: Path) -> None:
+    path = record(folder, tmp_path / "a.sv.jsonl")
+    words = ("specbound", path, "--target", folder, "--json")
+    assert json.loads(sweep(*words).stdout)["run"] is not None
+    assert json.loads(sweep(*words, "--exit-layers", "1").stdout)["run"] is None
+
+
+def test_end_tokens_in_front_of_the_end_are_not_fed_in_a_replay(folder: str, tmp_path: Path) -> None:
+    """A wrong draft of one ends a round without a row of its own, also where the text ends by its length."""
+    path = record(folder, tmp_path / "a.sv.jsonl", "ar")
+    sweep("specbound", path, "--target", folder, "--write", tmp_path / "b.sv.jsonl")
+    (written,) = tmp_path.glob("b.sv.jsonl*")
+    with Trace(written) as opened:
+        header, (query,) = queries(opened.poll())
+    stops = header.models.parts["stop tokens"]
+    assert stops == "0"
+    query.stops = frozenset({7})
+    assert query.ends == {7}

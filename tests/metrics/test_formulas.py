@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from specviz.events import Event, Header, Node, RoundEnd, RoundStart, Span, Verify
+from specviz.events import Event, Header, ModelInfo, Models, Node, RoundEnd, RoundStart, Span, Verify
 from specviz.metrics import Metrics, Tally, measure
 from trace_factory import make_header, plain_round, plain_run
 
@@ -231,6 +231,8 @@ def test_lanes_by_hand() -> None:
     assert metrics.overlap_efficiency == pytest.approx((5 + 6 - 10) / 5)
     assert metrics.wasted_draft_s == pytest.approx(0.002)
     assert measure(level_summary(rounds, lanes="serial")).overlap_efficiency is None
+    alone = measure(level_summary(rounds, lanes="threads", models=Models(target=ModelInfo(name="t"))))
+    assert (alone.bubble_target, alone.bubble_draft, alone.overlap_efficiency) == (None, None, None), "one model"
 
 
 def test_a_backward_scan_shows_survival_only() -> None:

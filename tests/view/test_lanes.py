@@ -159,6 +159,16 @@ def test_the_fan_tells_k_mass_and_survivor() -> None:
     assert "no branch spells" in missed.words
 
 
+def test_no_room_for_branches_is_no_rollback() -> None:
+    run = branched()
+    fork = run.rounds[1].every(ev.Fork)[0]
+    fork.k, fork.reason = 0, "cap"
+    fan = lanes(run, 1).fan
+    assert fan is not None
+    assert "length limit" in fan.words
+    assert "rejected" not in fan.words
+
+
 def test_the_classifiers_answer_and_its_source() -> None:
     calls = [lanes(branched(), index).hrad for index in range(3)]
     assert [call.calls[0].s for call in calls if call is not None] == [1, 2, 0]

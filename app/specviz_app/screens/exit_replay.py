@@ -96,7 +96,8 @@ def _changes(replay: Replay, setting: Setting, dark: bool) -> None:
     st.html(
         f'<p class="sv-said">{parts.escaped(change.words)}</p><p class="sv-dim">{parts.escaped(change.setting)}</p>'
     )
-    st.dataframe(change_rows(change), hide_index=True, key="try-changes", alt=change.words)
+    wide = {"here": st.column_config.Column(width=110), "change": st.column_config.Column(width=170)}
+    st.dataframe(change_rows(change), hide_index=True, key="try-changes", alt=change.words, column_config=wide)
     mark = {True: "✓ ", False: "⚠ ", None: ""}[change.agrees]
     st.caption(parts.plain(f"{mark}{change.check}"))
     st.markdown("**Regret** · against an oracle that stops at the first layer whose head is right")
