@@ -57,13 +57,18 @@ _MODELLED = (
     ("kappa_p", "what another row adds to a target forward"),
     ("hrad_s", "seconds of the classifier"),
 )
+_ALONE = (
+    *_MODELLED[:2],
+    ("t_s", "seconds of a target forward, measured at the start"),
+    ("kappa_p", "what another row adds to a target forward"),
+)
 
 
 def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
     """One run as tables on standard output."""
     tables = (
-        _whole(metrics), _modelled(metrics), _branches(metrics), _confusion(metrics), _positions(metrics),
-        _depths(metrics), _histogram(metrics), _same_draft(metrics),
+        _whole(metrics), _modelled(metrics, header.models.draft is not None), _branches(metrics), _confusion(metrics),
+        _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics),
     )  # fmt: skip
     with standard_output(_NARROWEST) as console:
         if not first:
@@ -92,12 +97,13 @@ def _whole(metrics: Metrics) -> Table:
     return table
 
 
-def _modelled(metrics: Metrics) -> Table | None:
-    """The run on the modelled clock: a table of its own, for none of its times was measured."""
+def _modelled(metrics: Metrics, pair: bool) -> Table | None:
+    """The run on the modelled clock: a table of its own, for none of its times was measured. With one model alone
+    there are no two lanes, and the target's pass is the unit."""
     if metrics.modelled is None:
         return None
     table = _table("modelled clock", "value", "")
-    for name, meaning in _MODELLED:
+    for name, meaning in _MODELLED if pair else _ALONE:
         value = getattr(metrics.modelled, name)
         table.add_row(name, numbers.UNKNOWN if value is None else _figure(value), meaning)
     return table

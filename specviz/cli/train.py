@@ -1,26 +1,16 @@
 """`specviz train`: make the weights that specviz ships, or smaller ones, on your own machine."""
 
-import math
 from pathlib import Path
 from typing import Any
 
 import click
 
+from specviz.cli.minutes import Minutes
 from specviz.cli.train_trees import COMMANDS
 from specviz.errors import KnobError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-
-
-class Minutes(click.FloatRange):
-    """A finite time: neither nan nor inf ever ends."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
-            self.fail(f"{value} is no time in minutes", param, ctx)
-        return found
 
 
 def numbers(text: str) -> tuple[int, ...]:

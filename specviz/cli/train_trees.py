@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from specviz.cli.minutes import Minutes
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -16,9 +18,7 @@ def _common(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one]."),
         click.option("--out", type=_FOLDER, default=Path(name), show_default=True, help="Folder for the drafter."),
         click.option("--work", type=_FOLDER, help="Folder for checkpoints; a run goes on from what it finds there."),
-        click.option(
-            "--minutes", type=click.FloatRange(min=0.05), default=60.0, show_default=True, help="Training time."
-        ),
+        click.option("--minutes", type=Minutes(min=0.05), default=60.0, show_default=True, help="Training time."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
         click.option(
             "--draft-vocab", type=click.IntRange(min=0), default=0, help="Only the K most frequent tokens; 0: all."

@@ -42,19 +42,23 @@ class Reader:
         self.rows: StateRows | None = None
         self._states: list[Tensor] = []  # `[n, width]` of committed positions from `_first` on, in order
         self._first = 0
+        self._text: list[int] = []  # what was committed when the round began
+        self.held = 0  # slots of the cache that spell the text
 
     @property
     def known(self) -> int:
         """Committed positions whose states were learnt."""
         return self._first + sum(len(states) for states in self._states)
 
-    def learn(self, states: Tensor) -> None:
-        """States `[n, width]` of the next committed positions."""
+    def learn(self, states: Tensor, tokens: Sequence[int] = ()) -> None:
+        """States `[n, width]` of the next committed positions; `tokens`: what the round committed."""
         if len(states):
             self._states.append(states)
+        self.held = self.cache.holds([*self._text, *tokens][:-1])
 
     def begin(self, tokens: Sequence[int], root: Tensor) -> Tensor:
         """Logits `[1, V]` after the committed `tokens`; `root`: the state `[1, width]` of the last of them."""
+        self._text = list(tokens)
         missing = self.cache.follow(tokens[:-1])
         assert self.known == len(tokens) - 1, f"states of {self.known} positions for a text of {len(tokens)}"
         states = self._taken(root)

@@ -11,6 +11,7 @@ leaves nothing behind: what survived the last finished round is given up only wh
 """
 
 from collections import deque
+from dataclasses import replace
 from statistics import median
 
 from specviz.draft import Draft
@@ -85,8 +86,8 @@ class Branching:
         for held in rest[keep:]:
             flight.fates[held.node.id], flight.costs[held.node.id] = "trimmed", held.cost_ns
         known = keep < len(rest)
-        if known:
-            flight.point = rest[keep].look
+        if known:  # the forward is shared out already, to the tokens that were drawn from it when it was made
+            flight.point = replace(rest[keep].look, cost_ns=0, span=None)
             flight.reason = "cap" if keep < wanted else "s0" if s == 0 else "low_conf"
         self.rows.open(ctx, [held.node.token for held in rest[:keep]])
         if rest:

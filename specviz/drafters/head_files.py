@@ -68,7 +68,7 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
     """Token ids `[K]`. Raises ModelError for what are none of this target."""
     whole = ids.dim() == 1 and len(ids) > 0 and not (ids.is_floating_point() or ids.is_complex())
     inside = whole and ids.dtype != torch.bool and bool(((ids >= 0) & (ids < vocab)).all())
-    if not inside or len(ids.unique()) < len(ids):
+    if not inside or len(set(ids.tolist())) < len(ids):
         raise ModelError(
             f"--heads {folder}: its shortlist is no list of different tokens of the target (0 to {vocab - 1})"
         )

@@ -86,12 +86,12 @@ class Kangaroo(EarlyExit):
     def observe(self, seen: Observation) -> None:
         """Keep the states of what was committed for the adapter to read, and write down the round."""
         if self.reader is not None and self.layer in seen.features:
-            self.reader.learn(seen.features[self.layer])
+            self.reader.learn(seen.features[self.layer], seen.tokens if seen.outcome is not None else ())
         super().observe(seen)
 
     def cached(self) -> int | None:
-        """Committed slots of the adapter's cache."""
-        return self.reader.cache.length if self.reader is not None else None
+        """Slots of the adapter's cache that spell the text."""
+        return self.reader.held if self.reader is not None else None
 
     def parts(self) -> dict[str, str]:
         """What the adapter is, and what a draft by it costs in layers."""

@@ -179,11 +179,18 @@ def overlap_efficiency(table: Table) -> float | None:
 
 
 def wasted_draft_s(table: Table) -> float | None:
-    """Measured draft seconds of tokens that were not accepted, a forward's time shared by the tokens drawn from it;
-    where tokens are not settled so, of spans thrown away unseen."""
+    """Measured draft seconds of tokens that were not accepted, a forward's time shared by the tokens drawn from it.
+
+    Where every draft is settled by its own round, its tokens share the round's draft time evenly; null with one model
+    alone, whose time is not its drafts' only.
+    """
     if table.pipelined:
         return table.tally.pipeline.wasted_ns / S if table.settles else None
-    return table.tally.void_draft_ns / S if table.has_nodes else None
+    if not table.has_nodes or not table.two_models:
+        return None
+    drafted = table.column("n_drafted")
+    lost = (drafted - table.column("n_accepted")) / np.maximum(drafted, 1)
+    return float((table.stage("draft") * lost).sum()) / S
 
 
 def accepted_histogram(table: Table) -> dict[int, int] | None:

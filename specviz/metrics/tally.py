@@ -73,7 +73,6 @@ class Tally:
         self.first_commit_ns: list[int] = []  # per query, from the start of its prefill
         self.prefill_ns: list[int] = []
         self.busy: Counter[str] = Counter()  # lane -> measured ns
-        self.void_draft_ns = 0
         self.replays: list[Replay] = []  # of rounds whose draft was one sampled chain
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.has_nodes = False
@@ -222,8 +221,6 @@ class Tally:
         if span.clock == "model":  # never in one number with a measured clock
             return
         self.busy[span.lane] += span.dur_ns
-        if span.void and span.lane == "draft":
-            self.void_draft_ns += span.dur_ns
 
 
 def measure(events: Iterable[Event]) -> Metrics:

@@ -83,13 +83,19 @@ def operating(run: Run) -> Operating:
     gamma = knobs.get("gamma")
     matches = [match for record in run.rounds for match in record.every(Match)]
     tested = metrics.test_acceptance_rate if metrics is not None else None
-    modelled = metrics.modelled if metrics is not None else None
+    alone = run.header is not None and run.header.models.draft is None
+    modelled = metrics.modelled if metrics is not None and not alone else None
+    why = (
+        "it drafts without a second model, which these pipelines need"
+        if alone
+        else ("the trace holds no calibration: what a forward takes here was not measured")
+    )
     return Operating(
         method=run.header.method if run.header is not None else "", alpha=tested.value if tested else None,
         gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None, c=modelled.c if modelled else None,
         hit=sum(m.branch is not None for m in matches) / len(matches) if matches else _no_branches(run),
-        t_ms=modelled.t_s * 1e3 if modelled else None, latency=_latencies(run, metrics),
-        missing="" if modelled else "the trace holds no calibration: what a forward takes here was not measured",
+        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(run, metrics),
+        missing="" if modelled else why,
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ def exit_setting(run: Run, record: RoundRecord) -> ExitSetting | None:
         return None
     knobs = record.knobs
     asked = _asked(run, knobs, target.n_layers) | {g.layer for g in record.every(Gate) if not g.observed_only}
+    asked = {layer for layer in asked if 0 < layer < target.n_layers}  # a record may name layers that are none
     return ExitSetting(
         target.n_layers, tuple(sorted(asked)), _real(knobs.get("alpha", 0.0)), _real(knobs.get("tau")),
         int(knobs["w_max"]) if isinstance(knobs.get("w_max"), int) else None,

@@ -35,6 +35,7 @@ from specviz.events import (
 from specviz.names import BACKWARD
 from specviz.text import quoted, running, shown
 from specviz.view.frame import Mark, TextToken
+from specviz.view.paintable import paintable
 from specviz.view.palette import glyph
 from specviz.view.records import Query, RoundRecord
 
@@ -125,7 +126,7 @@ class Run:
     # What each record does ------------------------------------------------------------------------------------------
 
     def _header(self, event: Header) -> None:
-        self.header = event
+        self.header = paintable(event)
         self._knobs = {**event.knobs, **event.sampling}
 
     def _calibration(self, event: Calibration) -> None:

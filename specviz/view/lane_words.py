@@ -71,10 +71,13 @@ def _fed(record: RoundRecord, node: int) -> bool:
 
 def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
     """What a verdict made void, by fate, and what it had cost on this clock."""
-    counts: dict[str, int] = {}
-    for fate in facts.voided(record.index).values():
-        counts[FATES[fate][1]] = counts.get(FATES[fate][1], 0) + 1
     rollback = next(iter(record.every(Rollback)), None)
+    settled = list(facts.voided(record.index).values())
+    # A rollback counts what it voids itself: what was trimmed, or lost to another branch, is not its doing.
+    fates = [fate for fate in settled if fate in rollback.void] if rollback is not None else settled
+    counts: dict[str, int] = {}
+    for fate in fates:
+        counts[FATES[fate][1]] = counts.get(FATES[fate][1], 0) + 1
     cause = {"reject": "The rejection", "miss": "The miss", "eos": "The end of the text"}.get(
         rollback.cause if rollback else "", "The verdict"
     )

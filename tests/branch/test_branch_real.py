@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from branch.sharp import PROMPT, sharp_pair
-from branch.watch import Watch, fact
+from branch.watch import Watch, fact, facts
 from engine.driver import session
 from engine.zoo import build
 from specviz.drafters.branch import Branching
 from specviz.engine.model import ModelAdapter
 from specviz.engine.rows import Rows
 from specviz.errors import SpecvizError
-from specviz.events import Fork, Match, Posterior, Rollback, Settle
+from specviz.events import Fork, Match, Posterior, Rollback, Settle, Span
 
 METHODS = ["specbranch", "pearl"]
 
@@ -131,7 +131,21 @@ def test_every_token_has_one_fate(pair: Any, method: str, verifier: str, tempera
             counts = Counter(fate for _, fate in settled.fates)
             assert all(rollback.void[fate] == counts[fate] for fate in rollback.void)
             assert rollback.cause == ("reject" if counts["rejected"] else "miss" if counts["branch_void"] else "eos")
-            assert 0 < rollback.wasted_ns <= settled.wasted_ns
+            assert 0 <= rollback.wasted_ns <= settled.wasted_ns
+    wasted = sum(fact(done, Settle).wasted_ns for done in watch.rounds if fact(done, Settle))
+    assert 0 < wasted <= sum(span.dur_ns for done in watch.rounds for span in facts(done, Span) if span.lane == "draft")
+
+
+def test_no_forward_is_charged_twice(pair: Any) -> None:
+    """Signal 0: the branch tokens of a round come from the row that the trimmed tokens were drawn from."""
+    watch = Watch()
+    knobs = {"signal": "0", "k_max": 16, "branch_len": 2, "gamma": 2}
+    session(*pair, PROMPT, "specbranch", "walk", sink=watch, max_new_tokens=40, eos=(), **knobs).generate()
+    settled = [fact(done, Settle) for done in watch.rounds]
+    n_trimmed = sum(fate == "trimmed" for settle in settled if settle for _, fate in settle.fates)
+    assert n_trimmed > 5
+    drafting = sum(span.dur_ns for done in watch.rounds for span in facts(done, Span) if span.lane == "draft")
+    assert sum(settle.wasted_ns for settle in settled if settle) <= drafting
 
 
 def test_the_posterior_cut_keeps_ids_laws_and_reasons(pair: Any) -> None:

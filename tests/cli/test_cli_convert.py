@@ -95,3 +95,40 @@ def test_nothing_is_written_over_unasked(tmp_path: Path) -> None:
     assert (tmp_path / "x.safetensors").read_text() == "mine"
     assert convert(tmp_path / "x.pt", "--force").exit_code == 0
     assert torch.equal(load_file(tmp_path / "x.safetensors")["a"], read(tmp_path / "x.pt")["a"])
+
+
+@pytest.mark.parametrize(
+    ("held", "says"),
+    [
+        ({"a": torch.eye(3).to_sparse()}, "a is sparse"),
+        ({"a": torch.ones(2, device="meta")}, "a is sparse, nested, quantized, empty of data"),
+        ({"a": torch.ones(2, dtype=torch.complex128)}, "of 128 bits"),
+        ({1: torch.ones(2), "1": torch.zeros(2)}, "two entries have one name"),
+        ({}, "it is empty"),
+    ],
+    ids=["sparse", "meta", "complex128", "names", "empty"],
+)
+def test_tensors_that_safetensors_cannot_hold(tmp_path: Path, held: Any, says: str) -> None:
+    torch.save(held, tmp_path / "x.pt")
+    with pytest.raises(ModelError, match=says):
+        read(tmp_path / "x.pt")
+
+
+def test_places_that_are_refused(tmp_path: Path) -> None:
+    """Nothing but a plain file is written over, and the source never."""
+    source = tmp_path / "x.pt"
+    torch.save({"a": torch.ones(2)}, source)
+    before = source.read_bytes()
+    for out, says in (
+        (tmp_path, "it is a folder"),
+        (tmp_path / "no" / "y.safetensors", "there is no folder"),
+        (source, "is what is read"),
+        (Path(os.devnull), "no plain file"),
+    ):
+        result = convert(source, "--force", "--out", out)
+        assert says in str(result.exception), result.output
+        assert isinstance(result.exception, ModelError)
+    assert source.read_bytes() == before
+    assert convert(source).exit_code == 0
+    assert "already; it needs no" in str(convert(tmp_path / "x.safetensors", "--force").exception)
+    assert "no such file" in str(convert(tmp_path / "nowhere").exception)

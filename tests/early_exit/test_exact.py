@@ -4,6 +4,7 @@ Text alone is a weak witness (specbound.md 15: rows without their keys kept 195 
 row, rejected ones included, are held against an uncached forward of the prefix the row was run on.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from specviz.engine.cache import KVCache
 from specviz.engine.model import ModelAdapter
 from specviz.engine.session import Session
 from specviz.errors import KnobError
-from specviz.events import ExitRound
+from specviz.events import ExitRound, Warn
 from specviz.knobs import KnobTable
 from specviz.methods import get_method
 from specviz.methods.early import Limits, fitted, layers, read
@@ -275,7 +276,7 @@ def test_layers_are_named_by_number_or_share(words: list[str], found: list[int])
     assert layers(words, 12) == found
 
 
-@pytest.mark.parametrize("word", ["x", "0", "-1", "L/0", "1.5", "M/2"])
+@pytest.mark.parametrize("word", ["x", "0", "-1", "L/0", "L/00", "1.5", "M/2", "9" * 5000, "L/" + "9" * 5000, "\u0663"])
 def test_what_is_no_layer_is_refused(word: str) -> None:
     """Already by the example that a method shows its verifiers, so before a model is loaded or a round begins."""
     table = get_method("specbound").table
@@ -320,3 +321,33 @@ def test_layerskip_costs_what_its_source_says() -> None:
     next(run.rounds())
     cost = next(fact for fact in sink.rounds[0] if isinstance(fact, ExitRound))
     assert (cost.layer_calls, cost.n_rows) == (4 + 3 * 2, 4)
+
+
+@pytest.mark.parametrize(("method", "knob"), [("specbound", "heads"), ("layerskip", "heads"), ("kangaroo", "adapter")])
+def test_of_several_folders_none_is_left_out_unsaid(method: str, knob: str) -> None:
+    knobs = get_method(method).table.knobs({knob: ["lens", "somewhere"]})
+    with pytest.raises(KnobError, match=f"knob {knob}: 2 were given"):
+        get_method(method).example(knobs.values)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "says"),
+    [
+        ({"exit_layers": ["99"]}, ["leaves no layer to stop at, .* layers 1 to 4 below its last, d_max is 3"]),
+        ({"exit_layers": ["4"]}, ["leaves no layer to stop at"]),
+        ({"exit_layers": ["1, 99"]}, ["names 99, which is left out"]),
+        ({"exit_layers": ["1, 4"]}, []),
+        ({"exit_layers": ["99"], "w_max": 0}, ["names 99"]),
+        ({"exit_layers": ["4"], "d_max": 0}, []),
+    ],
+    ids=str,
+)
+def test_layers_that_are_left_out_are_said_once(knobs: dict[str, Any], says: list[str]) -> None:
+    """A hurried user must not take plain decoding for a method that never drafts."""
+    adapter, sink = adapter_of("llama"), Sink()
+    run = early(adapter, LogitLens(adapter), PROMPT, sink=sink, max_new_tokens=6, **knobs)
+    run.generate()
+    told = [fact.message for facts in sink.rounds for fact in facts if isinstance(fact, Warn)]
+    assert len(told) == len(says)
+    for message, expected in zip(told, says, strict=True):
+        assert re.search(expected, message)

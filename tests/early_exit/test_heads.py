@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from early_exit.stage import Sink, early, plain
 from engine.driver import session
@@ -83,7 +83,7 @@ def test_a_shortlist_leaves_the_others_no_mass() -> None:
 def test_a_line_says_what_a_test_costs(tmp_path: Path) -> None:
     adapter = adapter_of()
     layer = sum(parameter.numel() for parameter in adapter.layers[0].parameters())
-    lens = f"one test reads {260 * 32 / layer:.1f} layers"
+    lens = f"c_h {260 * 32 / layer:.1f}: a test reads"
     assert lens in describe(adapter, LogitLens(adapter))
     assert "no trained" in describe(adapter, LogitLens(adapter))
     assert "gain exit heads at layers 1, 2" in describe(adapter, load(folder_of(tmp_path, adapter, "gain"), adapter))
@@ -141,6 +141,19 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
         (lambda f: edit(f, rank=9), "not what config.json says"),
         (lambda f: edit(f, version=9), "version 9"),
         (lambda f: (f / "heads.safetensors").write_bytes(b"torn"), "cannot be read"),
+        (lambda f: (f / "config.json").write_text("[" * 100_000), "not JSON"),
+        (lambda f: weights(f, **{"1.gain": torch.full((32,), float("nan"))}), "'1.gain' holds NaN"),
+        (lambda f: weights(f, **{"1.up": torch.full((32, 4), float("inf"))}), "'1.up' holds NaN or infinite"),
+        (lambda f: weights(f, **{"1.gain": torch.ones(32, dtype=torch.int64)}), "'1.gain' is of type int64"),
+        (lambda f: weights(f, **{"1.gain": torch.ones(32, dtype=torch.complex64)}), "of type complex64"),
+        (lambda f: weights(f, shortlist=torch.tensor([1, 10_000])), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor([-1, 1])), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor([1, 1])), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor([], dtype=torch.int64)), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor([[1, 2]])), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor(1)), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.tensor([1.0, 2.0])), "shortlist is no list"),
+        (lambda f: weights(f, shortlist=torch.ones(9, dtype=torch.bool)), "shortlist is no list"),
     ],
 )  # fmt: skip
 def test_what_is_refused_in_one_line(tmp_path: Path, break_it: Any, says: str) -> None:
@@ -154,6 +167,23 @@ def test_what_is_refused_in_one_line(tmp_path: Path, break_it: Any, says: str) -
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such folder"):
         pick(adapter_of(), str(tmp_path / "nowhere"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match="a file, not a folder"):
+        pick(adapter_of(), str(tmp_path / "file"))
+
+
+def weights(folder: Path, **tensors: torch.Tensor) -> None:
+    path = folder / "heads.safetensors"
+    save_file({**load_file(path), **tensors}, path)
+
+
+def test_a_shortlist_of_small_numbers_is_read(tmp_path: Path) -> None:
+    """Ids of any whole type: indexing takes only the widest."""
+    adapter = adapter_of()
+    folder_of(tmp_path, adapter)
+    weights(tmp_path, shortlist=torch.tensor([3, 50], dtype=torch.int16))
+    logits = load(tmp_path, adapter).logits(1, torch.ones(1, 32))
+    assert logits.isfinite().nonzero()[:, 1].tolist() == [3, 50]
 
 
 def edit(folder: Path, **changes: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from early_exit.kangaroo_stage import adapter_for
 from early_exit.stage import Sink
@@ -37,6 +38,11 @@ def folder_of(folder: Path, target: ModelAdapter, layer: int = 2) -> Path:
 
 def shape(**changes: Any) -> dict[str, Any]:
     return {"width": 32, "n_heads": 4, "eps": 1e-6, "context": 64, "rope": {"rope_type": "default"}, **changes}
+
+
+def weights(folder: Path, tensors: dict[str, torch.Tensor]) -> None:
+    path = folder / "adapter.safetensors"
+    save_file({**load_file(path), **tensors}, path)
 
 
 def edit(folder: Path, **changes: Any) -> None:
@@ -77,6 +83,12 @@ def test_adapters_beside_their_target_are_found(tmp_path: Path) -> None:
         (lambda f: (f / "config.json").write_text("{"), "not JSON"),
         (lambda f: edit(f, format="specviz-exit-heads"), "no weights of an adapter"),
         (lambda f: edit(f, version=9), "version 9"),
+        (lambda f: (f / "config.json").write_text("[" * 100_000), "not JSON"),
+        (lambda f: weights(f, {"norm.weight": torch.full((32,), float("nan"))}), "'norm.weight' holds NaN"),
+        (lambda f: weights(f, {"norm.weight": torch.ones(32, dtype=torch.int64)}), "of type int64"),
+        (lambda f: edit(f, shape=shape(n_heads=7)), "not what config.json says"),
+        (lambda f: edit(f, shape=shape(n_heads=32)), "not what config.json says"),
+        (lambda f: edit(f, shape=shape(rope={"rope_type": "default", "rope_theta": -5.0})), "no finite numbers"),
         (lambda f: edit(f, target="0" * 32), r"made for zoo \(weights 00000000\).*specviz train kangaroo"),
         (lambda f: edit(f, layer=3), "layer 3.* 1 to 2"),
         (lambda f: edit(f, layer="two"), "layer"),

@@ -146,3 +146,29 @@ def test_no_draft_under_keyed_rules_loses_anything_by_dropping_a_stop() -> None:
     """Under M the thrown-away draft was no draw, so the law stays."""
     found, _, _ = early_law("M", 3, (2,), drafter=DropsStops, tau=0.0)
     assert deviation(found, law(TARGET, 3, [2])) < EXACT
+
+
+def test_shared_noise_keeps_every_draft_of_a_head_that_is_right() -> None:
+    """Rule C where q = p: the same noise draws the same token, on every path. With noise of its own it would not."""
+    method, verifier = get_method("specbound"), get_verifier("walk")
+    judged: dict[str, list[bool]] = {"shared": [], "sampled": []}
+    for mode, found in judged.items():
+        for seed in range(12):
+            model, heads = stack(TARGET, TARGET, TARGET)
+            parts = Parts(Models(model, None, 64), EarlyExit(model, heads, mode, 0.5), verifier)  # type: ignore[arg-type]
+            knobs = method.table.knobs(
+                {
+                    **SETTING,
+                    "tau": 0.0,
+                    "w_max": 3,
+                    "temperature": 1.0,
+                    "max_new_tokens": 3,
+                    "draft_mode": mode,
+                    "seed": seed,
+                }
+            )
+            for done in Session(parts, model.prompt, method.table, knobs).rounds():
+                found += [node < done.n_accepted for node in range(min(len(done.draft), done.n_accepted + 1))]
+    assert len(judged["shared"]) >= 12
+    assert all(judged["shared"])
+    assert not all(judged["sampled"])

@@ -12,6 +12,7 @@ from engine.zoo import planted, save
 from specviz.cli.sweep import _values, command
 from specviz.cost.recorded import queries
 from specviz.cost.replay import Setting, rounds
+from specviz.engine.loading import stop_tokens
 from specviz.engine.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd
@@ -164,9 +165,10 @@ def test_the_heads_asked_are_those_that_a_run_of_the_method_has(folder: str, tmp
     with Trace(written) as opened:
         header, _ = queries(opened.poll())
     assert header.models.parts["replayed heads"] == "lens"
-    sweep("layerskip", written, "--target", "nowhere")  # all is told
+    nowhere = tmp_path / "nowhere"
+    sweep("layerskip", written, "--target", nowhere)  # all is told
     with pytest.raises(SpecvizError, match="no such folder"):
-        sweep("specbound", written, "--target", "nowhere")  # asks the target's own heads
+        sweep("specbound", written, "--target", nowhere)  # asks the target's own heads
 
 
 def test_only_what_the_run_had_is_compared_with_it(folder: str, tmp_path: Path) -> None:
@@ -183,7 +185,9 @@ def test_end_tokens_in_front_of_the_end_are_not_fed_in_a_replay(folder: str, tmp
     (written,) = tmp_path.glob("b.sv.jsonl*")
     with Trace(written) as opened:
         header, (query,) = queries(opened.poll())
-    stops = header.models.parts["stop tokens"]
-    assert stops == "0"
-    query.stops = frozenset({7})
-    assert query.ends == {7}
+    known = stop_tokens(load_pair(folder, needs_draft=False).target)
+    assert known
+    assert header.models.parts["stop tokens"] == " ".join(map(str, sorted(known)))
+    assert query.finish == "length"
+    query.stops = known
+    assert query.ends == known

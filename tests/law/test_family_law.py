@@ -344,9 +344,10 @@ def test_a_forgotten_carry_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafting afresh behind a naive stop, as one-call verifiers may."""
     commit = Session._commit
 
-    def forgetful(self: Session, now: Any) -> None:
-        commit(self, now)
+    def forgetful(self: Session, *given: Any) -> Any:
+        seen = commit(self, *given)
         self.carry = None
+        return seen
 
     monkeypatch.setattr(Session, "_commit", forgetful)
     found = session_law(CASE_A, "draft", "hsd_naive", max_new_tokens=4, gamma=2)

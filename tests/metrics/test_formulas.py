@@ -218,13 +218,19 @@ def test_a_pending_node_counts_at_the_depth_it_is_judged_at() -> None:
 
 
 def test_lanes_by_hand() -> None:
-    # One round of 10 ms: target busy 6, draft busy 5 of which 2 void; a modelled span is no measurement.
+    # One round of 10 ms: target busy 6, draft busy 5; a modelled span is no measurement. Of 3 ms of drafting, two of
+    # three tokens were for nothing.
     spans: list[Event] = [
         Span(r=1, lane="target", name="t", t0=0, dur_ns=6 * MS), Span(r=1, lane="draft", name="d", t0=0, dur_ns=3 * MS),
         Span(r=1, lane="draft", name="d", t0=0, dur_ns=2 * MS, void=True),
         Span(r=1, lane="target", name="m", t0=0, dur_ns=50 * MS, clock="model"),
     ]  # fmt: skip
-    rounds = [with_nodes(plain_round(1, 5, 3, 1, ms=10), [*chain_of_three(1, 5, 0, 1)[1:7], *spans])]
+    rounds = [
+        with_nodes(
+            plain_round(1, 5, 3, 1, ms=10, stage_ms={"draft": 3, "target": 6}),
+            [*chain_of_three(1, 5, 0, 1)[1:7], *spans],
+        )
+    ]
     metrics = measure(level_summary(rounds, lanes="streams"))
     assert metrics.bubble_target == pytest.approx(1 - 6 / 10)
     assert metrics.bubble_draft == pytest.approx(1 - 5 / 10)
@@ -232,7 +238,8 @@ def test_lanes_by_hand() -> None:
     assert metrics.wasted_draft_s == pytest.approx(0.002)
     assert measure(level_summary(rounds, lanes="serial")).overlap_efficiency is None
     alone = measure(level_summary(rounds, lanes="threads", models=Models(target=ModelInfo(name="t"))))
-    assert (alone.bubble_target, alone.bubble_draft, alone.overlap_efficiency) == (None, None, None), "one model"
+    of_lanes = (alone.bubble_target, alone.bubble_draft, alone.overlap_efficiency, alone.wasted_draft_s)
+    assert of_lanes == (None,) * 4, "one model alone"
 
 
 def test_a_backward_scan_shows_survival_only() -> None:

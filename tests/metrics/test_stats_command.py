@@ -7,10 +7,10 @@ import pytest
 
 from branch_trace import worked
 from specviz.cli import main
-from specviz.events import Calibration, End, Header, encode
+from specviz.events import Calibration, End, Header, ModelInfo, Models, encode
 from specviz.metrics import Metrics, measure
 from specviz.trace import Recorder
-from trace_factory import Recipe, make_events, make_header, write_trace
+from trace_factory import Recipe, make_events, make_header, plain_round, write_trace
 
 EVENTS = make_events(temperature=1.0, new_tokens=60)
 OF_SOME = {
@@ -54,6 +54,19 @@ def test_what_only_some_methods_have_is_shown_where_there_is(tmp_path: Path, cap
     assert ["recall", "—", "0", "%", "—"] in rows
     assert any(row[:3] == ["modelled", "clock", "value"] for row in rows)
     assert any(row[:2] == ["elapsed_s", ".015"] for row in rows)  # 15 forwards of a millisecond
+
+
+def test_one_model_alone_has_no_two_lanes(tmp_path: Path, capsys: Captured) -> None:
+    """Nothing is said of bubbles, overlap or draft forwards; the unit of its modelled clock is the target's pass."""
+    header = make_header(level="none", method="lookahead", knobs={}, models=Models(target=ModelInfo(name="t")))
+    costs = Calibration(target_ns=[4_000_000], widths=[1], kappa_p=0.0)
+    events = [header, costs, *plain_round(1, 5, 0, 0, closing="bonus"), End(reason="done")]
+    assert main(["stats", str(write_trace(tmp_path / "run", events))]) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines()]
+    assert any(row[:2] == ["t_s", ".00400"] and "target" in row for row in rows)
+    for word in ("bubble", "overlap", "wasted", "draft forward", "kappa_q", "classifier"):
+        assert word not in out
 
 
 def test_json_is_one_object_with_the_names_of_the_contract(tmp_path: Path, capsys: Captured) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.cli.train import command
-from specviz.errors import SpecvizError
+from specviz.errors import KnobError, SpecvizError
 from specviz.train import corpus, measure, own_text, pair, sums
 from specviz.train.console import Console
 
@@ -68,3 +68,20 @@ def test_bad_options_exit_with_2(options):
     result = CliRunner().invoke(command, ["pair", *options])
     assert result.exit_code == 2
     assert options[0] in result.output
+
+
+@pytest.mark.parametrize("part", ["pair", "exit-heads", "kangaroo", "skip-set"])
+@pytest.mark.parametrize("minutes", ["nan", "inf"])
+def test_a_time_that_never_ends_is_refused(part, minutes):
+    result = CliRunner().invoke(command, [part, "--minutes", minutes])
+    assert result.exit_code == 2
+    assert "no time in minutes" in result.output
+
+
+@pytest.mark.parametrize("part", ["exit-heads", "kangaroo"])
+@pytest.mark.parametrize("layers", ["L/4", "auto", "0", "-1", "two", "9" * 5000])
+def test_layers_that_are_no_numbers_are_refused(part, layers):
+    """A share would need the target to be read; taken for nothing, it would train all layers unasked."""
+    result = CliRunner().invoke(command, [part, "--layers", layers])
+    assert isinstance(result.exception, KnobError)
+    assert "--layers" in str(result.exception)

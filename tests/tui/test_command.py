@@ -36,9 +36,9 @@ def cut_zip(folder: Path) -> Path:
 def newer(folder: Path) -> Path:
     path = folder / "newer.sv.jsonl"
     header = make_header()
-    from specviz.events import encode
+    from specviz.events import VERSION, encode
 
-    path.write_bytes(encode(header).replace(b'"v":[1,0]', b'"v":[9,0]') + b"\n")
+    path.write_bytes(encode(header).replace(b'"v":[%d,%d]' % VERSION, b'"v":[9,0]') + b"\n")
     return path
 
 
