@@ -3,8 +3,8 @@
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
                                 [--target FOLDER --draft FOLDER]
 
-Needs chromium for the dashboard. Without `--trace` the bundled traces are shown, and runs that are not bundled are made
-with the embedded pair; so decodes the live page, or with the pair that is named.
+Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page decodes with the embedded
+pair or the one that is named.
 """
 
 import asyncio
@@ -13,10 +13,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -48,7 +47,20 @@ def main(
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
     trace, tree, scan = trace or _bundled("code-draft"), tree or _bundled("prose-tree"), scan or _bundled("code-hsd")
-    for name, path, keys in (("tui-chain", trace, "}"), ("tui-tree", tree, "}"), ("tui-hsd", scan, "5]")):
+    exits, lanes = exits or _bundled("code-specbound"), lanes or _bundled("code-specbranch")
+    _all(out, trace, tree, scan, exits, lanes, target, draft)
+    for path in sorted(out.iterdir()):
+        click.echo(f"{path}: {path.stat().st_size >> 10} kB")
+
+
+def _all(
+    out: Path, trace: Path, tree: Path, scan: Path, exits: Path, lanes: Path, target: str | None, draft: str | None
+) -> None:  # fmt: skip
+    screens = (
+        ("tui-chain", trace, "}"), ("tui-tree", tree, "}"), ("tui-hsd", scan, "5]"), ("tui-layers", exits, "2]]]]]"),
+        ("tui-lanes", lanes, "3c]]]]"),
+    )  # fmt: skip
+    for name, path, keys in screens:
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
     if executable() is None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
@@ -65,36 +77,16 @@ def main(
         _methods(browser, out, exits, lanes)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
-    for path in sorted(out.iterdir()):
-        click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
 
-def _methods(browser: Any, out: Path, exits: Path | None, lanes: Path | None) -> None:
+def _methods(browser: Any, out: Path, exits: Path, lanes: Path) -> None:
     """The pages about early exits and about lanes."""
-    with TemporaryDirectory() as folder:
-        place = Path(folder)
-        with served(["--replay", str(exits or _made(place, "specbound", sweep=True))]) as url:
-            _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
-            _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
-        with served(["--replay", str(lanes or _made(place, "specbranch"))]) as url:
-            _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
-            _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost&clock=modelled+clock", DESK, dark=True)
-
-
-def _made(folder: Path, method: str, sweep: bool = False) -> Path:
-    """The bundled run of a method, or one that is decoded now; `sweep`: the exit heads' answers are added to it."""
-    with suppress(click.ClickException):
-        return _bundled(f"code-{method}")
-    trace, swept = folder / f"code-{method}.sv.jsonl", folder / f"code-{method}-heads.sv.jsonl"
-    specviz = [sys.executable, "-m", "specviz"]
-    run = ["run", "--method", method, "--example", "code", "--max-new-tokens", "96", "--record", str(trace), "-q"]
-    subprocess.run([*specviz, *run], check=True, stdout=subprocess.DEVNULL)
-    packed = trace.with_name(f"{trace.name}.gz")
-    if not sweep:
-        return packed
-    words = ["sweep", method, str(packed), "--write", str(swept)]
-    subprocess.run([*specviz, *words], check=True, stdout=subprocess.DEVNULL)
-    return swept.with_name(f"{swept.name}.gz")
+    with served(["--replay", str(exits)]) as url:
+        _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
+        _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
+    with served(["--replay", str(lanes)]) as url:
+        _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
+        _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost&clock=modelled+clock", DESK, dark=True)
 
 
 def _bundled(name: str) -> Path:
