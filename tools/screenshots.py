@@ -3,8 +3,8 @@
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
                                 [--target FOLDER --draft FOLDER]
 
-Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page decodes with the embedded
-pair or the one that is named.
+Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page decodes with the
+embedded pair or the one that is named.
 """
 
 import asyncio

@@ -140,7 +140,9 @@ class LocalRun:
 
     def _models_info(self) -> Any:
         """The pair, and the trained parts that the drafter found for it."""
-        return msgspec.structs.replace(self.pair.infos, parts=outfit.parts(self.session.drafter))
+        infos = self.pair.infos
+        draft = infos.draft if self.method.needs_draft else None  # a draft model at hand is none of this run
+        return msgspec.structs.replace(infos, draft=draft, parts=outfit.parts(self.session.drafter))
 
     def begin(self) -> None:
         """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it otherwise."""

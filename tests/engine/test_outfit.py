@@ -87,9 +87,10 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
     assert "logit lens" in models.parts["heads"]
     assert "; c_h " in models.parts["heads"]
     assert models.target is not None
-    assert models.draft is not None
     assert models.target.hash
-    assert models.target.hash != models.draft.hash
+    assert models.draft is None, "one was at hand, this method has no use for it"
+    _, drafted = run_of(pair, "draft")
+    assert header_of(drafted).models.draft.hash not in ("", None, models.target.hash)
     _, plain = run_of(pair, "ar")
     assert header_of(plain).models.parts == {}
     assert header_of(plain).models.target.hash == models.target.hash
