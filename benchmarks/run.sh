@@ -1,5 +1,5 @@
 #!/bin/sh
-# The measurements of this folder, some eight minutes on two cores. Usage: benchmarks/run.sh FOLDER_WITH_JSONL
+# The measurements of this folder, some twenty minutes on two cores. Usage: benchmarks/run.sh FOLDER_WITH_JSONL
 # Each result is one JSON object; `specviz bench` prints the card of the same numbers when --json is left out.
 set -eu
 data=$1
@@ -15,3 +15,14 @@ bench greedy-gsm8k --methods $methods --prompts "$data/gsm8k_train.jsonl" --limi
 bench sampled-humaneval --methods $methods --prompts "$data/humaneval_prompts.jsonl" --limit 12 --repeats 5 \
     --temperature 0.8 --minutes 1.5 --no-memory
 bench recording-bundled --methods chain,chain+none,chain+summary,chain+full --repeats 20 --minutes 1.5 --no-memory
+bench early-exit --methods ar,specbound,adadecode,layerskip,kangaroo,draft_and_verify,hf-early-exit,hf-generate \
+    --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --no-memory --threads 1
+bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --no-memory --threads 1
+ablate() {
+    name=$1
+    shift
+    specviz ablate --json --quiet --max-new-tokens 64 --threads 1 --ratio 8 --ratio 15 "$@" |
+        python -m json.tool --indent 1 >"$here/$name.json"
+}
+ablate ablation-greedy --minutes 2
+ablate ablation-greedy-tuned --minutes 2 --knob specbranch.epsilon=0.2 --knob specbranch.k_max=10
