@@ -4,7 +4,6 @@ Each part leaves a file in the work folder and is skipped when it is done, so an
 Labels are soft, as in the source: cross-entropy with the target's own distribution (specbound.md 8.3, 14.2).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,8 +151,11 @@ def _tried(
         )  # fmt: skip
         prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
         found = {layer: _cost(target, adapters[layer], shape, layer, prompts) for layer in layers}
-        path.write_text(json.dumps(found))
-    return {int(layer): row for layer, row in json.loads(path.read_text()).items()}
+        part.keep(path, {str(layer): row for layer, row in found.items()})
+    try:
+        return {int(layer): dict(row) for layer, row in part.kept(path).items()}
+    except (TypeError, ValueError) as error:
+        raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
 
 
 def _cost(

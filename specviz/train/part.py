@@ -1,6 +1,7 @@
 """What the trainers of a target's small parts begin with: a work folder of their own, and the text they learn on."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,34 @@ from specviz.train.console import Console
 from specviz.train.tokens import Store
 
 
+def keep(path: Path, facts: dict[str, Any]) -> None:
+    """Write facts as JSON; under another name first, so that a file that is there is whole."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(facts), encoding="utf-8")
+    os.replace(partial, path)
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """Facts written by `keep`. Raises SpecvizError in one line when the file is not one of those."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())[:120]
+        raise SpecvizError(f"cannot read {path}: {why}; remove it, or give another folder with --work") from error
+    if not isinstance(found, dict):
+        raise SpecvizError(f"{path} holds no facts of a training run; remove it, or give another folder with --work")
+    return found
+
+
 def claim(work: Path, out: Path, asked: dict[str, Any]) -> None:
     """Make the folders, or refuse a work folder begun with other settings than `asked`. Raises SpecvizError."""
     path = work / "settings.json"
     try:
         work.mkdir(parents=True, exist_ok=True)
         out.mkdir(parents=True, exist_ok=True)
-        begun = json.loads(path.read_text()) if path.exists() else asked
-        path.write_text(json.dumps(begun))
-    except (OSError, ValueError) as error:
+        begun = kept(path) if path.exists() else asked
+        keep(path, begun)
+    except OSError as error:
         raise SpecvizError(f"cannot use the work folder {work}: {error}; give another with --work") from error
     differing = [name for name, value in asked.items() if begun.get(name) != value]
     if differing:

@@ -6,8 +6,6 @@ search that flips one choice or swaps two, and is kicked when it is stuck. Every
 asks nothing else: begun again it finds its answers there and goes on where it stopped.
 """
 
-import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from specviz.errors import SpecvizError
 from specviz.methods.draft_and_verify import SkipSet
+from specviz.train import part
 
 KICK = 3  # choices flipped at once when nothing better is near
 Choice = tuple[str, int]  # ("a" or "m", layer)
@@ -34,14 +34,15 @@ class Trials:
         """Those written there, if any."""
         if not path.exists():
             return cls(path)
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        return cls(path, kept["cost"], kept["seconds"])
+        found = part.kept(path)
+        try:
+            return cls(path, {str(name): float(cost) for name, cost in found["cost"].items()}, float(found["seconds"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SpecvizError(f"{path} is no book of trials; remove it, or give another --work folder") from error
 
     def save(self) -> None:
-        """Under another name first: a file that is there is whole."""
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps({"seconds": self.seconds, "cost": self.cost}), encoding="utf-8")
-        os.replace(partial, self.path)
+        """For a search that goes on."""
+        part.keep(self.path, {"seconds": self.seconds, "cost": self.cost})
 
     def best(self, n: int = 1) -> list[str]:
         """The cheapest sets so far."""

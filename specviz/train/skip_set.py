@@ -4,12 +4,12 @@ A set is judged by decoding sample prompts with it: the rounds it takes, priced 
 were measured to cost. So trials can be compared while the machine is busy, and a search can be gone on with.
 """
 
-import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from specviz.cost.ledger import Clock
@@ -19,6 +19,7 @@ from specviz.drafters.skip_files import Config
 from specviz.drafters.skip_model import SkippedModel
 from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
+from specviz.errors import SpecvizError
 from specviz.methods.draft_and_verify import SkipSet
 from specviz.train import corpus, head_card, head_text, part, skip_card
 from specviz.train.console import Console
@@ -122,8 +123,11 @@ def _parsed(name: str) -> SkipSet:
 def _once(path: Path, make: Any) -> Costs:
     """Costs are measured once: a search that goes on must price as it did."""
     if not path.exists():
-        path.write_text(json.dumps(make().as_dict()), encoding="utf-8")
-    return Costs.of(json.loads(path.read_text(encoding="utf-8")))
+        part.keep(path, make().as_dict())
+    try:
+        return Costs.of(part.kept(path))
+    except msgspec.MsgspecError as error:
+        raise SpecvizError(f"{path} holds no measured costs; remove it, or give another --work folder") from error
 
 
 def _search(request: Request, judge: Judge, order: list[Any], trials: Trials, console: Console) -> None:

@@ -19,7 +19,18 @@ from specviz.engine.loading import load
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.draft_and_verify import SkipSet
-from specviz.train import corpus, head_loop, head_text, kangaroo, own_text, skip_card, skip_costs, skip_set, sums
+from specviz.train import (
+    corpus,
+    head_loop,
+    head_text,
+    kangaroo,
+    own_text,
+    part,
+    skip_card,
+    skip_costs,
+    skip_set,
+    sums,
+)
 from specviz.train.console import Console
 from specviz.train.decoded import Decoded, decode, gain
 from specviz.train.head_loop import Job
@@ -270,3 +281,24 @@ def test_bad_options_exit_with_2(name, words):
     result = CliRunner().invoke(command, [name, *words])
     assert result.exit_code == 2
     assert words[0] in result.output
+
+
+@pytest.mark.parametrize("torn", ["{", "[]", '{"cost": 3, "seconds": 1}', "{}", "\x00"])
+@pytest.mark.parametrize("name", ["trials.json", "settings.json"])
+def test_a_torn_book_is_refused_in_one_line(name, torn, tmp_path):
+    """Writing is atomic; what else may lie there under that name is not believed."""
+    path = tmp_path / name
+    path.write_text(torn, encoding="utf-8")
+    with pytest.raises(SpecvizError) as refused:
+        if name == "trials.json":
+            Trials.at(path)
+        else:
+            part.claim(tmp_path, tmp_path / "out", {"seed": 0})
+    assert "--work" in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_what_is_kept_is_read_again(tmp_path):
+    part.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
+    assert part.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
