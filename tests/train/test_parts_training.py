@@ -289,11 +289,9 @@ def test_a_torn_book_is_refused_in_one_line(name, torn, tmp_path):
     """Writing is atomic; what else may lie there under that name is not believed."""
     path = tmp_path / name
     path.write_text(torn, encoding="utf-8")
+    read = Trials.at if name == "trials.json" else lambda _: part.claim(tmp_path, tmp_path / "out", {"seed": 0})
     with pytest.raises(SpecvizError) as refused:
-        if name == "trials.json":
-            Trials.at(path)
-        else:
-            part.claim(tmp_path, tmp_path / "out", {"seed": 0})
+        read(path)
     assert "--work" in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
 
