@@ -46,7 +46,6 @@ class EarlyExit:
         trail = self._trail = self._open(ctx, limits)
         tree = Tree(ctx)
         end = self._fill(ctx, limits, trail, tree)
-        trail.rest(ctx.rows)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
     def _open(self, ctx: Context, limits: Limits) -> Trail:
@@ -77,7 +76,7 @@ class EarlyExit:
     def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
         """The newest row up to the first layer whose test passes; None when none does."""
         for layer in limits.layers:
-            hidden = trail.up(ctx.rows, layer)
+            hidden = ctx.rows.climb(layer)
             began = time.perf_counter_ns()
             logits = self.heads.logits(layer, hidden[0, -1:])
             look = Look.at(row, layer, logits, annealed(limits.alpha, layer, self.target.n_layers), trail.full)

@@ -14,7 +14,7 @@ from specviz.cost.gates import annealed, raw_threshold
 from specviz.cost.ledger import Clock, RoundCost
 from specviz.drafters.heads import Heads
 from specviz.engine.context import Context, Observation
-from specviz.engine.rows import Call, Rows, Tensor
+from specviz.engine.rows import Call, Tensor
 from specviz.events import Climb, ExitRound, Gate, six
 from specviz.methods.early import Limits
 
@@ -102,35 +102,17 @@ class Trail:
     clock: Clock | None
     walks: list[_Walk] = field(default_factory=list)
     tests: list[_Test] = field(default_factory=list)
-    states: dict[int, dict[int, Tensor]] = field(default_factory=dict)  # by layer, by row
 
     def __post_init__(self) -> None:
         self.on = self.ctx.level != "none"
         self.full = self.ctx.level == "full"
         self.watching = self.on and bool(self.ctx.knobs.get("observe_all"))
+        if self.watching:  # kept as rows pass, so that watching moves no work from one stage of the round to another
+            self.ctx.rows.keep(range(1, self.ctx.rows.model.n_layers))
         self._begin(self.ctx.root_row)
 
     def _begin(self, row: int) -> None:
         self.walks.append(_Walk(row, len(self.ctx.rows.ledger)))
-
-    def up(self, rows: Rows, layer: int) -> Tensor:
-        """Climb to `layer`; when watching, one layer at a time, keeping what arrives."""
-        if self.watching:
-            self._watch(rows, layer)
-        return rows.climb(layer)
-
-    def _watch(self, rows: Rows, top: int) -> None:
-        for layer in range(1, top + 1):
-            if rows.done[layer] == len(rows):
-                continue
-            hidden = rows.climb(layer)[0]
-            first = rows.done[layer] - len(hidden)
-            self.states.setdefault(layer, {}).update({first + k: state for k, state in enumerate(hidden)})
-
-    def rest(self, rows: Rows) -> None:
-        """Drafting is over; the last row goes to the top (by itself only when watching)."""
-        if self.watching:
-            self._watch(rows, rows.model.n_layers)
 
     def tested(self, look: Look, took: bool, head_ns: int) -> None:
         """A test was made."""
@@ -178,12 +160,13 @@ class Trail:
         """What the heads say where nobody asked them; the top needs none."""
         known = {(test.look.row, test.look.layer) for test in self.tests}
         n_layers = self.ctx.rows.model.n_layers
-        for layer in sorted(set(self.states) - {n_layers}):
-            states = {row: state for row, state in self.states[layer].items() if (row, layer) not in known}
-            if states:
-                logits = self.heads.logits(layer, torch.stack(list(states.values())))
+        rows = range(self.ctx.root_row, len(self.ctx.rows)) if self.watching else ()
+        for layer in range(1, n_layers):
+            unasked = [row for row in rows if (row, layer) not in known]
+            if unasked:
+                logits = self.heads.logits(layer, self.ctx.rows.states(layer, unasked))
                 temp = annealed(self.limits.alpha, layer, n_layers)
-                for look in Look.several(list(states), layer, logits, temp, self.full):
+                for look in Look.several(unasked, layer, logits, temp, self.full):
                     yield self._gate(seen, look, None, None)
 
     def _gate(self, seen: Observation, look: Look, took: bool | None, head_ns: int | None) -> Gate:

@@ -54,7 +54,7 @@ class Kangaroo(EarlyExit):
         if not limits.layers:
             return None
         layer = limits.layers[0]
-        hidden = trail.up(ctx.rows, layer)
+        hidden = ctx.rows.climb(layer)
         began = time.perf_counter_ns()
         look = Look.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
         ctx.counters.n_syncs += 1

@@ -5,7 +5,7 @@ serves a prefill, a draft model's steps, a verify pass and an early exit that st
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +77,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def keep(self, layers: Iterable[int]) -> None:
+        """Also keep the states of these layers; before any row has climbed."""
+        assert self.done[0] == 0, "rows have climbed already: what they passed is not held"
+        self._kept = {layer: [] for layer in sorted({*self._kept, *layers})}
 
     def add(self, token: int, parent: int) -> int:
         """A row for `token` after row `parent` (-1: after the cached prefix). Returns its number."""

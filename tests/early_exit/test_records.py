@@ -103,6 +103,30 @@ def test_observing_all_changes_no_decision() -> None:
         assert not any(gate.took for gate in of_kind(facts, Gate) if gate.observed_only)
 
 
+def test_observing_all_moves_no_work() -> None:
+    """The same passes over the same layers, so the same stages pay for them: the last climb is the target's pass."""
+    adapter, passes = adapter_of(), {}
+    for watch in (False, True):
+        run = early(
+            adapter,
+            LogitLens(adapter),
+            PROMPT,
+            sink=Sink(),
+            max_new_tokens=N,
+            observe_all=watch,
+            alpha=0,
+            d_max=3,
+            tau=0.5,
+        )
+        rounds = list(run.rounds())
+        passes[watch] = [[(call.lo, call.hi, call.n_rows) for call in done.ledger] for done in rounds]
+        for done in rounds:
+            ((began, took),) = [(t0, ns) for name, t0, ns in done.clock.spans if name == "target"]
+            assert began <= done.ledger[-1].t0_ns <= began + took
+            assert done.ledger[-1].hi == L
+    assert passes[False] == passes[True]
+
+
 def test_observed_values_come_from_the_states_themselves() -> None:
     """What observe-all says of a cell is what the lens says of an uncached forward."""
     adapter, sink = adapter_of(), Sink()
