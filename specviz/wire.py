@@ -16,10 +16,19 @@ class Command(msgspec.Struct, kw_only=True, tag_field="cmd"):
     id: int = 0
 
 
-class Start(Command, tag="start", kw_only=True):
-    """Decode one prompt. Refused while another runs."""
+class Prompt(msgspec.Struct, kw_only=True, frozen=True):
+    """One query of a stream. `where`: what to call it when it is refused, `prompts.jsonl line 3`."""
 
-    prompt: str
+    text: str
+    domain: str = ""
+    where: str = ""
+
+
+class Start(Command, tag="start", kw_only=True):
+    """Decode one prompt, or the prompts of a stream one after another with one drafter. Refused while another runs."""
+
+    prompt: str = ""
+    stream: list[Prompt] = []  # in place of `prompt`
     method: str = "draft"
     verifier: str | None = None  # None: the method's default for the temperature
     knobs: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz_app.parts import style
-from specviz_app.screens import early_exit, lanes, live, overview, rounds, trace, verification
+from specviz_app.screens import early_exit, lanes, live, overview, ranks, rounds, trace, verification
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
 
@@ -31,6 +31,8 @@ def main() -> None:
                     help="where rows stopped in the layers, what it cost, and other settings on the same text"),
             st.Page(lanes.page, title="Lanes", icon=":material/view_timeline:", url_path="lanes",
                     help="who worked when, who waited, what was drafted for nothing, and what that costs"),
+            st.Page(ranks.page, title="Ranks", icon=":material/stairs:", url_path="ranks",
+                    help="why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving"),
             st.Page(trace.page, title="Trace", icon=":material/list_alt:", url_path="trace",
                     help="the records, their schema, the file"),
         ],

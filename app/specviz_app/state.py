@@ -4,7 +4,9 @@
 `specviz tui --at`.
 """
 
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -15,6 +17,7 @@ from specviz_app.viewer import Viewer
 
 SRC, AT = "src", "at"
 _WANTED = "src_wanted"
+Made = TypeVar("Made")
 
 
 def uploads() -> dict[str, Path]:
@@ -74,6 +77,16 @@ def _follow_address(held: Viewer) -> None:
         held.go(wanted)
     except SpecvizError as error:
         st.session_state["bad_place"] = str(error)
+
+
+def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> Made:
+    """What `make` gives, worked out once per state of the run (and of `more`): the last one is kept under `name`."""
+    key = (held.name, held.player.run.version, *more)
+    known: tuple[Any, Made] | None = st.session_state.get(name)
+    if known is None or known[0] != key:
+        known = (key, make())
+        st.session_state[name] = known
+    return known[1]
 
 
 def bad_place() -> str | None:

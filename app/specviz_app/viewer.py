@@ -1,6 +1,7 @@
 """`Viewer`: one tab's look at one source: its own fold of the events, its own cursor."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.sources import Source
@@ -9,6 +10,9 @@ from specviz.view.frame import TreeNode
 from specviz.view.panels import RoundPoint
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
+_PLAIN: dict[str, Any] = {
+    "verification": False, "layers": False, "lanes": False, "ranks": False, "folding": "pruned",
+}  # fmt: skip
 _NAMES = {"root": ROOT, "closing": CLOSING}
 
 
@@ -116,6 +120,10 @@ class Viewer:
     def matching(self, only: str) -> list[int]:
         """Indexes of the rounds that pass a filter."""
         return [p.index for p in self.frame.timeline.points if _passes(p, only)]
+
+    def asks(self, **asked: Any) -> None:
+        """What this page wants worked out and shown, and nothing that another page wanted."""
+        self.options = replace(self.options, **{**_PLAIN, **asked})
 
     # What is painted -------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ class PromptSet:
     """Texts and where they came from: a name without folders, and the hash of what was read.
 
     `domains`: the kind of each text, by the file's field `domain`, `category` or `task`, else one name for all.
+    `places`: where each was found, `prompts.jsonl line 3`.
     """
 
     source: str
@@ -26,6 +27,7 @@ class PromptSet:
     n_found: int
     texts: tuple[str, ...]
     domains: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
@@ -34,9 +36,17 @@ def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
     With a `limit` they are taken at equal distances over the whole file, not from its beginning, because files are
     often sorted by kind.
     """
-    source, raw, found = _bundled() if path is None else _read(path)
-    texts, domains = zip(*spread(found, limit), strict=True)
-    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(found), texts, domains)
+    return _made(*(_bundled() if path is None else _read(path)), limit)
+
+
+def parse_prompts(raw: bytes, name: str, domain: str) -> PromptSet:
+    """The prompts of a file's bytes. `domain`: of those that say nothing of theirs. Raises SpecvizError by line."""
+    return _made(name, raw, _parsed(raw, name, domain), None)
+
+
+def _made(source: str, raw: bytes, found: "Found", limit: int | None) -> PromptSet:
+    texts, domains, places = zip(*spread(found, limit), strict=True)
+    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(found), texts, domains, places)
 
 
 def spread(found: list[T], limit: int | None) -> list[T]:
@@ -46,7 +56,7 @@ def spread(found: list[T], limit: int | None) -> list[T]:
     return [found[k * len(found) // limit] for k in range(limit)]
 
 
-Found = list[tuple[str, str]]  # text, domain
+Found = list[tuple[str, str, str]]  # text, domain, place
 
 
 def _bundled() -> tuple[str, bytes, Found]:
@@ -54,7 +64,8 @@ def _bundled() -> tuple[str, bytes, Found]:
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".txt")), key=lambda f: f.name)
     texts = [f.read_text(encoding="utf-8") for f in files]
     kinds = [f.name.partition("-")[0] for f in files]
-    return "bundled", "\0".join(texts).encode(), list(zip(texts, kinds, strict=True))
+    places = [f.name for f in files]
+    return "bundled", "\0".join(texts).encode(), list(zip(texts, kinds, places, strict=True))
 
 
 def _read(path: Path) -> tuple[str, bytes, Found]:
@@ -62,21 +73,22 @@ def _read(path: Path) -> tuple[str, bytes, Found]:
         raw = path.read_bytes()
     except OSError as error:
         raise SpecvizError(f"cannot read the prompts '{path}': {error.strerror or error}") from None
+    return path.name, raw, _parsed(raw, path.name, path.stem)
+
+
+def _parsed(raw: bytes, name: str, domain: str) -> Found:
     try:
         lines = raw.decode("utf-8-sig").split("\n")  # not splitlines: a text may hold U+2028 and its like
     except UnicodeDecodeError as error:
-        raise SpecvizError(
-            f"the prompts '{path.name}' are not UTF-8 at byte {error.start}; save them as UTF-8"
-        ) from None
-    found = [_entry(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+        raise SpecvizError(f"the prompts '{name}' are not UTF-8 at byte {error.start}; save them as UTF-8") from None
+    found = [_entry(line, f"{name} line {number}", domain) for number, line in enumerate(lines, 1) if line.strip()]
     if not found:
-        raise SpecvizError(f"the prompts '{path.name}' hold no line; one JSON object a line, with {_words()}")
-    return path.name, raw, found
+        raise SpecvizError(f"the prompts '{name}' hold no line; one JSON object a line, with {_words()}")
+    return found
 
 
-def _entry(line: str, path: Path, number: int) -> tuple[str, str]:
-    """Text and domain of one line."""
-    where = f"{path.name} line {number}"
+def _entry(line: str, where: str, domain: str) -> tuple[str, str, str]:
+    """Text, domain and place of one line."""
     try:
         record: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -92,10 +104,10 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, str]:
         value = value[0]
     if not isinstance(value, str) or not value:
         raise SpecvizError(f"{where}: {name} holds no text")
-    kind = next((k for k in map(record.get, KINDS) if isinstance(k, str) and k.strip()), path.stem)
+    kind = next((k for k in map(record.get, KINDS) if isinstance(k, str) and k.strip()), domain)
     if any("\ud800" <= sign <= "\udfff" for sign in value + kind):  # JSON may escape one half of a pair
         raise SpecvizError(f"{where} holds half of a character (a lone surrogate); write the whole one")
-    return value, kind
+    return value, kind, where
 
 
 def _words() -> str:

@@ -109,7 +109,7 @@ def sections() -> dict[str, Sequence[str]]:
     """Headings for the help of a command with all these options."""
     names = knob_specs()
     return {
-        "Prompt": ("prompt", "prompt_file", "example", "chat"),
+        "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
         "Method and models": (
             "method",
             "verifier",

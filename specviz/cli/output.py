@@ -8,6 +8,8 @@ from specviz.cli.printer import Narrator, Sink, TextStream, fan_out
 from specviz.cli.request import Request
 from specviz.cli.result import Result
 from specviz.cli.round_lines import RoundLines
+from specviz.cli.stream_lines import StreamLines
+from specviz.cli.stream_result import StreamResult
 
 
 class Output:
@@ -16,9 +18,10 @@ class Output:
     def __init__(self, request: Request, result: Result) -> None:
         self._request, self._result = request, result
         self._narrator = None if request.quiet else Narrator(prompt=_prompt_view(request))
-        self._text = None if request.as_json or request.rounds else TextStream()
+        self._text = None if request.as_json or request.rounds or request.stream else TextStream()
         rounds = RoundLines(sys.stderr, request.verbose) if request.rounds else None
-        sinks: list[Sink | None] = [self._narrator, rounds, self._text]
+        self._queries = _query_lines(request, result)
+        sinks: list[Sink | None] = [self._narrator, rounds, self._text, self._queries]
         self.sink = fan_out(*(sink for sink in sinks if sink is not None))
 
     def begin(self) -> None:
@@ -40,7 +43,9 @@ class Output:
             return
         if self._text is not None:
             self._text.finish()
-        if self._request.rounds and not self._request.as_json:
+        if self._queries is not None:
+            self._queries.finish()
+        if self._request.rounds and not (self._request.as_json or self._request.stream):
             self._whole_text()
         if self._request.as_json and self._result.is_done:
             echo_json(self._result.as_json())
@@ -58,9 +63,18 @@ class Output:
             self._narrator.say("")  # both streams may go to one file, and the text ends in no line of its own
 
 
+def _query_lines(request: Request, result: Result) -> StreamLines | None:
+    """A line a query: data on standard output, unless one object stands there."""
+    if not isinstance(result, StreamResult) or (request.as_json and request.quiet):
+        return None
+    return StreamLines(result, sys.stderr if request.as_json else sys.stdout, request.verbose)
+
+
 def _prompt_view(request: Request) -> Literal["joined", "line", "none"]:
     """Where the prompt is shown: before its text when both go to one terminal, else on a line when rounds are told."""
     if request.rounds:
         return "line"
+    if request.stream:
+        return "none"
     on_screen = sys.stdout.isatty() and sys.stderr.isatty()
     return "joined" if on_screen and not (request.start.chat or request.as_json) else "none"

@@ -12,6 +12,7 @@ import click
 from specviz.errors import SpecvizError, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])
+SOURCES = {"stdin": "-", "prompt": "--prompt", "prompt_file": "--prompt-file", "example": "--example"}
 
 
 def prompt_options(function: F) -> F:

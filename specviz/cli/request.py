@@ -9,6 +9,7 @@ from typing import Any
 
 from specviz.cli import options, prompts
 from specviz.cli.recording import check_place
+from specviz.cli.stream import Stream, read_stream
 from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
@@ -36,14 +37,17 @@ class Request:
     quiet: bool
     draft_device: str | None = None
     idle: tuple[str, ...] = ()  # knobs that were given and have no effect
+    stream: Stream | None = None  # the prompts, when there are several
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Request":
         """From the options of the command line. Raises SpecvizError."""
         method = options.chosen_method(given["method"], given["verifier"])
         knobs = options.given_knobs(method, given)
+        stream = None if given["stream"] is None else _stream(given)
         start = Start(
-            prompt=prompts.prompt_text(given),
+            prompt="" if stream else prompts.prompt_text(given),
+            stream=list(stream.prompts) if stream else [],
             method=method.name,
             verifier=given["verifier"],
             knobs=knobs,
@@ -63,8 +67,16 @@ class Request:
             record=record,
             draft_device=checked_device(given["draft_device"]),
             idle=tuple(options.idle_knobs(method, knobs)),
+            stream=stream,
             **{name: given[name] for name in plain},
         )
+
+
+def _stream(given: Mapping[str, Any]) -> Stream:
+    both = [flag for name, flag in prompts.SOURCES.items() if given[name] is not None]
+    if both:
+        raise SpecvizError(f"--stream brings its prompts: leave out {' and '.join(both)}")
+    return read_stream(given["stream"])
 
 
 def _level(given: Mapping[str, Any]) -> Level:

@@ -40,6 +40,7 @@ class Result:
         self._header: events.Header | None = None
         self._prefill: events.Prefill | None = None
         self._finish: str | None = None
+        self._n_tokens = 0
         self._end: events.End | None = None
         self._stage_ns: dict[str, int] = dict.fromkeys(STAGES, 0)
 
@@ -53,9 +54,12 @@ class Result:
             self._stage_ns["prefill"] += event.dur_ns
         elif isinstance(event, events.Commit):
             self._finish = event.finish
+            self._n_tokens += len(event.tokens)
         elif isinstance(event, events.RoundEnd):
             for stage, ns in event.stage_ns.items():
                 self._stage_ns[stage] = self._stage_ns.get(stage, 0) + ns
+        elif isinstance(event, events.Adapt):
+            self._stage_ns["adapt"] += event.dur_ns
         elif isinstance(event, events.End):
             self._end = event
 
@@ -98,8 +102,8 @@ class Result:
         seconds = sum(row.ns for row in self.tally.rows)
         ended = _REASONS.get(self.finish, self.finish)
         lines = [
-            f"{len(self.tokens)} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
-            f"{_shown(metrics.tokens_per_second)} tokens/s · ended: {ended}",
+            f"{self._n_tokens} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
+            f"{shown_estimate(metrics.tokens_per_second)} tokens/s · ended: {ended}",
             f"acceptance  {_acceptance(metrics)}",
             f"time        {self._shares()}",
         ]
@@ -112,14 +116,14 @@ class Result:
 
 
 def _acceptance(metrics: Any) -> str:
-    length = f"{_shown(metrics.mean_acceptance_length)} tokens a round"
+    length = f"{shown_estimate(metrics.mean_acceptance_length)} tokens a round"
     if not metrics.n_drafted:
         return f"nothing drafted, {length}"
     kept = f"{metrics.n_accepted} of {metrics.n_drafted} drafted tokens kept"
-    return f"{_shown(metrics.draft_acceptance_rate)} ({kept}) · {length}"
+    return f"{shown_estimate(metrics.draft_acceptance_rate)} ({kept}) · {length}"
 
 
-def _shown(estimate: Estimate | None) -> str:
+def shown_estimate(estimate: Estimate | None) -> str:
     """Value and half the width of its interval."""
     if estimate is None:
         return numbers.UNKNOWN

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TextIO
 
 from specviz import events
@@ -17,6 +18,7 @@ from specviz.view.records import RoundRecord
 from specviz.view.words import node_words
 
 _TOKEN_CELLS, _TOKENS_CELLS = 16, 56
+_LOST, _LEVELS = 3, 4  # rejected siblings in a row, and levels of a tree, that are spelled out
 _MARKS: dict[str, Mark] = {
     "accepted": "accepted", "branch": "accepted", "rejected": "rejected", "untested": "untested", "pruned": "pruned",
     "recovered": "recovered", "bonus": "bonus",
@@ -31,6 +33,7 @@ class RoundLines:
     A chain shows every token; of a tree only the tested ones, since a line cannot show what hangs below a lost branch.
     A method that works ahead begins with what this round was, a draft stage (D) or a branch that went on (B), and its
     signal; branch tokens stand in brackets, tokens that only a later round can judge are counted.
+    Of a tree grown by calls the line ends with them: how many, at how many nodes, what was offered, merged and sent.
     `verbose` adds a sentence for every tested token and for the closing one.
     """
 
@@ -54,7 +57,7 @@ class RoundLines:
         tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)
         counts = f"{self._kept(record, end)}, {end.n_emitted} new"
         spent = numbers.duration(sum(end.stage_ns.values()))
-        said = ", ".join([counts, spent, *_ahead(record)])
+        said = ", ".join([counts, spent, *_ahead(record), *_grown(record)])
         return f"r{end.r:<4} {tokens}{' ' * max(0, _TOKENS_CELLS - width(tokens))}  {said}"
 
     def _kept(self, record: RoundRecord, end: events.RoundEnd) -> str:
@@ -74,9 +77,21 @@ class RoundLines:
         is_chain = all(sum(child in judged for child in children) <= 1 for children in family.children.values())
         listed = judged if is_chain else [v.node for v in family.tests]
         tokens = [self._token(_MARKS[record.verdicts[i].status], record.query.nodes[i]) for i in listed]
+        if not is_chain:
+            tokens = self._shortened(tokens, [record.verdicts[i].status == "rejected" for i in listed])
         hidden, window = len(judged) - len(listed), len(family.kept_nodes) - len(judged)
         counts = [f"(+{hidden} never tested)"] * bool(hidden) + [f"(+{window} not judged)"] * bool(window)
         return " ".join([*tokens, *counts])
+
+    def _shortened(self, tokens: list[str], lost: list[bool]) -> list[str]:
+        """Long rows of rejected siblings as their first few and a count."""
+        out: list[str] = []
+        for is_lost, group in groupby(zip(tokens, lost, strict=True), key=lambda pair: pair[1]):
+            words = [token for token, _ in group]
+            if is_lost and len(words) > _LOST + 1:
+                words = [*words[:_LOST], f"{palette.glyph('rejected', self._ascii)}+{len(words) - _LOST}"]
+            out += words
+        return out
 
     def _branching(self, record: RoundRecord, family: Family) -> str:
         """What was pending or drafted first, the branch tokens behind it, and how many nobody could judge yet."""
@@ -135,6 +150,18 @@ def _ahead(record: RoundRecord) -> Iterator[str]:
         yield f"fork {fork.k}{hit}"
     for rollback in record.every(Rollback):
         yield f"rollback ({rollback.cause})"
+
+
+def _grown(record: RoundRecord) -> Iterator[str]:
+    """How a drafted tree came about: calls with the nodes they began at, tokens offered, merged and sent."""
+    if record.tree is None or not record.blocks:
+        return
+    at = [sum(block.block == level for block in record.blocks) for level in {b.block: 0 for b in record.blocks}]
+    where = "+".join(map(str, at)) if len(at) <= _LEVELS else str(sum(at))
+    calls = f"{len(at)} {'call' if len(at) == 1 else 'calls'}"
+    yield f"{calls} at {where} {'node' if at == [1] else 'nodes'}"
+    merged = f", {record.tree.n_merged} merged" if record.tree.n_merged else ""
+    yield f"{record.tree.n_raw} offered{merged}, {record.tree.n_kept} sent"
 
 
 def _can_print(out: TextIO, characters: str) -> bool:

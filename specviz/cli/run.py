@@ -1,4 +1,4 @@
-"""`specviz run`: decode one prompt in this process.
+"""`specviz run`: decode one prompt in this process, or a stream of them one after another.
 
 Cheap checks come first, so that bad input is refused before torch is imported: prompt, method, verifier, knobs, a place
 for the trace. Text is standard output, everything else standard error; with `--json` standard output is one object.
@@ -20,6 +20,7 @@ from specviz.cli.recording import recording
 from specviz.cli.request import Request
 from specviz.cli.result import Result, RunError
 from specviz.cli.sections import SectionedCommand
+from specviz.cli.stream_result import StreamResult
 from specviz.errors import SpecvizError
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 
 @click.command("run", cls=SectionedCommand, sections=options.sections())
 @prompts.prompt_options
+@click.option(
+    "--stream",
+    metavar="FILE",
+    help="Decode the prompts of a JSONL file (fields prompt, domain) one after another with one drafter, which may "
+    "learn from query to query: --adapt on. A line per query, one trace for all; - is standard input, bundled the "
+    "bundled prompts.",
+)
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
 @click.option("--verifier", metavar="NAME", help=options.verifier_help())
 @options.model_options
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
 @click.option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
 @options.knob_options
 def command(**given: Any) -> None:
-    """Decode a prompt, round by round.
+    """Decode a prompt, round by round, or a stream of prompts.
 
     Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is
     used. Standard output holds the new text alone.
@@ -52,8 +60,10 @@ def command(**given: Any) -> None:
       specviz run --example code
       specviz run --prompt 'def add(a, b):' --gamma 6 --record add.sv.jsonl
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
+      specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
-    request, result = Request.of(given), Result()
+    request = Request.of(given)
+    result = StreamResult() if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:

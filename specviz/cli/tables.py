@@ -1,13 +1,14 @@
 """The tables of `specviz stats`: one for the whole run, one by draft position and depth, one histogram."""
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from specviz.cli.cells import cells, figure, table_of
 from specviz.cli.printer import setting
+from specviz.cli.rank_tables import rank_tables
 from specviz.console import standard_output
 from specviz.events import End, Header
-from specviz.metrics import Estimate, Metrics
+from specviz.metrics import Metrics
 from specviz.text import running
 from specviz.view import numbers
 
@@ -35,6 +36,9 @@ _ESTIMATES = (
 )
 # Only some methods have these: shown where there are.
 _OWN_ESTIMATES = (
+    ("draft_calls_per_round", "drafter calls"),
+    ("modelled_speedup", "over plain decoding, if a pass costs what its weights weigh"),
+    ("bucket_accuracy", "rank buckets predicted right, at every node the target saw"),
     ("branch_mass", "the target's share of all branch tokens"),
     ("layer_calls_per_token", "sequential weight reads of a layer"),
     ("cells_per_token", "layers x rows: arithmetic"),
@@ -68,7 +72,7 @@ def print_run(file: str, header: Header, end: End | None, metrics: Metrics, firs
     """One run as tables on standard output."""
     tables = (
         _whole(metrics), _modelled(metrics, header.models.draft is not None), _branches(metrics), _confusion(metrics),
-        _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics),
+        *rank_tables(metrics), _positions(metrics), _depths(metrics), _histogram(metrics), _same_draft(metrics),
     )  # fmt: skip
     with standard_output(_NARROWEST) as console:
         if not first:
@@ -81,19 +85,19 @@ def print_run(file: str, header: Header, end: End | None, metrics: Metrics, firs
 
 
 def _whole(metrics: Metrics) -> Table:
-    table = _table("whole run", "value", "95 % interval", "n", "")
+    table = table_of("whole run", "value", "95 % interval", "n", "")
     for name in _COUNTS:
         table.add_row(name, f"{getattr(metrics, name):,}")
     for name, meaning in _ESTIMATES:
-        table.add_row(name, *_cells(getattr(metrics, name)), meaning)
+        table.add_row(name, *cells(getattr(metrics, name)), meaning)
     for name, meaning in _OWN_ESTIMATES:
         if getattr(metrics, name) is not None:
-            table.add_row(name, *_cells(getattr(metrics, name)), meaning)
+            table.add_row(name, *cells(getattr(metrics, name)), meaning)
     for stage, estimate in metrics.stage_ms.items():
-        table.add_row(Text(f"stage_ms {running(stage)}"), *_cells(estimate), "milliseconds, median")
+        table.add_row(Text(f"stage_ms {running(stage)}"), *cells(estimate), "milliseconds, median")
     for name in ("overlap_efficiency", "bubble_target", "bubble_draft", "wasted_draft_s"):
         if getattr(metrics, name) is not None:
-            table.add_row(name, _figure(getattr(metrics, name)))
+            table.add_row(name, figure(getattr(metrics, name)))
     return table
 
 
@@ -102,10 +106,10 @@ def _modelled(metrics: Metrics, pair: bool) -> Table | None:
     there are no two lanes, and the target's pass is the unit."""
     if metrics.modelled is None:
         return None
-    table = _table("modelled clock", "value", "")
+    table = table_of("modelled clock", "value", "")
     for name, meaning in _MODELLED if pair else _ALONE:
         value = getattr(metrics.modelled, name)
-        table.add_row(name, numbers.UNKNOWN if value is None else _figure(value), meaning)
+        table.add_row(name, numbers.UNKNOWN if value is None else figure(value), meaning)
     return table
 
 
@@ -113,9 +117,9 @@ def _branches(metrics: Metrics) -> Table | None:
     """How often one of k branches was the target's token."""
     if not metrics.branch_hit_rate:
         return None
-    table = _table("branches", "branch_hit_rate", "95 % interval", "n")
+    table = table_of("branches", "branch_hit_rate", "95 % interval", "n")
     for k, estimate in metrics.branch_hit_rate.items():
-        table.add_row(str(k), *_cells(estimate))
+        table.add_row(str(k), *cells(estimate))
     return table
 
 
@@ -124,7 +128,7 @@ def _confusion(metrics: Metrics) -> Table | None:
     found = metrics.hrad_confusion
     if found is None:
         return None
-    table = _table("hrad_confusion", *(f"true {true}" for true in (0, 1, 2)), "precision")
+    table = table_of("hrad_confusion", *(f"true {true}" for true in (0, 1, 2)), "precision")
     for said, counts in found.items():
         n = sum(counts.values())
         table.add_row(f"said {said}", *(f"{counts[true]:,}" for true in counts), numbers.percent(counts[said] / n))
@@ -138,9 +142,9 @@ def _positions(metrics: Metrics) -> Table | None:
     survival, acceptance = metrics.survival or {}, metrics.position_acceptance or {}
     if not survival and not acceptance:
         return None
-    table = _table("position", "survival", "95 %", "n", "position_acceptance", "95 %", "n")
+    table = table_of("position", "survival", "95 %", "n", "position_acceptance", "95 %", "n")
     for place in sorted({*survival, *acceptance}):
-        table.add_row(str(place), *_cells(survival.get(place)), *_cells(acceptance.get(place)))
+        table.add_row(str(place), *cells(survival.get(place)), *cells(acceptance.get(place)))
     return table
 
 
@@ -148,9 +152,9 @@ def _depths(metrics: Metrics) -> Table | None:
     """Acceptance of single nodes by depth."""
     if not metrics.depth_acceptance:
         return None
-    table = _table("depth", "depth_acceptance", "95 % interval", "n")
+    table = table_of("depth", "depth_acceptance", "95 % interval", "n")
     for depth, estimate in metrics.depth_acceptance.items():
-        table.add_row(str(depth), *_cells(estimate))
+        table.add_row(str(depth), *cells(estimate))
     return table
 
 
@@ -159,9 +163,9 @@ def _histogram(metrics: Metrics) -> Table | None:
     if metrics.accepted_histogram is None or metrics.share_above is None:
         return None
     most = max(metrics.accepted_histogram.values())
-    table = _table("accepted", "blocks", "share_above", "95 % interval", "")
+    table = table_of("accepted", "blocks", "share_above", "95 % interval", "")
     for count, blocks in metrics.accepted_histogram.items():
-        above = _cells(metrics.share_above[count])[:2] if count in metrics.share_above else ("", "")
+        above = cells(metrics.share_above[count])[:2] if count in metrics.share_above else ("", "")
         table.add_row(str(count), f"{blocks:,}", *above, "█" * round(_BAR * blocks / most))
     return table
 
@@ -172,30 +176,8 @@ def _same_draft(metrics: Metrics) -> Table | None:
     if same is None:
         return None
     headings = ("expected_accepted", "accepted", "95 %", "gain over tokenwise", "95 %", "n")
-    table = _table("same_draft", *headings)
+    table = table_of("same_draft", *headings)
     for rule, expected in same.expected_accepted.items():
         name = "hsd = blockwise" if rule == "hsd" else rule
-        table.add_row(name, _figure(expected), *_cells(same.accepted[rule])[:2], *_cells(same.gain.get(rule)))
+        table.add_row(name, figure(expected), *cells(same.accepted[rule])[:2], *cells(same.gain.get(rule)))
     return table
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for heading in others:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=bool(heading))
-    return table
-
-
-def _cells(estimate: Estimate | None) -> tuple[str, str, str]:
-    """Value, interval, n."""
-    if estimate is None:
-        return numbers.UNKNOWN, "", ""
-    interval = "" if estimate.interval is None else " .. ".join(map(_figure, estimate.interval))
-    return _figure(estimate.value), interval, f"{estimate.n:,}"
-
-
-def _figure(value: float) -> str:
-    """Two digits from 1 on, more below, so that a small share does not read as nothing."""
-    size = abs(value)
-    return numbers.number(value, 2 if size >= 1 or not size else 3 if size >= 0.01 else 5)

@@ -1,8 +1,8 @@
 """Released EAGLE-3 and Medusa checkpoints in their published tensor layout, turned into drafters of ours.
 
 Such a folder names its target by repository at best, never by its weights: sizes and vocabulary are compared, and what
-cannot be known is said (`name`). What the layout leaves open is refused in one line rather than guessed: scaled rotary
-positions, features of other layers, an embedding of its own, several residual blocks a head.
+cannot be known is said (`name_of`). What is not the authors' own network is refused in one line and never read wrongly:
+scaled rotary positions, other layers' features, norms elsewhere, an embedding of its own, several blocks a head.
 """
 
 import re
@@ -69,26 +69,42 @@ def _refuse_own_embedding(folder: Path, own: Tensor | None, adapter: ModelAdapte
 
 def eagle_sizes(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> dict[str, Any]:
     """The fields of our config that a published `config.json` fixes. Raises ModelError for what is not supported."""
-    scaling = given.get("rope_scaling") or {}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind != "default":
-        raise ModelError(f"{OPTION} {folder}: rotary scaling '{kind}' of a published EAGLE-3 drafter is not supported")
-    layers = (given.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
-    if layers is not None:
-        raise ModelError(f"{OPTION} {folder}: it reads layers of its own choice {layers}, which is not supported")
-    if given.get("num_hidden_layers", 1) != 1:
-        raise ModelError(f"{OPTION} {folder}: {given['num_hidden_layers']} layers; an EAGLE-3 drafter has one")
+    wrong = _unsupported(given, taps(adapter.n_layers))
+    if wrong is not None:
+        raise ModelError(f"{OPTION} {folder}: a published EAGLE-3 drafter with {wrong} is not supported")
     try:
         width, heads = int(given["hidden_size"]), int(given["num_attention_heads"])
-        vocab = int(given["vocab_size"])
+        vocab, theta = int(given["vocab_size"]), _rope(given).get("rope_theta", 10_000.0)
         return {
             "target_width": width, "heads": heads, "kv_heads": int(given.get("num_key_value_heads", heads)),
             "head_dim": int(given.get("head_dim") or width // heads), "ff": int(given["intermediate_size"]),
-            "rope_theta": float(given.get("rope_theta", 10_000.0)), "eps": float(given.get("rms_norm_eps", 1e-6)),
+            "rope_theta": float(theta), "eps": float(given.get("rms_norm_eps", 1e-6)),
             "draft_vocab": int(given.get("draft_vocab_size") or vocab), "taps": taps(adapter.n_layers),
         }  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{OPTION} {folder}: config.json of an EAGLE-3 checkpoint lacks {error}") from None
+
+
+def _rope(given: dict[str, Any]) -> dict[str, Any]:
+    """Rotary settings, which newer files keep in a table of their own."""
+    return {**given, **(given.get("rope_parameters") or {}), **(given.get("rope_scaling") or {})}
+
+
+def _unsupported(given: dict[str, Any], usual: tuple[int, ...]) -> str | None:
+    """What of a config would be read wrongly; the first thing found. `usual`: the layers that are read here."""
+    own = given.get("eagle_config") or {}
+    layers = own.get("eagle_aux_hidden_state_layer_ids", given.get("eagle_aux_hidden_state_layer_ids"))
+    kind = _rope(given).get("rope_type", _rope(given).get("type", "default"))
+    norms = [name for name in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output") if given.get(name)]
+    found = {
+        "its layer in a table of its own (transformer_layer_config)": "transformer_layer_config" in given,
+        f"{given.get('num_hidden_layers')} layers, not one,": given.get("num_hidden_layers", 1) != 1,
+        f"rotary scaling '{kind}'": kind != "default",
+        f"features of layers {layers}, not {list(usual)},": layers is not None and list(layers) != list(usual),
+        f"{norms[0] if norms else ''}": bool(norms),
+        f"activation '{given.get('hidden_act')}'": given.get("hidden_act", "silu") != "silu",
+    }
+    return next((what for what, is_so in found.items() if is_so), None)
 
 
 def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -105,8 +121,11 @@ def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor
         found[parts[rest], int(head)] = each
     n = 1 + max((head for _, head in found), default=-1)
     lacking = [(part, head) for part in parts.values() for head in range(n) if (part, head) not in found]
-    if lacking or not n:
-        wrong = f"head {lacking[0][1]} lacks a part" if lacking else "it has no heads"
+    sizes = {tuple(found[part, head].shape for part in parts.values()) for head in range(n) if not lacking}
+    if len(sizes) != 1:
+        wrong = (
+            f"head {lacking[0][1]} lacks a part" if lacking else "heads of several sizes" if n else "it has no heads"
+        )
         raise ModelError(f"{OPTION} {folder}: no Medusa checkpoint in the published layout: {wrong}")
     return {part: torch.stack([found[part, head] for head in range(n)]) for part in parts.values()}
 

@@ -20,6 +20,20 @@ from specviz.names import Mode
 LEAST = 1e-30  # mass below which nothing is left to draw; a quotient by it is still exact in float32
 
 
+class Sampler:
+    """Draws the tokens of a round's nodes; the draws of a depth are numbered in the order they are made."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self._ordinals: dict[int, int] = {}
+
+    def token(self, depth: int, law: Row) -> int:
+        """A node's token at a tree depth, from `law` `[V]`."""
+        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
+        self.ctx.counters.n_syncs += 1
+        return self.ctx.draw("draft", depth, law, ordinal).token
+
+
 @dataclass(slots=True)
 class Place:
     """An expanded node. `law`: of its next child, None when nothing is left; `ranked`: its best tokens, if not drawn"""
@@ -37,7 +51,7 @@ class Grower:
         self.is_drawn = mode == "sampled" and not ctx.warper.greedy
         self.most, self.replacement = most, replacement
         self.places: dict[int, Place] = {}
-        self._ordinals: dict[int, int] = {}  # nodes drawn so far, by depth
+        self._sampler = Sampler(ctx)
 
     def open(self, nodes: list[int]) -> None:
         """Run the draft model on nodes that are to have children; the same node may be named several times."""
@@ -64,10 +78,7 @@ class Grower:
             return self.tree.add(place.ranked.pop(0), parent, None, None, "argmax", place.logits)
         if place.law is None:
             return None
-        depth = self.tree.depth(parent) + 1
-        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
-        token = self.ctx.draw("draft", depth, place.law, ordinal).token
-        self.ctx.counters.n_syncs += 1
+        token = self._sampler.token(self.tree.depth(parent) + 1, place.law)
         node = self.tree.add(token, parent, place.law, None, "sampled", place.logits)
         if not self.replacement:
             place.law = without(place.law, token)

@@ -18,7 +18,7 @@ from torch import nn
 
 from specviz.drafters.blocks.fit import OPTION, MadeFor, checked_vocabulary, refuse_other_target
 from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.part_files import fingerprint, read_config, read_tensors, refuse_format, shipped
+from specviz.drafters.part_files import fingerprint, read_config, read_tensors, refuse_format, refuse_odd, shipped
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
@@ -71,6 +71,11 @@ class Kind(Generic[C, N]):
         """What to do without one."""
         return f"train one with {self.command}"
 
+    def tell(self, trained: Trained[C, N], more: str) -> str:
+        """What stands in a run's header: what it is, how large, and whose it is."""
+        size = sum(int(each.numel()) for each in trained.network.parameters())
+        return f"{self.what}, {size:,} weights, {more}; made for {trained.config.made_for.name}"
+
     def write(self, folder: Path, trained: Trained[C, N]) -> None:
         """Weights and config."""
         state = trained.network.state_dict()
@@ -104,6 +109,7 @@ class Kind(Generic[C, N]):
             refuse_other_target(folder, config.made_for, adapter, self.advice)
             tensors = read_tensors(folder, OPTION, adapter.device)
         vocabulary = checked_vocabulary(folder, config.vocab, config.draft_vocab, tensors.pop("d2t", None))
+        refuse_odd(folder, OPTION, tensors)
         network = self.build(config)
         try:
             network.load_state_dict(tensors)

@@ -101,7 +101,9 @@ class Drafter(Protocol):
 
     Optional besides: `meanwhile(ctx, draft) -> Draft`, which runs beside the target's pass and may add nodes behind
     `n_fed`, and nothing else; `newest_only = True`, features of the newest token alone; `aborted()`, told after a
-    round that came to nothing, whose number and draws are used again.
+    round that came to nothing, whose number and draws are used again; `ended(query) -> events`, told when a query is
+    over; `next_query(models, knobs) -> Drafter`, who goes on in the next one; `spent(knobs)`, knobs that ask for
+    something once, and the values they return to; `version`, of the weights.
     """
 
     taps: tuple[int, ...]  # layers of the target it wants to see: 0 the embedding, n_layers behind the final norm

@@ -1,4 +1,4 @@
-"""A run in this process: load a pair once, then one `LocalRun` per prompt.
+"""A run in this process: load a pair once, then one `LocalRun` per prompt, or per stream of prompts.
 
 The worker, the command line, scripts and tests all decode through this; it turns a `Start` command into a `Session`
 and its events into a whole run, `header` to `end`, however the run ends.
@@ -7,6 +7,7 @@ and its events into a whole run, `header` to `end`, however the run ends.
 import platform
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,17 +18,18 @@ import torch
 
 from specviz.engine import outfit
 from specviz.engine.calibrate import calibrate
-from specviz.engine.context import Models
+from specviz.engine.context import Drafter
+from specviz.engine.ended import Ended, Served
 from specviz.engine.lane_choice import choose, threads_of
-from specviz.engine.loading import stop_tokens
 from specviz.engine.outfit import make_drafter
 from specviz.engine.pair import Pair, load_pair, small
 from specviz.engine.probe import Probe
+from specviz.engine.queries import Queries, Setup, encode_prompt, length_of
 from specviz.engine.round import Round
-from specviz.engine.session import Parts, Session
+from specviz.engine.session import Session
 from specviz.engine.texts import Texts
-from specviz.errors import KnobError, ModelError, SpecvizError
-from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, RoundEnd, Warn
+from specviz.errors import KnobError, ModelError
+from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
 from specviz.knobs import Knobs
 from specviz.methods import get_method, pick_verifier
 from specviz.wire import Start
@@ -37,28 +39,11 @@ __all__ = ["LocalRun", "Pair", "encode_prompt", "environment", "load_pair", "mak
 TOPK = 8
 
 
-def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
-    """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template."""
-    if not prompt:
-        raise SpecvizError("the prompt is empty: give at least one character")
-    if not chat:
-        return list(tokenizer(prompt, verbose=False)["input_ids"])  # its length is checked, and told, by the session
-    if not getattr(tokenizer, "chat_template", None):
-        raise SpecvizError("this tokenizer has no chat template; leave out --chat")
-    messages = [{"role": "user", "content": prompt}]
-    try:
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-    except Exception as error:  # a template is a program of its author's: it may refuse, or be broken
-        why = " ".join(str(error).split())
-        raise SpecvizError(f"the tokenizer's chat template fails ({why}); leave out --chat") from error
-    return list(encoded["input_ids"])
-
-
 class LocalRun:
-    """One prompt, decoded with a loaded pair; events go to `sink` as they happen.
+    """A prompt, or a stream of them one after another, decoded with a loaded pair; events go to `sink` as they happen.
 
     Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is
-    written by `rounds()` itself, with the reason, also when an exception passes through.
+    written by `rounds()` itself, with the reason, also when an exception passes through. `session`: the query in hand.
     """
 
     def __init__(self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None) -> None:
@@ -68,44 +53,48 @@ class LocalRun:
         self.verifier = pick_verifier(self.method, start.verifier, knobs)
         if self.method.needs_draft and pair.draft is None:
             raise ModelError(f"method {self.method.name} needs a draft model; start with one, or use --method ngram")
-        prompt = encode_prompt(pair.target.tokenizer, start.prompt, start.chat)
-        models = self._models(len(prompt), knobs)
+        self.queries = Queries(pair, start, knobs)
+        models = self.queries.models(0, knobs)
         self.texts = Texts(pair.target.tokenizer)
         self._sink = sink
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
-        self.probe = Probe(self._tell, self.texts, start.level, TOPK, start.prompt)
+        self.probe = Probe(self._tell, self.texts, start.level, TOPK)
         drafter = make_drafter(self.method, models, knobs)
         self.table, knobs = outfit.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
-        self.session = Session(
-            Parts(models, drafter, self.verifier, self.choice.lanes), prompt, self.table, knobs,
-            eos=stop_tokens(pair.target), texts=self.texts, sink=self.probe,
-        )  # fmt: skip
+        self._setup = Setup(pair, self.method, self.verifier, self.table, self.choice.lanes, self.texts)
+        self.served = Served()
+        self.session = self._opened(0, drafter, knobs)
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
         self.reason: str | None = None
         self._stop_asked: Literal["stopped", "cancelled"] | None = None
         self._begun = False
         self._n_threads = torch.get_num_threads()
 
-    def _models(self, n_prompt: int, knobs: Knobs) -> Models:
-        # Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run.
-        flight = outfit.in_flight(knobs)
-        wanted = n_prompt + int(knobs["max_new_tokens"]) + flight
-        target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
-        return Models(target, draft, min(wanted, target.context + flight))
+    def _opened(self, query: int, drafter: Drafter | None, knobs: Knobs) -> Session:
+        self.served, self.probe.prompt = Served(), self.queries.prompts[query]
+        return self.queries.session(query, self._setup, knobs, drafter, self.probe)
 
     @property
     def text(self) -> str:
-        """The new text so far."""
+        """The new text of this query so far."""
         return self.session.text
 
     @property
+    def has_more(self) -> bool:
+        """Whether a query follows the one in hand."""
+        return self.session.query + 1 < len(self.queries)
+
+    @property
     def tokens(self) -> list[int]:
-        """Ids of the new tokens so far."""
+        """Ids of its new tokens so far."""
         return self.session.new_tokens
 
     def set_knob(self, name: str, value: Any, by: str = "user") -> None:
-        """Ask for a knob; applied at the next round. Raises KnobError, also when the verifier could not go on."""
+        """Ask for a knob; applied at the next round, or at the next query of a stream if it is of that kind.
+
+        Raises KnobError, also when the verifier could not go on.
+        """
         asked = self.session.knobs.with_(**self.table.check({name: value}))
         refusal = self.verifier.refuses(self.method.example(asked.values))
         if refusal is not None:
@@ -135,8 +124,14 @@ class LocalRun:
             knob_specs=list(self.table.specs),
             sampling={name: value for name, value in knobs.values.items() if name not in own},
             level=self.start.level, topk=TOPK,
-            env=environment() | ({"lanes_ms": probed} if probed else {}),
+            env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
         )  # fmt: skip
+
+    def _stream(self) -> dict[str, Any]:
+        """How many queries of which kinds a stream will have."""
+        if not self.start.stream:
+            return {}
+        return {"stream": {"n_queries": len(self.queries), "domains": Counter(p.domain for p in self.queries.prompts)}}
 
     def _models_info(self) -> Any:
         """The pair, and the trained parts that the drafter found for it."""
@@ -170,10 +165,55 @@ class LocalRun:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
         self.begin()
         with self._ending():
-            rounds = self.session.rounds()
-            while not self._stop_asked and (done := next(rounds, None)) is not None:
-                yield done
-            self._end(self._stop_asked if self._stop_asked and self.session.finish is None else "done")
+            while True:
+                yield from self._query()
+                if self.session.finish is None or not self._go_on():
+                    break
+            whole = self.session.finish is not None and not self.has_more
+            self._end("done" if whole or not self._stop_asked else self._stop_asked)
+
+    def _query(self) -> Iterator[Round]:
+        rounds = self.session.rounds()
+        while not self._stop_asked and (done := next(rounds, None)) is not None:
+            self.served.add(done)
+            yield done
+
+    def _go_on(self) -> bool:
+        """A query is over: let the drafter learn from it, then open the next; False when there is none."""
+        query, drafter = self.session.query + 1, self.session.drafter
+        knobs, told = self.session.between()
+        self._learn(drafter, knobs)
+        if not self.has_more or self._stop_asked:
+            return False
+        for name, value in _spent(drafter, knobs).items():
+            told.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
+            knobs = knobs.with_(**{name: value})
+        after = self.queries.next_drafter(drafter, self.method, query, knobs)
+        self.session = self._opened(query, after, knobs)
+        self.session.prefill()
+        for event in told:
+            self.probe.knob(event)
+        return True
+
+    def _learn(self, drafter: Drafter | None, knobs: Knobs) -> None:
+        """Tell the drafter that the query is over, and record what it made of that."""
+        learn = getattr(drafter, "ended", None)
+        if learn is None:
+            return
+        session = self.session
+        self.served.prefilled(session.prefill_ns)
+        told = Ended(
+            session.query, knobs, self.served, self.queries.prompts[session.query].domain, session.prompt[0],
+            self._next_length if self.has_more else None,
+        )  # fmt: skip
+        for event in learn(told):
+            self.probe.emit(event, session.number)
+
+    def _next_length(self, drafter: Drafter) -> float | None:
+        """Tokens a round of the next query, decoded with that drafter and recorded nowhere."""
+        knobs = self.session.knobs
+        session = self.queries.session(self.session.query + 1, self._setup, knobs, drafter, None)
+        return length_of(session, lambda: self.stopping)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -204,6 +244,12 @@ class LocalRun:
             self.reason = reason
             _use_threads(self._n_threads)
             self.probe.emit(End(reason=reason, message=message, totals=dict(self.totals)), self.session.number)
+
+
+def _spent(drafter: Drafter | None, knobs: Knobs) -> dict[str, Any]:
+    """Knobs that asked for something to be done once, and it is done: the values they return to."""
+    tell = getattr(drafter, "spent", None)
+    return {} if tell is None else dict(tell(knobs))
 
 
 def _use_threads(n: int) -> None:

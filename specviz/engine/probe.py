@@ -35,6 +35,7 @@ from specviz.events import (
     six,
 )
 from specviz.events.round import WalkEnd
+from specviz.wire import Prompt
 
 if TYPE_CHECKING:
     from specviz.engine.session import Session
@@ -45,11 +46,11 @@ _LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "d
 
 
 class Probe:
-    """Writes the events of one query to `emit`, numbered by the recorder's side of the pipe."""
+    """Writes the events of one query after another to `emit`, numbered by the recorder's side of the pipe."""
 
-    def __init__(self, emit: Emit, texts: "Texts", level: Level, topk: int = 8, prompt_text: str = "") -> None:
+    def __init__(self, emit: Emit, texts: "Texts", level: Level, topk: int = 8, prompt: Prompt | None = None) -> None:
         self.emit_line, self.texts, self.level, self.topk = emit, texts, level, topk
-        self.prompt_text = prompt_text
+        self.prompt = prompt or Prompt(text="")  # of the query in hand
         self.query = 0
         self.count = 0
         self.spelled: set[int] = set()
@@ -67,7 +68,8 @@ class Probe:
         prompt = list(session.prompt)
         self.emit(
             Prefill(
-                prompt=prompt, text=self.prompt_text, n_prompt=len(prompt), seed=session.seed, dur_ns=dur_ns
+                prompt=prompt, text=self.prompt.text, n_prompt=len(prompt), seed=session.seed, dur_ns=dur_ns,
+                domain=self.prompt.domain or None, drafter_version=getattr(session.drafter, "version", 0),
             ), 0,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Knobs asked for while rounds run, applied together when the next one starts."""
+"""Knobs asked for while rounds run, applied together when the next one starts, or the next query."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,17 +21,17 @@ class Request:
 
 
 class Requests:
-    """What was asked for and is not yet in force, in the order it was asked."""
+    """What was asked for and is not yet in force, in the order it was asked. `more`: another query follows."""
 
-    def __init__(self, table: KnobTable) -> None:
-        self._table = table
+    def __init__(self, table: KnobTable, more: bool = False) -> None:
+        self._table, self._more = table, more
         self._waiting: list[Request] = []
 
     def ask(self, name: str, value: Any, by: str, requested_r: int) -> None:
-        """Remember a request. Raises KnobError for a bad name or value, and for a knob that no round may change."""
+        """Remember a request. Raises KnobError for a bad name or value, and for a knob that can change no more."""
         spec = self._table.spec(name)
         checked = spec.check(value)
-        if spec.applies != "R":
+        if spec.applies != "R" and not (spec.applies == "Q" and self._more):
             raise KnobError(f"knob {name} applies at {_WHEN[spec.applies]}, not during a run")
         self._waiting.append(Request(name, checked, by, requested_r))
 
@@ -43,16 +43,27 @@ class Requests:
         told: list[Knob] = []
         kept: list[Request] = []
         for ask in self._waiting:
-            changes_text = self._table.spec(ask.name).text != "K"
-            if within_block and changes_text:
+            spec = self._table.spec(ask.name)
+            if spec.applies == "Q" or (within_block and spec.text != "K"):
                 kept.append(ask)
                 continue
-            told.append(
-                Knob(
-                    name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
-                    by=ask.by, changes_text=changes_text,
-                )
-            )  # fmt: skip
-            knobs = knobs.with_(**{ask.name: ask.value})
+            knobs = self._apply(ask, knobs, round_, told)
         self._waiting = kept
         return knobs, told
+
+    def between(self, knobs: Knobs) -> tuple[Knobs, list[Knob]]:
+        """The snapshot of the next query, and what changes with it: everything that still waits."""
+        told: list[Knob] = []
+        for ask in self._waiting:
+            knobs = self._apply(ask, knobs, 1, told)
+        self._waiting = []
+        return knobs, told
+
+    def _apply(self, ask: Request, knobs: Knobs, round_: int, told: list[Knob]) -> Knobs:
+        told.append(
+            Knob(
+                name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
+                by=ask.by, changes_text=self._table.spec(ask.name).text != "K",
+            )
+        )  # fmt: skip
+        return knobs.with_(**{ask.name: ask.value})

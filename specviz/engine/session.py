@@ -24,6 +24,7 @@ from specviz.engine.said import Ends, Said
 from specviz.engine.sampling import Warper
 from specviz.engine.taps import Taps
 from specviz.engine.texts import Texts, banned_ids
+from specviz.events import Knob
 from specviz.events.round import Finish
 from specviz.keys import Keys
 from specviz.knobs import Knobs, KnobTable
@@ -37,7 +38,8 @@ class Session:
     """Decodes one prompt. `rounds()` is a generator, `generate()` runs it to the end.
 
     `tokens` always holds prompt + committed tokens; `finish` says why decoding ended (None: not yet). `query` is
-    added to the seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them.
+    added to the seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them. `more`: a query
+    follows, so that knobs which apply then may be asked for.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Session:
         sink: Sink | None = None,
         query: int = 0,
         draws: Callable[[int], Draws] | None = None,
+        more: bool = False,
     ) -> None:
         self.parts, self.table, self.knobs = parts, table, knobs
         self.target, self.drafter = parts.models.target, parts.drafter
@@ -65,10 +68,10 @@ class Session:
         self.verifier = parts.verifier.tuned(knobs)
         self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
         self.warper = Warper.of(knobs, self._banned)
-        self._requests = Requests(table)
+        self._requests = Requests(table, more)
         self._taps = Taps.of(parts.drafter, self.target.n_layers)
         self._cuda = places.cuda_devices(parts.models)
-        self._prefilled = False
+        self._prefilled, self.prefill_ns = False, 0
         self._said = Said(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
@@ -99,6 +102,10 @@ class Session:
         """Ask for a knob; it is applied at the start of the next round. Raises KnobError."""
         self._requests.ask(name, value, by, self.number)
 
+    def between(self) -> tuple[Knobs, list[Knob]]:
+        """Behind the end: the knobs of the next query, and what was asked for and changes with it."""
+        return self._requests.between(self.knobs)
+
     def generate(self) -> list[int]:
         """Decode to the end; the new tokens."""
         for _ in self.rounds():
@@ -121,8 +128,9 @@ class Session:
         if len(self.prompt) > 1:
             seen = self._show_prompt if self._taps.layers else None
             fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, seen=seen)
+        self.prefill_ns = time.perf_counter_ns() - began
         if self.sink:
-            self.sink.prefilled(self, time.perf_counter_ns() - began)
+            self.sink.prefilled(self, self.prefill_ns)
 
     def _show_prompt(self, rows: Rows) -> None:
         shown = self._taps.of_prompt(rows, self.prompt)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
-from specviz.events.blocks import Adapt, Block, Expansion, TreeMade
+from specviz.events.blocks import Adapt, AdaptArm, AdaptReplay, Block, Expansion, TreeMade
 from specviz.events.branch import (
     BranchToken,
     DraftStep,
@@ -114,10 +114,10 @@ def decode(line: bytes | str) -> Event | None:
 
 __all__ = [
     "FILE_RECORDS", "GRID", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "Adapt",
-    "At", "Block", "BranchToken", "Calibration", "Catalogue", "Chain", "Climb", "Closing", "Commit", "DraftStep",
-    "End", "Event", "ExitRound", "ExitTable", "Expansion", "Finding", "Fork", "Gap", "Gate", "Header", "Knob",
-    "Level", "Match", "MatchTest", "MethodInfo", "ModelInfo", "Models", "Node", "Note", "Pieces", "Posterior",
-    "Prefill", "Refused", "Rollback", "RoundEnd", "RoundStart", "Settle", "Signal", "Span", "State", "TokenFate",
-    "Top", "TreeMade", "VerifierInfo", "Verify", "Warn", "Window", "decode", "encode", "encode_lines", "log6",
-    "prob", "six",
+    "AdaptArm", "AdaptReplay", "At", "Block", "BranchToken", "Calibration", "Catalogue", "Chain", "Climb",
+    "Closing", "Commit", "DraftStep", "End", "Event", "ExitRound", "ExitTable", "Expansion", "Finding", "Fork",
+    "Gap", "Gate", "Header", "Knob", "Level", "Match", "MatchTest", "MethodInfo", "ModelInfo", "Models", "Node",
+    "Note", "Pieces", "Posterior", "Prefill", "Refused", "Rollback", "RoundEnd", "RoundStart", "Settle", "Signal",
+    "Span", "State", "TokenFate", "Top", "TreeMade", "VerifierInfo", "Verify", "Warn", "Window", "decode", "encode",
+    "encode_lines", "log6", "prob", "six",
 ]  # fmt: skip

@@ -7,6 +7,8 @@ to 10, 3 lower; ranks count from 1.
 
 from typing import Literal
 
+import msgspec
+
 from specviz.events.base import Event, Top
 
 WidthReason = Literal["bucket", "beam", "trim", "give_up", "override"]
@@ -64,7 +66,8 @@ class TreeMade(Event, tag="tree", kw_only=True):
     """The tree of a round. `n_raw`: tokens offered; `n_merged`: those that were there already; `n_kept`: sent.
 
     `widths[w]`, `buckets[b]`: expansions of width w, predicted bucket b. `modelled_speedup`: tokens of the round over
-    its cost in target passes, null while costs are unknown.
+    its cost in target passes, where a drafter call costs its share of the target's weights; to put rounds together,
+    add up tokens and costs (tokens / speedup), not speed-ups.
     """
 
     n_raw: int
@@ -75,12 +78,52 @@ class TreeMade(Event, tag="tree", kw_only=True):
     modelled_speedup: float | None = None
 
 
-class Adapt(Event, tag="adapt", kw_only=True):
-    """What was learnt from a query, at its end (specblock.md 8).
+class AdaptArm(msgspec.Struct, kw_only=True):
+    """What the bandit thought of one allowed action. `n`: times it was taken; `ucb` null: too seldom to have a bound.
 
-    `S`: summed surprise at rejections, `s` the same by round. `gain`, `se`: expected rise of the mean acceptance
-    length; `save`, `cost`, `lcb`, `ucb` in seconds; `spent`, `budget`: seconds of exploring so far and allowed.
-    `reverted`: the update made held-out coverage worse.
+    `gain`, `se`: expected rise of the mean acceptance length; the others in seconds. `cost` is as measured; bounds hold
+    it times the knob `adapt_cost_scale`.
+    """
+
+    action: AdaptAction
+    n: int
+    gain: float
+    se: float
+    save: float
+    cost: float
+    lcb: float
+    ucb: float | None
+
+
+class AdaptReplay(msgspec.Struct, kw_only=True):
+    """What one action would have brought (`adapt_regret` replay): tried on a copy, skip included.
+
+    `coverage`: of the held-out slots, `measured_gain` follows from it. `next_length`: mean acceptance length of the
+    next query, decoded with that copy (null: there was none). `profit`, `next_profit`: seconds saved less those spent,
+    by either measure.
+    """
+
+    action: AdaptAction
+    seconds: float
+    coverage: float | None = None
+    measured_gain: float | None = None
+    profit: float | None = None
+    next_length: float | None = None
+    next_profit: float | None = None
+
+
+class Adapt(Event, tag="adapt", kw_only=True):
+    """What was learnt from a query, at its end (specblock.md 8): behind its last round, before the next `prefill`.
+
+    `S`: summed surprise at rejections, `s` the same by round, what decisions go by. `gain`, `se`: expected rise of the
+    mean acceptance length by the action taken; `save`, `cost`, `lcb`, `ucb` in seconds; all null for skip, and `arms`
+    has them for every allowed action. `spent`, `budget`: seconds of exploring so far and allowed. `measured_gain`:
+    change of held-out coverage times rejections a round. `reverted`: the update was taken back. `reset`: weights put
+    back at this boundary, by a person or (reason guard) because the anchor's would have done better. `seconds`: serving
+    time of the query; `update_s`: of the update; `dur_ns`: everything done at this boundary. `length_before`,
+    `length_after`: the running mean acceptance length without and with this query. `regret`: seconds given up by the
+    bandit's own estimates; `replays` and `replay_regret` (by coverage), `next_regret` (by the next query) only where
+    replays were asked for.
     """
 
     S: float
@@ -99,4 +142,25 @@ class Adapt(Event, tag="adapt", kw_only=True):
     measured_gain: float | None = None
     reverted: bool = False
     regret: float | None = None
+    version_before: int = 0
     version_after: int = 0
+    domain: str = ""
+    mean_acceptance_length: float | None = None
+    length_before: float | None = None
+    length_after: float | None = None
+    accepted_histogram: list[int] = []
+    n_rounds: int = 0
+    n_tokens: int = 0
+    n_events: int = 0
+    n_held: int = 0
+    coverage_before: float | None = None
+    coverage_after: float | None = None
+    arms: list[AdaptArm] = []
+    reset: Literal["anchor", "base"] | None = None
+    frozen: bool = False
+    seconds: float = 0.0
+    update_s: float | None = None
+    dur_ns: int = 0
+    replays: list[AdaptReplay] | None = None
+    replay_regret: float | None = None
+    next_regret: float | None = None

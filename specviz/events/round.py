@@ -15,13 +15,19 @@ WalkEnd = Literal["rejected", "leaf", "eos", "stop", "length", "open", "abort"]
 
 
 class Prefill(Event, tag="prefill", kw_only=True):
-    """Begins a query (r = 0): the prompt is in the caches, nothing is committed."""
+    """Begins a query (r = 0): the prompt is in the caches, nothing is committed.
+
+    `domain`: what kind of prompt it is, where a stream says so. `drafter_version`: of the weights that draft, counted
+    up by every update while serving.
+    """
 
     prompt: list[int]
     text: str
     n_prompt: int
     seed: int
     dur_ns: int
+    domain: str | None = None
+    drafter_version: int = 0
 
 
 class RoundStart(Event, tag="round_start", kw_only=True):

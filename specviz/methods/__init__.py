@@ -49,7 +49,7 @@ class Method:
 
     def verifier_for(self, knobs: Mapping[str, Any]) -> str:
         """The default verifier under these knob values; `walk` for point-mass trees and shared noise."""
-        if knobs.get("shape") == "tree" or knobs.get("draft_mode") == "shared":
+        if knobs.get("shape") == "tree" or knobs.get("siblings") == "topb" or knobs.get("draft_mode") == "shared":
             return "walk"
         return self.default_verifier[0 if knobs.get("temperature", 0) == 0 else 1]
 

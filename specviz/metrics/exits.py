@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.events import Climb, Commit, Event, ExitRound, Header
+from specviz.events import Climb, Commit, Event, ExitRound, Header, TreeMade
 
 
 class Exits(msgspec.Struct):
@@ -24,7 +24,7 @@ class ExitTally:
     """Give it every record in order; `close` answers at a round's end.
 
     Rounds without an `exit_round` record cost the whole target once if nothing but the target ran in the run; with a
-    draft model beside it such a count would say nothing, and is left out.
+    draft model or a block drafter beside it such a count would say nothing, and is left out.
     """
 
     def __init__(self) -> None:
@@ -38,6 +38,8 @@ class ExitTally:
             target, draft = event.models.target, event.models.draft
             self._n_layers = target.n_layers if target is not None and draft is None else None
             self.counted = self._n_layers is not None
+        elif isinstance(event, TreeMade):  # a drafter of its own ran
+            self.counted, self._n_layers = False, None
         elif isinstance(event, Climb | ExitRound | Commit):
             self._round.append(event)
 

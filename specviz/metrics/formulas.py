@@ -6,6 +6,7 @@
 
 import numpy as np
 
+from specviz.metrics import ranks
 from specviz.metrics.estimate import Estimate, mean, median, ratio, share
 from specviz.metrics.table import Table
 
@@ -83,6 +84,55 @@ def hrad_confusion(table: Table) -> dict[int, dict[int, int]] | None:
     """hrad_confusion[predicted][true]: signals whose true class the verdict tells (`Pipeline`), by class."""
     found = table.tally.pipeline.confusion
     return {s: {true: found[s][true] for true in (0, 1, 2)} for s in sorted(found)} or None
+
+
+def draft_calls_per_round(table: Table) -> Estimate | None:
+    """Σ n_draft_calls / rounds."""
+    return ratio(table.column("n_draft_calls"), np.ones(table.n_rounds), table.units) if table.drafts else None
+
+
+def modelled_speedup(table: Table) -> Estimate | None:
+    """Σ n_emitted / Σ cost in target passes, over rounds whose cost is on record (`tree`); 1 a round without a tree."""
+    tally = table.tally.ranks
+    if not tally.n_costed:
+        return None
+    known = np.array([cost is not None for cost in tally.costs], bool)
+    costs = np.array([cost or 0.0 for cost in tally.costs])[known]
+    return ratio(table.column("n_emitted")[known], costs, table.units[known])
+
+
+def bucket_confusion(table: Table) -> dict[str, ranks.Confusion] | None:
+    """bucket_confusion[basis][true][pred]: expansions with a known parent row; `all_kept`, and of them `on_path`."""
+    seen = ranks.known(table.tally.ranks.seen)
+    if not seen:
+        return None
+    return {"all_kept": ranks.confusion(seen), "on_path": ranks.confusion(ranks.known(seen, path_only=True))}
+
+
+def bucket_accuracy(table: Table) -> Estimate | None:
+    """Known expansions whose bucket was predicted / all of them."""
+    seen = ranks.known(table.tally.ranks.seen)
+    return share(sum(row.bucket == row.true for row in seen), len(seen))
+
+
+def coverage(table: Table) -> ByNumber | None:
+    """coverage[width]: expansions on the path whose written token was among their children / all of that width."""
+    return ranks.coverage(ranks.known(table.tally.ranks.seen, path_only=True), written=True) or None
+
+
+def slot_accuracy(table: Table) -> dict[int, dict[int, ranks.SlotAccuracy]] | None:
+    """slot_accuracy[block][slot] over known expansions."""
+    return ranks.slot_accuracy(table.tally.ranks.seen) or None
+
+
+def block_counts(table: Table) -> dict[int, ranks.BlockCount] | None:
+    """block_counts[block]: calls, nodes, and what became of them; null for methods without `tree` records."""
+    return dict(sorted(table.tally.ranks.blocks.items())) if table.tally.ranks.n_trees else None
+
+
+def depth_counts(table: Table) -> dict[int, ranks.NodeCount] | None:
+    """depth_counts[depth]: nodes made, sent, tested, accepted; null for methods without `tree` records."""
+    return dict(sorted(table.tally.ranks.depths.items())) if table.tally.ranks.n_trees else None
 
 
 def layer_calls_per_token(table: Table) -> Estimate | None:

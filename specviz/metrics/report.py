@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from specviz.metrics import formulas as f
+from specviz.metrics.adapted import Adapted
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.modelled import Modelled
+from specviz.metrics.ranks import BlockCount, Confusion, NodeCount, SlotAccuracy
 from specviz.metrics.same_draft import SameDraft, same_draft
 from specviz.metrics.table import Table
 
@@ -43,6 +45,15 @@ class Metrics(msgspec.Struct, kw_only=True, frozen=True):
     branch_hit_rate: f.ByNumber | None
     branch_mass: Estimate | None
     hrad_confusion: dict[int, dict[int, int]] | None
+    draft_calls_per_round: Estimate | None
+    modelled_speedup: Estimate | None
+    bucket_confusion: dict[str, Confusion] | None
+    bucket_accuracy: Estimate | None
+    coverage: f.ByNumber | None
+    slot_accuracy: dict[int, dict[int, SlotAccuracy]] | None
+    block_counts: dict[int, BlockCount] | None
+    depth_counts: dict[int, NodeCount] | None
+    adapted: Adapted | None
     layer_calls_per_token: Estimate | None
     cells_per_token: Estimate | None
     head_tests_per_token: Estimate | None
@@ -92,6 +103,15 @@ def report(tally: "Tally") -> Metrics:
         branch_hit_rate=f.branch_hit_rate(table),
         branch_mass=f.branch_mass(table),
         hrad_confusion=f.hrad_confusion(table),
+        draft_calls_per_round=f.draft_calls_per_round(table),
+        modelled_speedup=f.modelled_speedup(table),
+        bucket_confusion=f.bucket_confusion(table),
+        bucket_accuracy=f.bucket_accuracy(table),
+        coverage=f.coverage(table),
+        slot_accuracy=f.slot_accuracy(table),
+        block_counts=f.block_counts(table),
+        depth_counts=f.depth_counts(table),
+        adapted=tally.adapted.summary(),
         layer_calls_per_token=f.layer_calls_per_token(table),
         cells_per_token=f.cells_per_token(table),
         head_tests_per_token=f.head_tests_per_token(table),

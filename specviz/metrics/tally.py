@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
+from specviz.metrics.adapted import AdaptTally
 from specviz.metrics.chains import links, single_chain
 from specviz.metrics.exits import Exits, ExitTally
 from specviz.metrics.modelled import ModelledTally
 from specviz.metrics.pipelined import Cells, Pipeline
+from specviz.metrics.ranks import RankTally
 from specviz.metrics.report import Metrics, report
 from specviz.metrics.same_draft import Replay, replay
 
@@ -75,6 +77,7 @@ class Tally:
         self.busy: Counter[str] = Counter()  # lane -> measured ns
         self.replays: list[Replay] = []  # of rounds whose draft was one sampled chain
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
+        self.ranks, self.adapted = RankTally(), AdaptTally()
         self.has_nodes = False
         self._seed: int | None = None
         self._positions: dict[int, int] = {}
@@ -98,7 +101,8 @@ class Tally:
         if isinstance(event, RoundStart):
             self.pipeline.begin()
             self.exits.begin()
-        for part in (self.pipeline, self.exits, self.modelled):
+            self.ranks.begin()
+        for part in (self.pipeline, self.exits, self.modelled, self.ranks, self.adapted):
             part.add(event)
         self._fold(event)
 
@@ -170,6 +174,7 @@ class Tally:
             exits=self.exits.close(sum(node.fed for node in pending.nodes)),
             depth=self._note_spots(pending), tree=len(set(pending.parents)) < len(pending.parents),
         ))  # fmt: skip
+        self.ranks.close(event.n_emitted)
         self._note_chain(pending)
         for span in pending.spans:
             self._note_span(span)

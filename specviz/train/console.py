@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import rich.console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from specviz.train.loop import Report
+from specviz.train.running import Report
 from specviz.train.schedule import Budget
 
 LOG_EVERY_S = 60.0
@@ -17,9 +17,9 @@ LOG_EVERY_S = 60.0
 class Console:
     """Narration of a training run, on standard error."""
 
-    def __init__(self) -> None:
-        """Write to standard error, where narration belongs."""
-        self._console = rich.console.Console(file=sys.stderr, highlight=False)
+    def __init__(self, quiet: bool = False) -> None:
+        """Write to standard error, where narration belongs. `quiet`: say nothing, as processes but the first do."""
+        self._console = rich.console.Console(file=sys.stderr, highlight=False, quiet=quiet)
 
     def say(self, text: str) -> None:
         """One line of narration."""

@@ -1,39 +1,22 @@
-"""The card of an EAGLE-3 drafter: how far it sees right, what decoding gains, how to make it again.
+"""The card of an EAGLE-3 drafter: how far it sees right, what decoding gains."""
 
-`card.json` holds every number; `README.md` is drawn from it. No file names a path of the machine that made them.
-"""
-
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from specviz.drafters.eagle.drafter import Eagle
-from specviz.drafters.eagle.files import Config, Trained
+from specviz.drafters.eagle.files import Trained
 from specviz.engine.model import ModelAdapter
-from specviz.methods.blocks import EAGLE3
-from specviz.train import block_measure, head_card
-from specviz.train.block_measure import share, table
+from specviz.train import tree_card
+from specviz.train.console import Console
+from specviz.train.drafter import Held, Made, Request
 from specviz.train.drafter_loop import look
 from specviz.train.eagle_loop import levels_of
-from specviz.train.tokens import Ids
+from specviz.train.tree_card import beside, gains, share
+from specviz.train.tree_measure import arms
 
-N_PROMPTS, PROMPT, N_NEW = 6, 48, 64
 ARMS: tuple[dict[str, Any], ...] = ({}, {"d_max": 4}, {"k_max": 4}, {"temperature": 1.0})
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How the drafter came about: config, the command that repeats it, what was spent, held-out streams by domain."""
-
-    config: Config
-    command: str
-    spent: dict[str, Any]
-    held_out: Mapping[str, Ids]
 
 
 @torch.no_grad()
@@ -53,27 +36,19 @@ def accuracy(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_fr
 
 
 def write(
-    folder: Path, made: Made, adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int
-) -> dict[str, Any]:
+    request: Request, adapter: ModelAdapter, trained: Trained, held: Held, made: Made, console: Console
+) -> dict[str, Any]:  # fmt: skip
     """Measure the saved drafter and write its card."""
-    prompts = head_card.prompts(made.held_out, N_PROMPTS, PROMPT)
-    numbers: dict[str, Any] = {
-        "n_params": sum(parameter.numel() for parameter in trained.network.parameters()),
-        "accuracy": [round(x, 4) for x in accuracy(adapter, trained, windows, answer_from)],
-        "decoding": block_measure.compared(
-            adapter, EAGLE3, lambda: Eagle(trained, adapter), prompts, N_NEW, ARMS
-        ),
-        "config": asdict(made.config), "command": made.command, "training": made.spent,
-    }  # fmt: skip
-    (folder / "card.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text(page(numbers), encoding="utf-8")
-    return numbers
+    known = {"accuracy": [round(x, 4) for x in accuracy(adapter, trained, held.windows, held.answer_from)]}
+    own = arms("eagle3", lambda: Eagle(trained, adapter), ARMS)
+    found = tree_card.numbers(request.out, adapter, trained, held, made, own, console, known)
+    return tree_card.write(request.out, found, page(found), ("the first level", "the last level"))
 
 
-def page(numbers: dict[str, Any]) -> str:
-    """The card as a page."""
-    config, spent, levels = numbers["config"], numbers["training"], numbers["accuracy"]
-    return "\n".join([
+def page(numbers: dict[str, Any]) -> list[str]:
+    """The card as lines of a page, as far as it is EAGLE-3's own."""
+    config, levels = numbers["config"], numbers["accuracy"]
+    return [
         f"# EAGLE-3 drafter for {config['target_name']}", "",
         f"{numbers['n_params']:,} weights: one layer of width {config['target_width']}, {config['draft_vocab']:,} of "
         f"{config['vocab']:,} tokens. It reads the target after layers {', '.join(map(str, config['taps']))}. Whatever "
@@ -84,9 +59,7 @@ def page(numbers: dict[str, Any]) -> str:
         "| level |" + "".join(f" {n} |" for n in range(1, len(levels) + 1)), "|---|" + "---|" * len(levels),
         "| right |" + "".join(f" {share(x)} |" for x in levels), "",
         "## What decoding gains", "",
-        "Method `eagle3`, knobs at their defaults unless named; mean acceptance length counts the closing token.", "",
-        *table(numbers["decoding"]), "",
-        "## Made by", "",
-        f"`{numbers['command']}`: {spent['own_tokens']:,} tokens written by the target, {spent['steps']:,} steps, "
-        f"{spent['pairs']:,} pairs, {spent['minutes']:g} minutes.", "",
-    ])  # fmt: skip
+        "Method `eagle3`, knobs at their defaults unless named; mean acceptance length counts the closing token. "
+        f"{tree_card.BUSY}", "",
+        *gains(numbers["decoding"]), *beside(numbers["side_by_side"]),
+    ]  # fmt: skip

@@ -1,81 +1,47 @@
 """Training an EAGLE-3 drafter: several levels unrolled on its own outputs, as drafting will (specblock.md 10).
 
 Level s of every pair reads the token s further on (teacher-forced) and the output of level s - 1; it sees level 0 of
-the pairs up to its own and its own levels between. Losses are weighted .8^s; no position is masked for an earlier
-mistake. The packed forward is the block drafter's with one slot and every cut at one.
+the pairs up to its own and its own levels between. The packed forward is the block drafter's with one slot and every
+cut at one.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from specviz.drafters.blocks.losses import DraftLoss
 from specviz.drafters.blocks.packed import packed
-from specviz.drafters.blocks.rank import ranks
 from specviz.drafters.eagle.files import Trained
-from specviz.train.block_text import Windows
-from specviz.train.drafter_loop import WINDOWS, Seen, Step, look
-
-DECAY = 0.8
-
-
-@dataclass(slots=True)
-class Level:
-    """One unrolled level: its loss, and the rank of the target's best token `[W, A]`, 0 where nothing counts."""
-
-    loss: Tensor
-    rank: Tensor
-    counted: Tensor
-
-    @property
-    def right(self) -> Tensor:
-        """Where its best token was the target's."""
-        return self.rank == 1
+from specviz.train.drafter_loop import Lesson, Seen, Step
+from specviz.train.placed import Placed, placed, stepped
 
 
 def levels_of(
-    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int
-) -> list[Level]:  # fmt: skip
+    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int, kind: DraftLoss = "full"
+) -> list[Placed]:
     """All levels at all pairs of what was seen."""
-    network, tokens, features, truth = trained.network, seen.tokens, seen.features, seen.truth
-    n_pairs = features.shape[1]
-    anchors = torch.arange(n_pairs, device=tokens.device).expand(len(tokens), -1)
-    window = torch.arange(len(tokens), device=tokens.device)[:, None].expand_as(anchors)
-    made = []
-    for step, states in enumerate(packed(network, embed, features, tokens, anchors, (1,) * (steps - 1))):
-        at = anchors + 1 + step
-        inside = at < truth.length
-        at = at.clamp(max=truth.length - 1)
-        counted = inside & truth.allowed[window, at]
-        logits = network.speak(states[:, :, 0][counted])
-        where = (window[counted], at[counted])
-        loss = F.cross_entropy(logits, truth.probs[where], reduction="sum") / counted.sum().clamp(min=1)
-        rank = torch.zeros_like(at)
-        rank[counted] = ranks(logits.detach(), truth.best[where])
-        made.append(Level(loss, rank, counted))
-    return made
+    network, n_pairs = trained.network, seen.features.shape[1]
+    anchors = torch.arange(n_pairs, device=seen.tokens.device).expand(len(seen.tokens), -1)
+    made = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
+    return [
+        placed(seen.truth, anchors + 1 + step, lambda mask, own=states: network.speak(own[:, :, 0][mask]), kind)
+        for step, states in enumerate(made)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class EagleSteps:
     """Everything a step depends on besides its number and the weights."""
 
-    model: Any
+    lesson: Lesson
     embed: Callable[[Tensor], Tensor]
-    trained: Trained
-    windows: Windows
-    seed: int
+    decay: float = 0.8
+    draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int) -> Step:
-        """The loss of step number `step`."""
-        config = self.trained.config
-        drawn = self.windows.draw(WINDOWS, (self.seed, step, 1))
-        seen = look(self.model, self.trained, config.taps, drawn, self.windows.answer_from)
-        told = levels_of(self.trained, self.embed, seen, config.trained_steps)
-        loss = sum((DECAY**s * level.loss for s, level in enumerate(told)), torch.zeros((), device=seen.tokens.device))
-        first, last = (float(level.right.sum() / level.counted.sum().clamp(min=1)) for level in (told[0], told[-1]))
-        pairs = seen.features.shape[0] * seen.features.shape[1]
-        return Step(loss, float(told[0].loss.detach()), (first, last), pairs)
+    def __call__(self, step: int, part: int = 0) -> Step:
+        """The loss of a part of a step."""
+        seen, trained = self.lesson.seen(step, part), self.lesson.trained
+        told = levels_of(trained, self.embed, seen, trained.config.trained_steps, self.draft_loss)
+        return stepped(told, self.decay, seen)

@@ -5,7 +5,7 @@ Each part leaves a file in the work folder and is skipped when it is done, so an
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from safetensors.torch import save_file
@@ -13,73 +13,52 @@ from safetensors.torch import save_file
 from specviz.drafters.exit_head import KINDS, ExitHead, FinalHead
 from specviz.drafters.head_files import Config, fingerprint
 from specviz.drafters.heads import LogitLens, cost_in_layers, load
-from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_card, head_text, part, tokens
+from specviz.train import head_card, head_text, part, tokens
 from specviz.train.console import Console
 from specviz.train.head_loop import HeadRun, Job, Labels
 from specviz.train.head_measure import greedy_texts, tables
-from specviz.train.schedule import Budget
+from specviz.train.request import Timed
 
 WRITING = 0.25  # of the time goes into the target's own text
 N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 6, 48, 96
+RANKED = ("lowrank", "factored")
 FEW_LAYERS = 24  # a model with no more gets a head at every layer
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Timed):
     """What the command line asks for. `layers` empty: every layer below the top (every other one of a deep model)."""
 
-    target: str | None
-    out: Path
-    work: Path
-    minutes: float
-    seed: int = 0
+    command_name: ClassVar[str] = "exit-heads"
+    named: ClassVar[tuple[str, ...]] = ("kind", "labels")
+
     kind: str = "lowrank"
     rank: int = 64
     shortlist: int = 0
     labels: str = "hard"
     layers: tuple[int, ...] = ()
-    packages: bool = False
-    texts: tuple[Path, ...] = ()
-    device: str | None = None
 
-    @property
-    def command(self) -> str:
-        """The command that repeats this run, without paths of this machine."""
-        words = [
-            "specviz train exit-heads",
-            f"--minutes {self.minutes:g}",
-            f"--seed {self.seed}",
-            f"--kind {self.kind}",
-        ]
-        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
-        words += [f"--rank {self.rank}"] * (self.kind in ("lowrank", "factored"))
-        words += [f"--shortlist {self.shortlist}"] * bool(self.shortlist) + [f"--labels {self.labels}"]
-        words += [f"--layers {','.join(map(str, self.layers))}"] * bool(self.layers)
-        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
-        return " ".join(words)
+    def tells(self, name: str) -> bool:
+        """A rank belongs to the kinds that have one."""
+        return self.kind in RANKED if name == "rank" else Timed.tells(self, name)
 
 
 def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write heads, card and plot; return the card's numbers."""
     _refuse(request)
-    loaded = loading.load(request.target, "target", request.device, None)
-    adapter = loaded.adapter
-    layers = _layers(request, adapter)
-    part.claim(request.work, request.out, _asked(request, layers, fingerprint(adapter)))
-    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-    source = part.source(request.work, wanted, loaded.tokenizer, console)
+    begun = part.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
+    adapter, source, layers = begun.target, begun.source, _layers(request, begun.target)
     own = head_text.written(
-        adapter.model, source, request.work / "own_text.npz", _share(request, WRITING), request.seed, console
+        adapter.model, source, request.work / "own_text.npz", request.share(WRITING), request.seed, console
     )
     ids = _shortlist(request, source, own, adapter)
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
     labels: Labels = request.labels  # type: ignore[assignment]
     job = Job(
-        adapter.model, final, heads, head_text.feed_of(source, own), labels, _share(request, 1 - WRITING), request.seed,
+        adapter.model, final, heads, head_text.feed_of(source, own), labels, request.share(1 - WRITING), request.seed,
         request.work / "heads.pt",
     )  # fmt: skip
     with console.bar("heads", job.budget) as report:
@@ -87,7 +66,7 @@ def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
     config = Config(
         target=fingerprint(adapter), target_name=adapter.name, n_layers=adapter.n_layers,
         width=int(adapter.head.weight.shape[1]), vocab=adapter.vocab, kind=request.kind, layers=layers,
-        rank=request.rank if request.kind in ("lowrank", "factored") else 0, shortlist=request.shortlist,
+        rank=request.rank if request.kind in RANKED else 0, shortlist=request.shortlist,
         labels=request.labels,
     )  # fmt: skip
     save(request.out, config, heads, ids)
@@ -121,19 +100,6 @@ def _layers(request: Request, adapter: ModelAdapter) -> tuple[int, ...]:
             raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
         return tuple(sorted(set(request.layers)))
     return tuple(range(1, top + 1, 1 if top <= FEW_LAYERS else 2))
-
-
-def _share(request: Request, share: float) -> Budget:
-    return Budget(seconds=60 * request.minutes * share)
-
-
-def _asked(request: Request, layers: tuple[int, ...], target: str) -> dict[str, Any]:
-    """What a run that goes on must have been begun with."""
-    return {
-        "target": target, "seed": request.seed, "kind": request.kind, "rank": request.rank,
-        "shortlist": request.shortlist, "labels": request.labels, "layers": list(layers),
-        "packages": request.packages, "texts": [path.name for path in request.texts],
-    }  # fmt: skip
 
 
 def _shortlist(

@@ -3,7 +3,6 @@
 Resumable: one checkpoint, written beside its name and moved over it; windows and positions are keyed by step.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,14 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.drafters.exit_head import FinalHead
-from specviz.train.loop import Report, save_whole
+from specviz.train.running import Report, run_out, save_whole
 from specviz.train.schedule import Budget, learning_rate_share
 from specviz.train.tokens import Feed
 
 Labels = Literal["soft", "hard"]
 WINDOWS, LENGTH, POSITIONS = 8, 224, 768  # a step: windows, their length, positions that the heads see of them
 RATES = {"gain": 3e-3, "lowrank": 3e-3, "square": 2e-3, "tuned": 1e-3, "full": 2e-4, "factored": 5e-4, "adapter": 2e-3}
-SAVE_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,37 +94,34 @@ class HeadRun:
         if job.checkpoint.exists():
             self._load()
 
+    @property
+    def progress(self) -> float:
+        """The share of the budget that is spent."""
+        return self.job.budget.progress(self.ledger.seconds, self.ledger.steps)
+
     def finish(self, report: Report) -> Ledger:
         """Step until the budget is spent."""
-        saved_at = time.monotonic()
-        while (progress := self.job.budget.progress(self.ledger.seconds, self.ledger.steps)) < 1.0:
-            began = time.monotonic()
-            loss = self._step(progress)
-            self.ledger.seconds += (took := time.monotonic() - began)
-            report(self.job.budget.progress(self.ledger.seconds, self.ledger.steps), loss, WINDOWS * LENGTH / took)
-            self._note(loss)
-            if time.monotonic() - saved_at > SAVE_EVERY_S:
-                self.save()
-                saved_at = time.monotonic()
-        self.save()
+        run_out(self, report)
         return self.ledger
 
-    def _step(self, progress: float) -> float:
-        job, step = self.job, self.ledger.steps
+    def advance(self) -> tuple[float, float]:
+        """One step; the mean loss of all heads."""
+        job, step, progress = self.job, self.ledger.steps, self.progress
         windows = job.feed.draw((WINDOWS, LENGTH - 1), (job.seed, step, 1))
         rng = torch.Generator().manual_seed(job.seed * 1_000_003 + step)
         keep = torch.randperm(windows.numel(), generator=rng)[:POSITIONS]
         total = 0.0
-        for loss in self._losses(windows, keep):
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
+        for each in self._losses(windows, keep):
+            each.backward()  # type: ignore[no-untyped-call]
+            total += each.item()
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * learning_rate_share(progress)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.ledger.steps += 1
         self.ledger.tokens += len(keep)
-        return total / len(job.heads)
+        self._recent.append(loss := total / len(job.heads))
+        return loss, WINDOWS * LENGTH
 
     def _losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
         """The loss of every head on the positions `keep` of the flattened windows, one graph at a time."""
@@ -135,10 +130,9 @@ class HeadRun:
         for layer, head in job.heads.items():
             yield loss_of(head(states.by_layer[layer], job.final), states.final, job.labels, job.final.ids)
 
-    def _note(self, loss: float) -> None:
-        self._recent.append(loss)
-        progress = self.job.budget.progress(self.ledger.seconds, self.ledger.steps)
-        if progress * 40 >= len(self.ledger.curve) + 1:
+    def note(self) -> None:
+        """Add a point to the curve each time another fortieth of the budget is spent."""
+        if self.progress * 40 >= len(self.ledger.curve) + 1:
             self.ledger.curve.append((self.ledger.steps, sum(self._recent) / len(self._recent)))
             self._recent.clear()
 

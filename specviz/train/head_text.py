@@ -4,19 +4,17 @@ Heads are asked about the target's own text when they draft, so that is what the
 Beginnings come from the same documents that the embedded pair is trained on, and from the user's files.
 """
 
-import os
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from specviz.errors import SpecvizError
 from specviz.train import corpus, own_text, tokens
 from specviz.train.console import Console
+from specviz.train.own_batches import Ids, grown
 from specviz.train.schedule import Budget
 
 MOST_CHARS = {"train": 12e6, "held out": 0.8e6}
@@ -24,8 +22,6 @@ N_SUM_PAGES = 4_000
 ROWS, PROMPT = 64, 32
 OWN_SHARE = 0.75  # of the windows a head sees
 _BATCH = 256  # documents handed to the tokenizer at once
-
-Ids = NDArray[np.int32]
 
 
 def given(wanted: corpus.Wanted, tokenizer: Any) -> tokens.Store:
@@ -70,20 +66,8 @@ def beginnings(streams: Mapping[str, tokens.Ids]) -> tokens.Feed:
 
 def written(model: Any, source: tokens.Store, path: Path, budget: Budget, seed: int, console: Console) -> Ids:
     """`[n, LENGTH]` windows the target wrote, half greedily, half sampled; goes on from what `path` holds."""
-    batches: list[Ids] = []
-    seconds = 0.0
-    if path.exists():
-        with np.load(path) as arrays:
-            batches, seconds = list(arrays["batches"]), float(arrays["seconds"])
     feed = beginnings(source.train)
-    with console.bar("own text", budget) as report:
-        while not batches or budget.progress(seconds, len(batches)) < 1.0:
-            began = time.monotonic()
-            batches.append(write_batch(model, feed, (seed, len(batches))))
-            seconds += (took := time.monotonic() - began)
-            _save(path, batches, seconds)
-            report(budget.progress(seconds, len(batches)), 0.0, batches[-1].size / took)
-    return np.concatenate(batches)
+    return grown(path, budget, console, lambda number: write_batch(model, feed, (seed, number)))
 
 
 def write_batch(model: Any, feed: tokens.Feed, key: tuple[int, int], rows: int | None = None) -> Ids:
@@ -91,12 +75,6 @@ def write_batch(model: Any, feed: tokens.Feed, key: tuple[int, int], rows: int |
     prompts = feed.draw((rows or ROWS, PROMPT - 1), (*key, 0))
     rng = torch.Generator(device=model.device).manual_seed(key[0] * 1_000_003 + key[1])
     return own_text.continued(model, prompts.to(model.device), rng).cpu().numpy().astype(np.int32)
-
-
-def _save(path: Path, batches: list[Ids], seconds: float) -> None:
-    partial = path.with_suffix(".partial.npz")
-    np.savez(partial, batches=np.stack(batches), seconds=np.float64(seconds))
-    os.replace(partial, path)
 
 
 def feed_of(source: tokens.Store, own: Ids) -> tokens.Feed:

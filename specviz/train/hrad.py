@@ -7,7 +7,7 @@ one that is asked for more rounds keeps those it has.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import save_file
@@ -18,41 +18,29 @@ from specviz.drafters.part_files import fingerprint
 from specviz.engine import loading
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_text, hrad_card, hrad_fit, hrad_rounds, part
+from specviz.train import hrad_card, hrad_fit, hrad_rounds, part
 from specviz.train.console import Console
 from specviz.train.hrad_fit import Fitted, Labelled
 from specviz.train.hrad_rounds import Rounds, Setting
+from specviz.train.request import Request as AnyRequest
 
 FEWEST = 20  # rounds of each side without which nothing can be said
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(AnyRequest):
     """What the command line asks for. `gamma`, `temperature`: those it will be used with."""
 
-    target: str | None
-    draft: str | None
-    out: Path
-    work: Path
+    command_name: ClassVar[str] = "hrad"
+    models: ClassVar[tuple[str, ...]] = ("target", "draft")
+    effort: ClassVar[tuple[str, ...]] = ("rounds",)
+    named: ClassVar[tuple[str, ...]] = ("gamma", "temperature")
+
+    draft: str | None = None
     rounds: int = 20_000
     gamma: int = 4
     temperature: float = 0.0
     layers: int = hrad.LAYERS
-    seed: int = 0
-    packages: bool = False
-    texts: tuple[Path, ...] = ()
-    device: str | None = None
-    threads: int | None = None
-
-    @property
-    def command(self) -> str:
-        """The command that repeats this run, without paths of this machine."""
-        words = [f"specviz train hrad --rounds {self.rounds} --gamma {self.gamma} --temperature {self.temperature:g}"]
-        named = (("target", self.target), ("draft", self.draft))
-        words += [f"--{role} {Path(source).name}" for role, source in named if source is not None]
-        words += [f"--layers {self.layers}"] * (self.layers != hrad.LAYERS) + [f"--seed {self.seed}"]
-        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
-        return " ".join(words)
 
 
 def train_hrad(request: Request, console: Console) -> dict[str, Any]:
@@ -64,7 +52,8 @@ def train_hrad(request: Request, console: Console) -> dict[str, Any]:
     target, draft = pair.target.adapter, pair.draft.adapter
     if not 1 <= request.layers <= target.n_layers + 1:
         raise SpecvizError(f"--layers {request.layers}: the target has states after 0 to {target.n_layers} layers")
-    part.claim(request.work, request.out, _asked(request, fingerprint(target), fingerprint(draft)))
+    asked = {"target": fingerprint(target), "draft": fingerprint(draft), **request.settings}
+    part.claim(request.work, request.out, asked, request.usual)
     rounds = _rounds(request, pair, console)
     train, held_out = (_side(request, rounds, side) for side in (False, True))
     job = hrad_fit.Job(train, held_out, request.seed, request.work / "fit.pt")
@@ -86,19 +75,9 @@ def _triples(counts: Any) -> Any:
     return tuple(tuple(row) for row in counts.tolist())
 
 
-def _asked(request: Request, target: str, draft: str) -> dict[str, Any]:
-    """What a run that goes on must have been begun with."""
-    return {
-        "target": target, "draft": draft, "gamma": request.gamma, "temperature": request.temperature,
-        "layers": request.layers, "seed": request.seed, "packages": request.packages,
-        "texts": [path.name for path in request.texts],
-    }  # fmt: skip
-
-
 def _rounds(request: Request, pair: Pair, console: Console) -> Rounds:
     """The rounds asked for, made or read."""
-    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-    store = part.source(request.work, wanted, pair.target.tokenizer, console)
+    store = part.source(request, pair.target.tokenizer, console)
     assert pair.draft is not None
     collector = hrad_rounds.Collector(
         pair.target.adapter, pair.draft.adapter, loading.stop_tokens(pair.target),

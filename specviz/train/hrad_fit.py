@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specviz.drafters.hrad import CLASSES, Network
-from specviz.train.loop import save_whole
+from specviz.train.running import save_whole
 
 EPOCHS, BATCH, RATE, DECAY = 20, 32, 1e-3, 1e-2
 _ROWS = 4096  # looked at at once where nothing is learned

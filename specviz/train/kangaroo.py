@@ -6,8 +6,7 @@ Labels are soft, as in the source: cross-entropy with the target's own distribut
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -16,15 +15,14 @@ from specviz.drafters.adapter import Adapter, AdapterModel, Shape
 from specviz.drafters.adapter_clock import measured
 from specviz.drafters.exit_head import FinalHead
 from specviz.drafters.part_files import fingerprint
-from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_card, head_text, kangaroo_card, part
+from specviz.train import head_card, head_text, kangaroo_card, part
 from specviz.train.console import Console
 from specviz.train.decoded import Decoded, decode
 from specviz.train.head_loop import Job, Ledger
 from specviz.train.kangaroo_loop import AdapterRun
-from specviz.train.schedule import Budget
+from specviz.train.request import Timed
 from specviz.train.tokens import Feed, Store
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
@@ -34,41 +32,18 @@ N_PROMPTS, PROMPT, N_NEW = 3, 48, 64
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Timed):
     """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
 
-    target: str | None
-    out: Path
-    work: Path
-    minutes: float
-    seed: int = 0
+    command_name: ClassVar[str] = "kangaroo"
+
     layers: tuple[int, ...] = ()
-    packages: bool = False
-    texts: tuple[Path, ...] = ()
-    device: str | None = None
-
-    @property
-    def command(self) -> str:
-        """The command that repeats this run, without paths of this machine."""
-        words = ["specviz train kangaroo", f"--minutes {self.minutes:g}", f"--seed {self.seed}"]
-        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
-        words += [f"--layers {','.join(map(str, self.layers))}"] * bool(self.layers)
-        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
-        return " ".join(words)
-
-    def share(self, share: float) -> Budget:
-        """So much of the time."""
-        return Budget(seconds=60 * self.minutes * share)
 
 
 def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write adapter and card; return the card's numbers."""
-    loaded = loading.load(request.target, "target", request.device, None)
-    target = loaded.adapter
-    layers = _layers(request, target)
-    part.claim(request.work, request.out, _asked(request, layers, fingerprint(target)))
-    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-    source = part.source(request.work, wanted, loaded.tokenizer, console)
+    begun = part.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
+    target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     path = request.work / "own_text.npz"
     own = head_text.written(target.model, source, path, request.share(WRITING), request.seed, console)
     feed, shape = head_text.feed_of(source, own), Shape.of(target)
@@ -104,13 +79,6 @@ def _layers(request: Request, target: ModelAdapter) -> tuple[int, ...]:
         raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
     usual = {min(max(1, round(share * target.n_layers)), top) for share in SHARES}
     return tuple(sorted(set(request.layers) or usual))
-
-
-def _asked(request: Request, layers: tuple[int, ...], target: str) -> dict[str, Any]:
-    return {
-        "target": target, "seed": request.seed, "layers": list(layers), "packages": request.packages,
-        "texts": [path.name for path in request.texts],
-    }  # fmt: skip
 
 
 def _rest(n_layers: int) -> float:

@@ -1,16 +1,14 @@
 """One training run: steps until the budget is spent, resumable after any interruption.
 
-The checkpoint is one file, written beside its final name and moved over it in one step, so a kill at any moment
-leaves the old one or the new one. It holds weights, optimiser states, counters and the loss curve; windows need no
-state (see `tokens`). A finished run is a checkpoint whose progress is 1: running it again does nothing.
+The checkpoint holds weights, optimiser states, counters and the loss curve; windows need no state (see `tokens`). A
+finished run is a checkpoint whose progress is 1: running it again does nothing.
 """
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,19 +16,12 @@ from transformers import LlamaForCausalLM
 
 from specviz.train.muon import BatchedMuon
 from specviz.train.objectives import Objective, held_out_loss
+from specviz.train.running import Report, run_out, save_whole
 from specviz.train.schedule import Budget, Stage, learning_rate_share, stage_at
 from specviz.train.tokens import Feed
 
 MUON_RATE, ADAM_RATE = 0.02, 3e-3
-SAVE_EVERY_S = 120.0
 N_CURVE_POINTS = 40
-
-
-class Report(Protocol):
-    """Where a run tells how it is going."""
-
-    def __call__(self, progress: float, loss: float, tokens_per_s: float) -> None:
-        """Called after every step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +70,14 @@ class Run:
 
     def finish(self, report: Report, stop: Callable[[], bool] = lambda: False) -> Ledger:
         """Step until the budget is spent; `stop` ends early, with a checkpoint to go on from."""
-        saved_at = time.monotonic()
-        while self.progress < 1.0 and not stop():
-            began = time.monotonic()
-            stage = stage_at(self.job.stages, self.progress)
-            loss = self._step(stage)
-            self.ledger.seconds += (took := time.monotonic() - began)
-            report(self.progress, loss, stage.n_tokens / took)
-            self._note(loss)
-            if time.monotonic() - saved_at > SAVE_EVERY_S:
-                self.save()
-                saved_at = time.monotonic()
-        self.save()
+        run_out(self, report, stop)
         return self.ledger
+
+    def advance(self) -> tuple[float, float]:
+        """One step; its loss, and the tokens it predicted."""
+        stage = stage_at(self.job.stages, self.progress)
+        self._recent.append(loss := self._step(stage))
+        return loss, stage.n_tokens
 
     def _step(self, stage: Stage) -> float:
         share = learning_rate_share(self.progress)
@@ -111,9 +97,8 @@ class Run:
         self.ledger.tokens += stage.n_tokens
         return total
 
-    def _note(self, loss: float) -> None:
+    def note(self) -> None:
         """Add a point to the curve each time another fortieth of the budget is spent."""
-        self._recent.append(loss)
         if int(self.progress * N_CURVE_POINTS) > len(self.ledger.curve):
             began, mean = time.monotonic(), sum(self._recent) / len(self._recent)
             measured = held_out_loss(self.job.model, self.job.held_out)
@@ -137,13 +122,6 @@ class Run:
         for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.ledger = Ledger(**state["ledger"])
-
-
-def save_whole(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint beside its name and move it there: a kill at any moment leaves the old one or the new one."""
-    partial = path.with_suffix(".partial")
-    torch.save(state, partial)
-    os.replace(partial, path)
 
 
 def _optimizers(model: LlamaForCausalLM, rate: float) -> list[tuple[torch.optim.Optimizer, float]]:

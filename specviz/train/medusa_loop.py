@@ -1,75 +1,47 @@
 """A training step of Medusa heads, and what the fixed tree is made from.
 
-Head j at state i speaks of token i + j + 2, so it learns the target's law of that place along the text; losses are
-weighted .8^j. Ranks are counted on held-out greedy text, each behind earlier tokens that were among the ranks counted.
+Head j at state i speaks of token i + j + 2, so it learns the target's law of that place along the text. Ranks are
+counted on held-out greedy text, each behind earlier tokens that were among the ranks counted.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.drafters.blocks.rank import ranks
+from specviz.drafters.blocks.losses import DraftLoss
 from specviz.drafters.medusa.files import Trained
 from specviz.engine.model import ModelAdapter
-from specviz.train.block_text import Windows
-from specviz.train.drafter_loop import WINDOWS, Seen, Step, look
+from specviz.train.drafter_loop import Lesson, Seen, Step, look
+from specviz.train.placed import Placed, placed, stepped
 from specviz.train.rank_shares import Shares, shares
 
-DECAY = 0.8
 N_RANKS = 10
 
 
-@dataclass(slots=True)
-class Head:
-    """What one head said at the places that count: loss, and rank of the target's best token, `[W, S]`, 0 elsewhere."""
-
-    loss: Tensor
-    rank: Tensor
-    counted: Tensor
-
-
-def heads_of(trained: Trained, seen: Seen) -> list[Head]:
+def heads_of(trained: Trained, seen: Seen, kind: DraftLoss = "full") -> list[Placed]:
     """All heads over what was seen. One head at a time: the logits of all would be large."""
-    network, truth = trained.network, seen.truth
+    network = trained.network
     states = seen.features.to(network.inner.dtype)
-    window = torch.arange(len(states), device=states.device)[:, None].expand(states.shape[:2])
-    made = []
-    for head in range(network.n):
-        at = torch.arange(states.shape[1], device=states.device).expand(states.shape[:2]) + 1 + head
-        inside = at < truth.length
-        at = at.clamp(max=truth.length - 1)
-        counted = inside & truth.allowed[window, at]
-        logits = network.one(head, states[counted])
-        where = (window[counted], at[counted])
-        loss = F.cross_entropy(logits, truth.probs[where], reduction="sum") / counted.sum().clamp(min=1)
-        rank = torch.zeros_like(at)
-        rank[counted] = ranks(logits.detach(), truth.best[where])
-        made.append(Head(loss, rank, counted))
-    return made
+    at = torch.arange(states.shape[1], device=states.device).expand(states.shape[:2]) + 1
+    return [
+        placed(seen.truth, at + head, lambda mask, own=head: network.one(own, states[mask]), kind)
+        for head in range(network.n)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class MedusaSteps:
     """Everything a step depends on besides its number and the weights."""
 
-    model: Any
-    trained: Trained
-    windows: Windows
-    seed: int
+    lesson: Lesson
+    decay: float = 0.8
+    draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int) -> Step:
-        """The loss of step number `step`."""
-        drawn = self.windows.draw(WINDOWS, (self.seed, step, 1))
-        taps = (self.trained.config.target_layers,)
-        seen = look(self.model, self.trained, taps, drawn, self.windows.answer_from)
-        told = heads_of(self.trained, seen)
-        loss = sum((DECAY**j * head.loss for j, head in enumerate(told)), torch.zeros((), device=seen.tokens.device))
-        first, last = (float((head.rank == 1).sum() / head.counted.sum().clamp(min=1)) for head in (told[0], told[-1]))
-        pairs = seen.features.shape[0] * seen.features.shape[1]
-        return Step(loss, float(told[0].loss.detach()), (first, last), pairs)
+    def __call__(self, step: int, part: int = 0) -> Step:
+        """The loss of a part of a step."""
+        seen = self.lesson.seen(step, part)
+        return stepped(heads_of(self.lesson.trained, seen, self.draft_loss), self.decay, seen)
 
 
 @torch.no_grad()

@@ -20,6 +20,18 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Axes:
+    """What is drawn against what; a line across every `step`, and nothing above `most`."""
+
+    label: str = "millions of tokens seen; loss in nats per token"
+    step: float = 0.5
+    most: float = 6.0
+
+
+_LOSS = Axes()
+
+
+@dataclass(frozen=True, slots=True)
 class _Frame:
     """The data ranges, and where they lie on the canvas."""
 
@@ -35,27 +47,43 @@ class _Frame:
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def svg(title: str, lines: Sequence[Line]) -> str:
-    """Curves over tokens, with axes and a legend, on a white ground so that dark pages show it too."""
+def svg(title: str, lines: Sequence[Line], axes: Axes = _LOSS) -> str:
+    """Curves with axes and a legend, on a white ground so that dark pages show it too."""
     drawn = [line for line in lines if line.points]
-    losses = [loss for line in drawn for _, loss in line.points]
-    frame = _Frame(max(x for line in drawn for x, _ in line.points), int(min(losses) * 2) / 2, min(max(losses), 6.0))
+    frame = _frame([point for line in drawn for point in line.points], axes)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" {_FONT}>',
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
         f'<text x="{_LEFT}" y="20" font-size="14">{escape(title)}</text>',
-        *_axes(frame),
+        *_axes(frame, axes),
         *(mark for number, line in enumerate(drawn) for mark in _curve(frame, line, number)),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _axes(frame: _Frame) -> list[str]:
+def column(pictures: Sequence[str]) -> str:
+    """Pictures made by `svg`, one below the other, as one."""
+    inner = (
+        picture.replace("<svg ", f'<svg y="{number * _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" ', 1)
+        for number, picture in enumerate(pictures)
+    )
+    box = f"0 0 {_WIDTH} {_HEIGHT * len(pictures)}"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{"".join(inner)}</svg>\n'
+
+
+def _frame(points: Sequence[Point], axes: Axes) -> _Frame:
+    """From a whole number of steps below the least value up to the largest that is drawn."""
+    values = [y for _, y in points]
+    least = int(min(*values, axes.most) / axes.step) * axes.step
+    return _Frame(max(x for x, _ in points), least, max(min(max(values), axes.most), least + axes.step))
+
+
+def _axes(frame: _Frame, axes: Axes) -> list[str]:
     marks = []
-    n_rows = round((frame.y_max - frame.y_min) * 2)
+    n_rows = round((frame.y_max - frame.y_min) / axes.step)
     for step in range(n_rows + 1):
-        loss = frame.y_min + step / 2
+        loss = frame.y_min + step * axes.step
         y = frame.y(loss)
         marks.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="#dddddd"/>')
         marks.append(f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:.1f}</text>')
@@ -63,7 +91,7 @@ def _axes(frame: _Frame) -> list[str]:
         tokens = frame.x_max * step / 5
         label = f"{tokens:.3g}"
         marks.append(f'<text x="{frame.x(tokens):.1f}" y="{_HEIGHT - 26}" text-anchor="middle">{label}</text>')
-    marks.append(f'<text x="{_LEFT}" y="{_HEIGHT - 8}">millions of tokens seen; loss in nats per token</text>')
+    marks.append(f'<text x="{_LEFT}" y="{_HEIGHT - 8}">{escape(axes.label)}</text>')
     return marks
 
 

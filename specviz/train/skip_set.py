@@ -7,7 +7,7 @@ were measured to cost. So trials can be compared while the machine is busy, and 
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import torch
@@ -17,13 +17,13 @@ from specviz.drafters import skip
 from specviz.drafters.part_files import fingerprint
 from specviz.drafters.skip_files import Config
 from specviz.drafters.skip_model import SkippedModel
-from specviz.engine import loading
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.draft_and_verify import SkipSet
-from specviz.train import corpus, head_card, head_text, part, skip_card
+from specviz.train import head_card, head_text, part, skip_card
 from specviz.train.console import Console
 from specviz.train.decoded import Decoded, Prompts, decode
+from specviz.train.request import Timed
 from specviz.train.schedule import Budget
 from specviz.train.skip_costs import Costs, harm, measure
 from specviz.train.skip_search import Trials, ranked, search
@@ -32,30 +32,15 @@ N_PROMPTS, PROMPT, N_NEW, FINALISTS = 2, 48, 32, 4  # prompts of each domain
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Timed):
     """What the command line asks for."""
 
-    target: str | None
-    out: Path
-    work: Path
-    minutes: float
-    seed: int = 0
-    packages: bool = False
-    texts: tuple[Path, ...] = ()
-    device: str | None = None
-
-    @property
-    def command(self) -> str:
-        """The command that repeats this run, without paths of this machine."""
-        words = ["specviz train skip-set", f"--minutes {self.minutes:g}", f"--seed {self.seed}"]
-        words += [f"--target {Path(self.target).name}"] if self.target is not None else []
-        words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
-        return " ".join(words)
+    command_name: ClassVar[str] = "skip-set"
 
     @property
     def budget(self) -> Budget:
         """The time for trials."""
-        return Budget(seconds=60 * self.minutes)
+        return self.share(1)
 
 
 @dataclass(slots=True)
@@ -85,11 +70,8 @@ class Judge:
 
 def train_skip_set(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write set and card; return the card's numbers."""
-    loaded = loading.load(request.target, "target", request.device, None)
-    target = loaded.adapter
-    part.claim(request.work, request.out, _asked(request, fingerprint(target)))
-    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-    source = part.source(request.work, wanted, loaded.tokenizer, console)
+    begun = part.begin(request, console)
+    target, source = begun.target, begun.source
     costs = _once(request.work / "costs.json", lambda: measure(target))
     prompts = head_card.prompts(source.train, 2 * N_PROMPTS, PROMPT)
     near = Judge(target, costs, [ids for own in prompts.values() for ids in own[::2]])
@@ -107,13 +89,6 @@ def train_skip_set(request: Request, console: Console) -> dict[str, Any]:
     made = skip_card.Made(config, request.command, len(trials.cost), trials.seconds, request.minutes, costs)
     judges = {domain: Judge(target, costs, own) for domain, own in held_out.items()}
     return skip_card.write(request.out, made, judges)
-
-
-def _asked(request: Request, target: str) -> dict[str, Any]:
-    return {
-        "target": target, "seed": request.seed, "packages": request.packages,
-        "texts": [path.name for path in request.texts],
-    }  # fmt: skip
 
 
 def _parsed(name: str) -> SkipSet:

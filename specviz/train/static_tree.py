@@ -1,26 +1,35 @@
-"""The whole of `specviz train static-tree`: the shape of a fixed tree for an EAGLE-3 drafter, by counting.
+"""The whole of `specviz train static-tree`: the shape of a fixed tree, for an EAGLE-3 drafter or Medusa heads.
 
-The target writes greedily after held-in beginnings; along that text every level of the drafter is asked where the
-target's token stands. Nothing is trained.
+The target writes greedily after held-in beginnings; along that text every place ahead of the drafter is asked where the
+target's token stands. Nothing is trained. Published drafters come without such a table; it is put beside their weights.
 """
 
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from specviz.drafters.eagle.files import KIND
-from specviz.drafters.eagle.static import write_table
+from specviz.drafters.blocks.fit import OPTION
+from specviz.drafters.eagle import files as eagle_files
+from specviz.drafters.medusa import files as medusa_files
+from specviz.drafters.part_files import read_config
 from specviz.drafters.rank_paths import best_paths, expected
+from specviz.drafters.rank_table import write_table
 from specviz.engine import loading
+from specviz.engine.model import ModelAdapter
 from specviz.train import block_text, corpus, head_text
 from specviz.train.console import Console
 from specviz.train.drafter_loop import look
 from specviz.train.eagle_loop import levels_of
-from specviz.train.rank_shares import shares
+from specviz.train.medusa_loop import heads_of
+from specviz.train.placed import Placed
+from specviz.train.rank_shares import Shares, shares
 
-N_RANKS, TREE = 10, 60
+N_RANKS, TREE, ROWS = 10, 60, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +45,77 @@ class Request:
     device: str | None = None
 
 
-@torch.no_grad()
 def train_static_tree(request: Request, console: Console) -> tuple[Path, dict[str, Any]]:
     """Count, write the table into the drafter's folder; the folder, and what the table promises."""
     loaded = loading.load(request.target, "target", request.device, None)
     adapter = loaded.adapter
-    folder = KIND.folder(adapter, request.drafter)
-    trained = KIND.load(folder, adapter)
+    heads = request.drafter is not None and _is_medusa(Path(request.drafter))
+    kind = medusa_files.KIND if heads else eagle_files.KIND
+    folder = kind.folder(adapter, request.drafter)
+    trained: Any = kind.load(folder, adapter)  # refused before anything is written
     console.say("reading and encoding the text")
     wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
     feed = head_text.beginnings(head_text.given(wanted, loaded.tokenizer).train)
-    console.say(f"the target writes {request.windows} windows of {block_text.LENGTH} tokens")
-    ids = block_text.write_batch(adapter.model, feed, (request.seed, 0), request.windows, block_text.GREEDY)
-    steps = trained.config.trained_steps
-    parts = (
-        levels_of(
-            trained, adapter.embedding,
-            look(adapter.model, trained, trained.config.taps, part, block_text.PROMPT), steps,
-        )
-        for part in torch.split(torch.from_numpy(ids).long(), 4)
-    )  # fmt: skip
-    right = shares(parts, steps, min(N_RANKS, trained.vocabulary.n_draft))
-    write_table(folder, right)
+    with console.count("writing", request.windows, "windows") as report:
+        parts = [*_written(adapter, feed, request, report)]
+    told = _medusa(adapter, trained) if heads else _eagle(adapter, trained)
+    right = counted(told, torch.cat(parts), trained)
+    _keep(folder, right)
     worth = expected(right, best_paths(right, TREE))
     console.say(f"the best {TREE} paths are expected to bring {worth:.2f} tokens a round besides the target's own")
     return folder, {"right": right, "expected": worth}
+
+
+@torch.no_grad()
+def counted(told: Callable[[Tensor], Sequence[Placed]], windows: Tensor, trained: Any) -> Shares:
+    """How often each rank was right at each place ahead, over windows `[n, T]`."""
+    parts = [told(some) for some in torch.split(windows, ROWS)]
+    return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
+
+
+def _eagle(adapter: ModelAdapter, trained: eagle_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
+    def told(windows: Tensor) -> Sequence[Placed]:
+        seen = look(adapter.model, trained, trained.config.taps, windows, block_text.PROMPT)
+        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
+
+    return told
+
+
+def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
+    def told(windows: Tensor) -> Sequence[Placed]:
+        return heads_of(trained, look(adapter.model, trained, trained.config.made_for.taps, windows, block_text.PROMPT))
+
+    return told
+
+
+def _written(
+    adapter: ModelAdapter, feed: Any, request: Request, report: Callable[[int, str], None]
+) -> Iterator[Tensor]:
+    """Greedy windows `[n, T]`, a batch at a time."""
+    done = 0
+    while done < request.windows:
+        rows = min(block_text.ROWS, request.windows - done)
+        ids = block_text.write_batch(adapter.model, feed, (request.seed, done), rows, block_text.GREEDY)
+        done += rows
+        report(done, "")
+        yield torch.from_numpy(ids).long()
+
+
+def _is_medusa(folder: Path) -> bool:
+    """Whether a folder holds Medusa heads, ours or published ones; what is wrong with it is said by its kind."""
+    if not (folder / "config.json").is_file():
+        return False
+    given = read_config(folder, OPTION, medusa_files.KIND.advice)
+    return given.get("format") == medusa_files.KIND.format or "medusa_num_heads" in given
+
+
+def _keep(folder: Path, right: Shares) -> None:
+    """Heads of ours carry their table in their config; all others beside their weights."""
+    path = folder / "config.json"
+    given = json.loads(path.read_text(encoding="utf-8"))
+    if given.get("format") != medusa_files.KIND.format:
+        write_table(folder, right)
+        return
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps({**given, "right": right}, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -32,6 +32,8 @@ from specviz.view.layout import Layout, layout
 from specviz.view.nodes import tree
 from specviz.view.options import Feed, Options
 from specviz.view.palette import glyph
+from specviz.view.rank_maker import RanksMaker
+from specviz.view.ranks import Ranks
 from specviz.view.records import RoundRecord
 from specviz.view.series import Meter, header_metrics, overhead, point, spark
 from specviz.view.steps import Moment, Steps, moment, steps
@@ -50,6 +52,7 @@ class Builder:
         self.meter = Meter()
         self._layers = LayersMaker(run)
         self._lanes = LanesMaker(run)
+        self._ranks = RanksMaker(run)
         self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self._points: list[RoundPoint] = []
@@ -101,12 +104,13 @@ class Builder:
         now = moment(family, cursor)
         selected = self._selected(family, now, options)
         prefill = record.query.prefill
+        seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
             cursor=cursor, query=record.q, round=record.r, n_rounds=len(record.query.rounds), phase=cursor.phase,
             phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
             strip=strip(run, family, now),
-            tree=tree(run, family, now, self._layout(cursor.index, options, selected), options, selected),
+            tree=seen,
             counts=counts(family, now, options.ascii, run.backward),
             why=why(run, family, selected, now, options.ascii) if selected is not None else None,
             knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
@@ -116,6 +120,7 @@ class Builder:
             if options.verification else None,
             layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
             lanes=self._lanes.make(record, now, selected, options, metrics) if options.lanes else None,
+            ranks=self._ranks.make(family, now, seen, selected, options, metrics) if options.ranks else None,
         )  # fmt: skip
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -150,12 +155,15 @@ class Builder:
             verification=nothing(run, waiting) if options.verification else None,
             layers=Layers(waiting) if options.layers else None,
             lanes=Lanes(waiting) if options.lanes else None,
+            ranks=Ranks(waiting) if options.ranks else None,
         )
 
     def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
         wanted = options.selected
         if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
             return wanted
+        if options.ranks and now.phase >= Phase.CLOSE and _exists(family, CLOSING):
+            return CLOSING  # there the question is which token was missing
         return followed(family, now)
 
     def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> Any:

@@ -11,6 +11,7 @@ from specviz.view.chains import looked_at, n_carried
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import ROOT, Values
+from specviz.view.records import RoundRecord
 
 if TYPE_CHECKING:
     from specviz.metrics.chains import Link
@@ -107,7 +108,7 @@ def case(run: Run, family: Family, node: int) -> Case:
         n_failed=sum(v.status == "rejected" and (v.order or 0) < order for v in siblings) if order is not None else 0,
         n_tests=len(family.tests), n_below=never_tested(family, node),
         taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
-        n_siblings=len(family.siblings(node)) - 1, budget=_whole(record.knobs.get("node_budget")),
+        n_siblings=len(family.siblings(node)) - 1, budget=_budget(record),
         finish=record.commit.finish if record.commit else None,
         raw_p=family.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
@@ -157,6 +158,12 @@ def title(run: Run, family: Family, node: int) -> str:
         return f'root "{run.word(family.record.start.root)}"'
     born = family.nodes[node]
     return f'n{node} "{shown(born.text, born.bytes)}"'
+
+
+def _budget(record: RoundRecord) -> int | None:
+    """The nodes that may be sent; -1 stands for a preset's, which is what was sent where any were pruned."""
+    value = _whole(record.knobs.get("node_budget"))
+    return record.tree.n_kept if value is not None and value < 0 and record.tree is not None else value
 
 
 def _whole(value: object) -> int | None:

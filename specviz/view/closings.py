@@ -1,6 +1,6 @@
 """Why a round closed as it did: the sentence about its last token, and the row that token was drawn from."""
 
-from specviz.events import Closing, Verify
+from specviz.events import Closing, Fork, Match, Verify, Window
 from specviz.events import prob as linear
 from specviz.text import quoted
 from specviz.view.chains import carried
@@ -8,6 +8,7 @@ from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.numbers import percent, prob
+from specviz.view.rank_words import ending_words
 from specviz.view.words import ENDED, span
 
 N_ENTRIES = 5
@@ -18,32 +19,69 @@ _EMPTY = {
     "length": "There is room for one token only",
 }
 
+_NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
+
 
 def closing_words(run: Run, family: Family) -> str:
     """Why the round ends with this token, or without one."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
-        return _no_token(family)
+        return _no_token(run, family)
     token = run.name(closing.token) if closing.token is not None else "the token"
     if closing.kind == "bonus":
-        return _bonus(run, family, closing, token)
-    text = _recovered(run, family, closing, token)
-    return text + (" That is a drafted token after all." if closing.equals_drafted else "")
+        text = _bonus(run, family, closing, token)
+    else:
+        text = _recovered(run, family, closing, token)
+        text += " That is a drafted token after all." if closing.equals_drafted else ""
+    return " ".join(filter(None, (text, _missed(run, family), ending_words(run, family))))
 
 
-def _no_token(family: Family) -> str:
+def _no_token(run: Run, family: Family) -> str:
     commit = family.record.commit
     if commit is not None and commit.finish is not None:
         return f"The text ends here: {ENDED[commit.finish]}. Nothing is drawn after it."
+    match = _match(family)
+    if match is not None and match.branch is not None:
+        return _hit(run, family, match, match.branch)
     return "The last kept token has no target row of its own, so nothing is drawn after it."
+
+
+def _match(family: Family) -> Match | None:
+    return next(iter(family.record.every(Match)), None)
+
+
+def _hit(run: Run, family: Family, match: Match, branch: int) -> str:
+    """A branch begins with the target's token: it goes on, without a token drawn after it."""
+    token = run.name(match.token) if match.token is not None else "The target's token"
+    rest = sum(
+        node.branch == branch and family.settled.get(i) != "trimmed" and i not in family.record.verdicts
+        for i, node in family.record.nodes.items()
+    )
+    pending = f"its other {rest} tokens are" if rest != 1 else "its other token is"
+    after = f"{pending} pending now, and the next pass judges them" if rest else "nothing was drafted behind it"
+    return f"The target's token here, {token}, is the first of branch {branch}. The branch goes on: {after}."
+
+
+def _missed(run: Run, family: Family) -> str:
+    """Branches were ready, and none of them begins with the target's token."""
+    match, fork = _match(family), next(iter(family.record.every(Fork)), None)
+    if match is None or match.branch is not None or fork is None or not fork.branches:
+        return ""
+    n = len(fork.branches)
+    if n == 1:
+        return "The branch drafted ahead does not begin with it: it is void."
+    return f"None of the {n} branches drafted ahead begins with it: all are void."
 
 
 def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
     how = _drew(run, family, closing, token)
-    if not any(node.kept for node in family.nodes.values()):
+    if not any(node.kept and i in family.record.verdicts for i, node in family.nodes.items()):
         end = family.record.end
         if run.header is not None and run.header.method == "ar":
             return f"Plain decoding: one target pass, one token. {how}."
+        window = next(iter(family.record.every(Window)), None)
+        if window is not None:
+            return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
         reason = _EMPTY.get(end.draft_end, "Nothing was drafted") if end else "Nothing was drafted"
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
@@ -77,7 +115,7 @@ def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
         return f"{token} is the target's most likely token here; it is written in place of {names}."
     if not any(v.kind == "test" for v in lost):
         drew = f"The target drew {token}{_where(closing)}"
-        return f"{drew}; no drafted token spells it, so it is written and the round ends."
+        return f"{drew}; no token that was sent spells it, so it is written and the round ends."
     if closing.fallback:
         return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
     law = _has_law(family, lost)

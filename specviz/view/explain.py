@@ -18,6 +18,9 @@ from specviz.view.fold import Run
 from specviz.view.frame import CLOSING, ROOT, Phase, Why, WhyRow
 from specviz.view.numbers import apart, fine, joint, number, prob, ratio
 from specviz.view.palette import glyph, word
+from specviz.view.rank_facts import offering
+from specviz.view.rank_tree import badge
+from specviz.view.rank_words import place, shape_words, width_words
 from specviz.view.steps import Moment
 from specviz.view.words import node_words, span
 
@@ -37,6 +40,8 @@ def _root(run: Run, family: Family, ascii: bool) -> Why:
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )
+    shape = shape_words(run, family.record)
+    words += f" {shape}" if shape else ""
     missing = run.missing(family.record)
     words += f" What was drafted is not on record ({missing})." if missing else ""
     return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
@@ -84,12 +89,38 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     rule = _rule(facts)
     return Why(
         node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii), headline=_headline(facts, mark),
-        rule=rule, rows=tuple(_rows(facts, now.has_p, decided)),
-        words=node_words(facts) if decided else _expectation(facts, now),
+        rule=rule, rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
+        words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
         cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
         rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
     )  # fmt: skip
+
+
+def _born(family: Family, facts: Case) -> list[WhyRow]:
+    """Which block and slot, level or head drafted the node, and as which choice."""
+    text = badge(facts.node)
+    if not text:
+        return []
+    src = facts.node.src
+    notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
+    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
+    notes += [f"block {level} starts here"] if level else []
+    notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
+    return [WhyRow("drafted", text, None, ", ".join(notes))]
+
+
+def _offered(run: Run, family: Family, facts: Case) -> str:
+    """Why the slot that made the node offered as many as it did."""
+    made = offering(family.record, facts.node.node)
+    if not made:
+        return ""
+    words = width_words(run, family.record, made[0])
+    return f"It comes from {place(made[0])}. {words}"
+
+
+def _join(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def _headline(facts: Case, mark: Any) -> str:

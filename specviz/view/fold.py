@@ -11,6 +11,8 @@ from typing import Any
 
 from specviz.events import (
     WIRE_RECORDS,
+    Adapt,
+    Block,
     Calibration,
     Chain,
     Closing,
@@ -18,6 +20,7 @@ from specviz.events import (
     End,
     Event,
     ExitTable,
+    Expansion,
     Finding,
     Header,
     Knob,
@@ -29,6 +32,7 @@ from specviz.events import (
     RoundStart,
     Span,
     State,
+    TreeMade,
     Verify,
     Warn,
 )
@@ -245,6 +249,25 @@ class Run:
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)
 
+    def _block(self, event: Block) -> None:
+        if self.rounds:
+            self.rounds[-1].blocks.append(event)
+
+    def _expansion(self, event: Expansion) -> None:
+        if self.rounds:
+            self.rounds[-1].expansions.append(event)
+
+    def _tree(self, event: TreeMade) -> None:
+        if self.rounds:
+            self.rounds[-1].tree = event
+
+    def _adapt(self, event: Adapt) -> None:
+        """It comes when its query is over."""
+        for query in reversed(self.queries):
+            if query.number == event.q:
+                query.adapt = event
+                return
+
     def _exit_table(self, event: ExitTable) -> None:
         """It comes at the end of a run, for any of its queries."""
         for query in reversed(self.queries):
@@ -282,5 +305,6 @@ _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
     Pieces: Run._pieces, Node: Run._node,
     Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
     Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
+    Block: Run._block, Expansion: Run._expansion, TreeMade: Run._tree, Adapt: Run._adapt,
     ExitTable: Run._exit_table, End: Run._end, State: Run._state,
 }  # fmt: skip

@@ -22,6 +22,7 @@ from specviz.view.panels import (
     Why,
     WhyRow,
 )
+from specviz.view.ranks import Ranks
 from specviz.view.terms import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Mark, Phase, StateName, ValueName
 from specviz.view.verification import Verification
 
@@ -210,6 +211,7 @@ class Frame:
     verification: Verification | None = None  # when it was asked for
     layers: Layers | None = None  # when it was asked for
     lanes: Lanes | None = None  # when it was asked for
+    ranks: Ranks | None = None  # when it was asked for
 
 
 __all__ = [
@@ -232,6 +234,7 @@ __all__ = [
     "Metric",
     "Phase",
     "Queue",
+    "Ranks",
     "Residual",
     "ResidualEntry",
     "RoundPoint",

@@ -14,22 +14,45 @@ from specviz.view.series import metrics_of
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
 _FEW = 2  # rounds on either side below which nothing can be compared
-_PARTS = ("heads", "hrad", "adapter", "skip_set")
+_PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
+# What a value that stands for another one means.
+_STANDS_FOR: dict[tuple[str, Any], str] = {
+    ("branch_len", 0): "γ", ("branch_len", -1): "auto", ("node_budget", -1): "preset", ("d_max", -1): "all levels",
+    ("slots_used", 0): "all",
+}  # fmt: skip
+_EMPTY = {"widths": "preset", "bucket_bias": "0", "exit_layers": "advised"}
+# Knobs that other methods are known by: (symbol, what is missing where a method lacks it).
+_WELL_KNOWN = {
+    "epsilon": ("ε", "it never stops drafting for a low draft confidence"), "alpha": ("α", "it exits no layer early"),
+    "tau": ("τ", "it exits no layer early"), "d_max": ("d_max", "its draft is no tree"),
+    "w_max": ("w_max", "its draft is no tree"), "k_max": ("k_max", "it opens no branches"),
+}  # fmt: skip
 
 
 def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
     """The knobs as they were in force in this round; the newest values when there is none."""
     values = record.knobs if record is not None else run.knobs
     specs = run.header.knob_specs if run.header is not None else []
-    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed)) for spec in specs)
-    return KnobBar(items, _pending(items), _last(run, record), run.mixed)
+    parts = run.header.models.parts if run.header is not None else {}
+    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts) for spec in specs)
+    return KnobBar(items, _pending(items), _last(run, record), run.mixed, _absent(run, specs))
 
 
-def _item(spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None) -> KnobItem:
+def _absent(run: Run, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
+    """Well-known knobs without a meaning for the method: said, not silently left out."""
+    method = run.header.method if run.header is not None else ""
+    own = {spec.name for spec in specs}
+    missing = {name: found for name, found in _WELL_KNOWN.items() if own and name not in own}
+    return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
+
+
+def _item(
+    spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str]
+) -> KnobItem:  # fmt: skip
     value = values.get(spec.name, spec.default)
     staged, sent = (None if a == value else a for a in (options.staged.get(spec.name), options.sent.get(spec.name)))
     return KnobItem(
-        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=_text(spec, value),
+        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=_text(spec, value, parts),
         fill=_fill(spec, value), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
         applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
         staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
@@ -37,9 +60,14 @@ def _item(spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled:
     )  # fmt: skip
 
 
-def _text(spec: KnobSpec, value: Any) -> str:
-    """The value; trained parts that nobody named are those that come with the models."""
-    return "shipped" if spec.name in _PARTS and not value else shown(value)
+def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str]) -> str:
+    """The value, or what it stands for. Of a trained part that nobody named: whether one came with the models."""
+    if spec.kind == "texts" and not value:
+        if spec.name not in _PARTS:
+            return _EMPTY.get(spec.name, shown(value))
+        told = parts.get(spec.name, "")
+        return next((word for word in ("none", "logit lens") if told.startswith(word)), "shipped")
+    return _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
 
 
 def _fill(spec: KnobSpec, value: Any) -> float | None:
@@ -55,9 +83,18 @@ def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -
             return f"no effect with {other} {values[other]}: needs {other} {' or '.join(wanted)}"
     if run.end is not None or not feed.steerable:
         return "the run has ended" if feed.steerable else "a recording: knobs are as they were"
+    if spec.applies == "Q" and _queries_left(run):
+        return None
     if spec.applies != "R":
         return f"fixed while a run lasts, applies at the {_WHEN[spec.applies]}"
     return None
+
+
+def _queries_left(run: Run) -> bool:
+    """Whether a stream has another prompt to come."""
+    stream = run.header.env.get("stream") if run.header is not None else None
+    n = stream.get("n_queries") if isinstance(stream, dict) else None
+    return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
 
 
 def _pending(items: Sequence[KnobItem]) -> str:

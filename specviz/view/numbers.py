@@ -121,6 +121,8 @@ def knob(value: Any) -> str:
         return UNKNOWN
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, float) and 0 < abs(value) < 0.01:
+        return f"{value:.2g}"
     if isinstance(value, float) and value != int(value):
         return number(value)
     if isinstance(value, float):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from specviz.view.frame import ValueName
+from specviz.view.ranks import RankFilter
 
 Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers
 FOLDINGS: tuple[Folding, ...] = ("pruned", "losers", "none")
@@ -27,6 +28,10 @@ class Options:
     clock: Literal["measured", "model"] = "measured"
     block: tuple[int, str, int] | None = None  # the block under the cursor there; None: the selected node's
     model_c: float | None = None  # a speed ratio to try on the modelled clock
+    ranks: bool = False  # work out what the screen Ranks shows
+    rank_filter: RankFilter = field(default_factory=RankFilter)
+    rank_cell: tuple[int, int] | None = None  # predicted and true bucket under the cursor there
+    rank_entry: int | None = None  # the expansion of that cell under the cursor
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
 

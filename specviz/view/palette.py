@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from specviz.view.lanes import BlockKind
 from specviz.view.layers import Kind
+from specviz.view.ranks import Cost
 from specviz.view.terms import LinkShape, Mark, StateName
 
 
@@ -63,6 +64,16 @@ BLOCKS: dict[BlockKind, Style] = {  # stretches of a lane
 }
 VOID = Style("╳", "X", "rolled back", "#D55E00", "#B34700", "bold")
 WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B", "bold")
+
+# Predicted against true rank buckets, and where a drafted node came from: a sign first, a colour second.
+COSTS: dict[Cost, Style] = {
+    "right": Style("=", "=", "right bucket", "#56B4E9", "#0072B2", "bold"),
+    "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#B34700", "underline"),
+    "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#8A5A00"),
+}
+START = Style("▸", ">", "a later block starts here", "#CC79A7", "#8F3F6B", "bold")
+MERGED = Style("⊕", "&", "offered more than once, merged", "#009E73", "#00664B")
+SPINE = Style("━", "=", "spine: the greedy token of a slot", "#E6E6E6", "#1A1A1A")
 
 STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
     "idle": ("○", "o", "IDLE"),

@@ -117,6 +117,7 @@ class KnobBar:
     pending: str  # "pending d_max 5→6", "" when nothing
     last: str  # "last r29: w_max 4→3", "" when nothing
     mixed: bool = False  # sampling changed within the run
+    absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that this method lacks, each with the reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from specviz.events import (
+    Adapt,
+    Block,
     Chain,
     Closing,
     Commit,
     Event,
     ExitTable,
+    Expansion,
     Knob,
     Node,
     Note,
@@ -21,6 +24,7 @@ from specviz.events import (
     RoundEnd,
     RoundStart,
     Span,
+    TreeMade,
     Verify,
     Warn,
 )
@@ -48,6 +52,9 @@ class RoundRecord:
     changes: list[Knob] = field(default_factory=list)  # knobs that took effect with this round
     notes: list[Note] = field(default_factory=list)
     warnings: list[Warn] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)  # calls of a tree drafter
+    expansions: list[Expansion] = field(default_factory=list)  # a place in this list is their id
+    tree: TreeMade | None = None
     other: list[Event] = field(default_factory=list)  # records of one method
 
     @property
@@ -64,10 +71,11 @@ class RoundRecord:
         return self.end is not None and self.end.walk_end != "abort"
 
     @property
-    def stamp(self) -> tuple[int, int, int, int, bool, bool, bool]:
+    def stamp(self) -> tuple[int, int, int, int, int, bool, bool, bool, bool]:
         """Changes whenever the record does: a key for what was worked out from it."""
-        closed = (self.closing is not None, self.commit is not None, self.end is not None)
-        return (len(self.nodes), len(self.verdicts), len(self.chains), len(self.other), *closed)
+        closed = (self.closing is not None, self.commit is not None, self.end is not None, self.tree is not None)
+        counts = (len(self.nodes), len(self.verdicts), len(self.chains), len(self.other), len(self.expansions))
+        return (*counts, *closed)
 
     def every(self, kind: type[Kind]) -> list[Kind]:
         """The records of one kind that only some methods write, in order."""
@@ -102,6 +110,7 @@ class Query:
     rounds: list[RoundRecord] = field(default_factory=list)
     tokens: list[TextToken] = field(default_factory=list)
     nodes: dict[int, Node] = field(default_factory=dict)  # all that were drafted so far: a pending node keeps its id
+    adapt: Adapt | None = None  # what was learnt from it, at its end
     exit_table: list[ExitTable] = field(default_factory=list)  # what exit heads say of the text, from a pass over it
 
     @property

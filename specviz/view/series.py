@@ -35,7 +35,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._tally: Tally | None = None
-        self._done = 0
+        self._done = self._learnt = 0
         self._metrics: Metrics | None = None
 
     def metrics(self, run: Run) -> "Metrics | None":
@@ -47,9 +47,12 @@ class Meter:
             self._tally.add_all(_of_run(run))
         fresh = run.rounds[self._done :]
         ended = [record for record in fresh if record.complete]
-        if ended or self._metrics is None:
+        steps = [query.adapt for query in run.queries if query.adapt is not None]
+        if ended or len(steps) > self._learnt or self._metrics is None:
             for record in ended:
                 self._tally.add_all(records_of(record))
+            self._tally.add_all(steps[self._learnt :])
+            self._learnt = len(steps)
             self._done += len(ended)
             self._metrics = self._tally.summary() if self._done else None
         return self._metrics
@@ -81,6 +84,9 @@ def records_of(record: RoundRecord) -> Iterable[Event]:
     yield from record.chains.values()
     yield from (event for event in (record.closing, record.commit) if event is not None)
     yield from record.spans
+    yield from record.blocks
+    yield from record.expansions
+    yield from (event for event in (record.tree,) if event is not None)
     yield from record.other
     if record.end is not None:
         yield record.end

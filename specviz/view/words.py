@@ -5,6 +5,7 @@ the trace does not hold. Keyed by what happened (status, `why` code, kind of tes
 only a name) and whether the target was greedy.
 """
 
+import math
 from collections.abc import Callable
 
 from specviz.view.case import Blocker, Case, Taker
@@ -221,7 +222,9 @@ def _prefix_rejected(case: Case) -> str:
 def _pruned(case: Case) -> str:
     budget = f"the node budget ({case.budget})" if case.budget is not None else "the node budget"
     if case.blocker is not None or case.verdict is None or case.verdict.why == "budget":
-        return f"Pruned before the target saw it: {budget} went to likelier nodes."
+        cum = case.node.src.get("cum")
+        chance = f" The draft gave its path {fine(math.exp(min(0.0, cum)))}." if isinstance(cum, int | float) else ""
+        return f"Pruned before the target saw it: {budget} went to likelier nodes.{chance}"
     return "Pruned before the target saw it."
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.drafters.blocks import drafter as drafting
+from specviz.drafters.blocks import grower as drafting
 from specviz.drafters.blocks.drafter import SpecBlock
 from specviz.drafters.blocks.files import Config, Trained
 from specviz.drafters.blocks.fit import taps
@@ -16,7 +16,7 @@ from specviz.engine.context import Models
 from specviz.engine.model import ModelAdapter
 from specviz.engine.parts import Parts
 from specviz.engine.session import Session
-from specviz.methods.blocks import SPECBLOCK
+from specviz.methods.specblock import METHOD as SPECBLOCK
 from specviz.verifiers import get_verifier
 
 

@@ -18,7 +18,7 @@ from specviz.engine.context import Models
 from specviz.engine.model import ModelAdapter
 from specviz.engine.parts import Parts
 from specviz.engine.session import Session
-from specviz.methods.blocks import EAGLE3, MEDUSA, SPECBLOCK, STATIC_TREE
+from specviz.methods import get_method
 from specviz.train import block_drafter, eagle3, medusa
 from specviz.train.block_text import Windows
 from specviz.verifiers import get_verifier
@@ -38,19 +38,19 @@ def test_every_drafter_runs_over_every_architecture(name: str) -> None:
         made.network.to(adapter.dtype).requires_grad_(False)
     shares = ((0.5, 0.2), (0.4, 0.3), (0.3, 0.2), (0.2, 0.1))
     config = heads.config.__class__(**{**_fields(heads.config), "right": shares})
-    for method, drafter in (
-        (SPECBLOCK, SpecBlock(blocks, adapter)),
-        (EAGLE3, Eagle(eagle, adapter)),
-        (STATIC_TREE, StaticTree(eagle, shares, adapter)),
-        (MEDUSA, Medusa(Heads(config, heads.network, heads.vocabulary))),
+    for called, drafter in (
+        ("specblock", SpecBlock(blocks, adapter)),
+        ("eagle3", Eagle(eagle, adapter)),
+        ("static_tree", StaticTree(eagle, shares, adapter)),
+        ("medusa", Medusa(Heads(config, heads.network, heads.vocabulary), adapter)),
     ):
-        knobs = {"max_new_tokens": 10, "temperature": 0.8}
+        method, knobs = get_method(called), {"max_new_tokens": 10, "temperature": 0.8}
         want = plain_session(adapter, None, PROMPT, method="ar", **knobs).generate()
         parts = Parts(Models(adapter, None, 900), drafter, get_verifier("walk"))
         run = Session(parts, PROMPT, method.table, method.table.knobs(knobs))
         drafted = sum(len(done.draft) for done in run.rounds())
-        assert run.new_tokens == want, method.name
-        assert drafted > 10, method.name
+        assert run.new_tokens == want, called
+        assert drafted > 10, called
 
 
 def _fields(config: Any) -> dict[str, Any]:

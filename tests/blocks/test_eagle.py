@@ -26,7 +26,7 @@ from specviz.engine.model import ModelAdapter
 from specviz.engine.parts import Parts
 from specviz.engine.session import Session
 from specviz.errors import ModelError
-from specviz.methods.blocks import EAGLE3
+from specviz.methods.eagle3 import METHOD as EAGLE3
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

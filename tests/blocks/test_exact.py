@@ -9,10 +9,11 @@ import torch
 from blocks.stage import Hearsay, session, trained
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.drafters.blocks import drafter as drafting
+from specviz.drafters.blocks import grower as drafting
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.engine.model import ModelAdapter
 from specviz.engine.session import Session
+from specviz.events import Warn
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 
@@ -139,9 +140,9 @@ def test_an_interrupted_round_begins_anew(target: ModelAdapter, monkeypatch: pyt
     """Wherever a round breaks off, the next one drafts what it would have drafted."""
     want = plain(target)
     knowing(monkeypatch, want)
-    for broken in range(1, 6):
+    for broken in range(1, 9):
         made = trained(target)
-        run, calls = session(target, PROMPT, made), 0
+        run, calls = session(target, PROMPT, made, blocks=3), 0
         honest = drafting.offers
 
         def breaking(*given: Any, honest: Any = honest, broken: int = broken) -> Any:
@@ -156,20 +157,45 @@ def test_an_interrupted_round_begins_anew(target: ModelAdapter, monkeypatch: pyt
             with pytest.raises(KeyboardInterrupt):
                 list(run.rounds())
         rest = [tuple(done.draft.tokens) for done in run.rounds()]
-        whole = [tuple(done.draft.tokens) for done in session(target, PROMPT, made).rounds()]
+        whole = [tuple(done.draft.tokens) for done in session(target, PROMPT, made, blocks=3).rounds()]
         assert run.new_tokens == want
         assert rest == whole[-len(rest) :]
 
 
-def test_numbers_that_are_not_finite_draft_nothing(target: ModelAdapter) -> None:
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("which", ["draft logits", "rank logits", "logits of a later block"])
+def test_numbers_that_are_not_finite_draft_nothing(
+    target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, which: str, value: float
+) -> None:
+    """Wherever they turn up among what is offered: no draft that round, a word about it, the text as ever."""
     made = trained(target)
-    with torch.no_grad():
-        made.network.head.weight[3, 3] = float("nan")
+    speak, calls = made.network.speak, 0
+
+    def odd(states: torch.Tensor) -> Any:
+        nonlocal calls
+        calls += 1
+        logits, rank_logits, told = (each.clone() for each in speak(states))
+        if which == "rank logits":
+            rank_logits[-1, 1, 2] = value
+        elif which == "draft logits" or len(states) > 1:
+            logits[-1, 1, logits[-1, 1].topk(3).indices[2]] = value
+        if which == "draft logits" and value < 0:
+            logits[-1, 1, 19:] = value  # with fewer than 20 to offer
+        return logits, rank_logits, told
+
+    monkeypatch.setattr(made.network, "speak", odd)
     run = session(target, PROMPT, made)
     rounds = list(run.rounds())
     assert run.new_tokens == plain(target)
-    assert all(len(done.draft) == 0 for done in rounds)
-    assert {fact.code for done in rounds for fact in done.facts} == {"draft_not_finite"}
+    silent = value < 0 and which != "draft logits"  # a logit of minus infinity alone bans a bucket, or a token
+    for done in rounds:
+        codes = [fact.code for fact in done.facts if isinstance(fact, Warn)]
+        room = 40 - (done.n - len(PROMPT)) - 1
+        if room < 1 or (which == "logits of a later block" and room <= 4) or silent:
+            continue
+        assert codes == ["draft_not_finite"]
+        assert len(done.draft) == 0
+    assert calls > 10
 
 
 def test_tokenwise_keeps_greedy_tokens(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.engine.context import Models
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.blocks import SPECBLOCK
+from specviz.methods.specblock import METHOD as SPECBLOCK
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,15 @@ def test_a_map_that_is_not_ascending_is_refused(target: ModelAdapter, tmp_path: 
     tensors = load_file(folder / files.KIND.weights)
     save_file(tensors | {"d2t": tensors["d2t"].flip(0).contiguous()}, folder / files.KIND.weights)
     with pytest.raises(ModelError, match="ascending"):
+        files.KIND.load(folder, target)
+
+
+def test_weights_that_are_not_finite_are_refused(target: ModelAdapter, tmp_path: Path) -> None:
+    folder = written(target, tmp_path / "drafter")
+    tensors = load_file(folder / files.KIND.weights)
+    tensors["fuse.weight"][0, 0] = float("nan")
+    save_file(tensors, folder / files.KIND.weights)
+    with pytest.raises(ModelError, match=r"tensor 'fuse.weight' holds NaN or infinite numbers"):
         files.KIND.load(folder, target)
 
 

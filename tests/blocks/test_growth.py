@@ -167,6 +167,17 @@ def test_start_cap_takes_the_best() -> None:
     assert none.starts() == []
 
 
+def test_starts_are_ordered_by_the_score_of_the_node_and_then_by_its_number() -> None:
+    """A node that an earlier level scored higher keeps that score; equals are taken in the order they were made."""
+    tree = growth(start_cap=1, widths=widths(2, 4, 10, 0, beam=2))
+    tree.expand(ROOT, 0, 1, [offer(10, 11, p=0.5, share=1.0), offer(20, 21, p=0.9)])
+    (first,) = tree.starts()
+    assert tree.nodes[first.node].token == 10  # as likely as 11, and born before it
+    tree.expand(first.node, 1, 2, [offer(22, 20, p=0.6, share=0.1), offer(30, 31, p=0.9)])
+    (second,) = tree.starts()  # 20: .45 from before, though this level gives it .03; 22 .3, 30 .27
+    assert tree.nodes[second.node].token == 20
+
+
 def test_nothing_follows_an_end_token() -> None:
     tree = growth(ends=lambda token: token == 20)
     tree.expand(ROOT, 0, 1, [offer(10, 11), offer(20, 21), offer(30, 31)])

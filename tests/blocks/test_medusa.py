@@ -20,7 +20,7 @@ from specviz.engine.model import ModelAdapter
 from specviz.engine.parts import Parts
 from specviz.engine.session import Session
 from specviz.errors import ModelError
-from specviz.methods.blocks import MEDUSA
+from specviz.methods.medusa import METHOD as MEDUSA
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -42,7 +42,7 @@ def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> files.T
 def session(adapter: ModelAdapter, trained: files.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
     table = MEDUSA.table
     eos = frozenset(knobs.pop("eos", ()))
-    parts = Parts(Models(adapter, None, 900), Medusa(trained), get_verifier("walk"))
+    parts = Parts(Models(adapter, None, 900), Medusa(trained, adapter), get_verifier("walk"))
     return Session(parts, prompt, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
 

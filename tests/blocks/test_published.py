@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
 
 from blocks.test_eagle import PROMPT
 from blocks.test_eagle import made as eagle_made
@@ -15,6 +16,7 @@ from blocks.test_eagle import session as eagle_session
 from blocks.test_medusa import made as medusa_made
 from blocks.test_medusa import session as medusa_session
 from engine.zoo import build
+from specviz.cli import convert
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.eagle.files import KIND as EAGLE
 from specviz.drafters.medusa.files import KIND as MEDUSA
@@ -115,13 +117,18 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda c: c | {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "rotary scaling 'llama3'"),
-        (lambda c: c | {"num_hidden_layers": 2}, "2 layers; an EAGLE-3 drafter has one"),
+        (lambda c: c | {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "with rotary scaling 'llama3' is not"),
+        (lambda c: c | {"rope_parameters": {"rope_type": "yarn"}}, "with rotary scaling 'yarn' is not"),
+        (lambda c: c | {"num_hidden_layers": 2}, "with 2 layers, not one, is not supported"),
+        (lambda c: c | {"norm_before_residual": True}, "with norm_before_residual is not supported"),
+        (lambda c: c | {"hidden_act": "gelu"}, "with activation 'gelu' is not supported"),
+        (lambda c: c | {"transformer_layer_config": {}}, "its layer in a table of its own"),
         (lambda c: c | {"hidden_size": 64}, "of width 64 and 260 tokens, the target .* of width 32"),
         (lambda c: c | {"vocab_size": 100}, "and 100 tokens"),
         (lambda c: c | {"draft_vocab_size": 80}, "says 80 of 260 tokens, and there is a map of 90"),
         (lambda c: c | {"intermediate_size": 48}, "the weights are not what config.json says"),
-        (lambda c: c | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}}, "layers of its own choice"),
+        (lambda c: c | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 2, 3]}}, r"layers \[0, 2, 3\], not"),
+        (lambda c: c | {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}, r"features of layers \[0, 1, 3\]"),
         (without("hidden_size"), "lacks 'hidden_size'"),
     ],
 )  # fmt: skip
@@ -135,6 +142,46 @@ def test_what_an_eagle_config_leaves_open_is_refused(
     assert "\n" not in str(refused.value)
 
 
+def test_settings_are_read_where_newer_files_keep_them(target: ModelAdapter, tmp_path: Path) -> None:
+    """The base of the rotary angles in a table of its own, and layers that are the usual ones, spelled out."""
+    folder = eagle_folder(target, tmp_path / "eagle")
+    changed = without("rope_theta")(EAGLE_CONFIG) | {
+        "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"},
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}, "norm_before_residual": False,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(changed))
+    found = EAGLE.read(folder, target).config
+    assert (found.rope_theta, found.taps) == (5000.0, (1, 2, 3))
+
+
+def test_converted_pickles_draft_like_the_same_weights(target: ModelAdapter, tmp_path: Path) -> None:
+    """As released: `pytorch_model.bin` and `medusa_lm_head.pt`. Refused, converted by the line that was told, read."""
+    for folder, kind, name in (
+        (eagle_folder(target, tmp_path / "eagle"), EAGLE, "pytorch_model.bin"),
+        (medusa_folder(target, tmp_path / "medusa"), MEDUSA, "medusa_lm_head.pt"),
+    ):
+        plain = kind.read(folder, target).network.state_dict()
+        (path,) = folder.glob("*.safetensors")
+        torch.save(load_file(path), folder / name)
+        path.unlink()
+        with pytest.raises(ModelError, match="is pickled, which is never opened here") as refused:
+            kind.read(folder, target)
+        line = str(refused.value).partition("run specviz ")[2].split()
+        done = CliRunner().invoke(convert.command, line[1:])
+        assert (line[0], done.exit_code) == ("convert", 0), done.output
+        again = kind.read(folder, target).network.state_dict()
+        assert all(torch.equal(each, again[name]) for name, each in plain.items())
+
+
+def test_what_a_run_says_of_released_drafters(target: ModelAdapter, tmp_path: Path) -> None:
+    """The header tells that no weights of the target are named, and where the tree's shape comes from."""
+    eagle = eagle_session(target, EAGLE.load(eagle_folder(target, tmp_path / "eagle"), target)).drafter
+    heads = medusa_session(target, MEDUSA.load(medusa_folder(target, tmp_path / "medusa"), target)).drafter
+    assert eagle.parts()["drafter"].endswith("made for eagle (published layout)")
+    assert "stand-in tree, as no table of ranks comes with released heads" in heads.parts()["drafter"]
+    assert heads.parts()["drafter"].endswith("someone/model-7b (published layout, target weights not named)")
+
+
 def test_other_tensors_are_refused(target: ModelAdapter, tmp_path: Path) -> None:
     other = eagle_folder(target, tmp_path / "a", **{"midlayer.self_attn.q_norm.weight": torch.ones(8)})
     with pytest.raises(ModelError, match=r"it has midlayer.self_attn.q_norm.weight"):
@@ -146,6 +193,11 @@ def test_other_tensors_are_refused(target: ModelAdapter, tmp_path: Path) -> None
         EAGLE.read(own, target)
     with pytest.raises(ModelError, match="head 2 lacks a part"):
         MEDUSA.read(_dropped(medusa_folder(target, tmp_path / "d"), "2.0.linear.bias"), target)
+    odd = medusa_folder(target, tmp_path / "f")
+    held = load_file(odd / "medusa_lm_head.safetensors")
+    save_file(held | {"1.1.weight": held["1.1.weight"][:99].contiguous()}, odd / "medusa_lm_head.safetensors")
+    with pytest.raises(ModelError, match="heads of several sizes"):
+        MEDUSA.read(odd, target)
     two = medusa_folder(target, tmp_path / "e")
     save_file({"0.1.linear.weight": torch.ones(2, 2)}, two / "medusa_lm_head.safetensors")
     with pytest.raises(ModelError, match="one residual block a head"):
@@ -153,8 +205,6 @@ def test_other_tensors_are_refused(target: ModelAdapter, tmp_path: Path) -> None
 
 
 def _dropped(folder: Path, name: str) -> Path:
-    from safetensors.torch import load_file
-
     (path,) = folder.glob("*.safetensors")
     save_file(without(name)(load_file(path)), path)
     return folder

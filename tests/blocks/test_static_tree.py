@@ -14,14 +14,15 @@ from specviz.draft import ROOT
 from specviz.drafters.eagle import drafter as eagle_drafter
 from specviz.drafters.eagle import static
 from specviz.drafters.eagle.files import KIND, Trained
-from specviz.drafters.eagle.static import FixedLevels, StaticTree, read_table, write_table
+from specviz.drafters.eagle.static import FixedLevels, StaticTree
 from specviz.drafters.rank_paths import best_paths
+from specviz.drafters.rank_table import NAME, read_table, write_table
 from specviz.engine.context import Models
 from specviz.engine.model import ModelAdapter
 from specviz.engine.parts import Parts
 from specviz.engine.session import Session
 from specviz.errors import ModelError
-from specviz.methods.blocks import STATIC_TREE
+from specviz.methods.static_tree import METHOD as STATIC_TREE
 from specviz.verifiers import get_verifier
 
 RIGHT = ((0.6, 0.2, 0.1, 0.05), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2), (0.3, 0.2))
@@ -110,14 +111,14 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
     assert static.make(Models(target, None, 64), knobs).right == RIGHT
     for broken, said in (
         ("{", "cannot be read"), ("[]", "cannot be read"), ('{"right": [], "drafter": "", "format": "x"}', "no table"),
-        (json.dumps(json.loads((tmp_path / static.NAME).read_text()) | {"right": [[0.5], []]}), "no table"),
+        (json.dumps(json.loads((tmp_path / NAME).read_text()) | {"right": [[0.5], []]}), "no table"),
     ):  # fmt: skip
-        whole = (tmp_path / static.NAME).read_text()
-        (tmp_path / static.NAME).write_text(broken)
+        whole = (tmp_path / NAME).read_text()
+        (tmp_path / NAME).write_text(broken)
         with pytest.raises(ModelError, match=said) as refused:
             read_table(tmp_path)
         assert "\n" not in str(refused.value)
-        (tmp_path / static.NAME).write_text(whole)
+        (tmp_path / NAME).write_text(whole)
     KIND.write(tmp_path, made(target, seed=9))
     with pytest.raises(ModelError, match="counted with other weights"):
         read_table(tmp_path)

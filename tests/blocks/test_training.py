@@ -18,8 +18,8 @@ from specviz.cli.train_trees import static_tree as static_command
 from specviz.drafters.blocks import files as block_files
 from specviz.drafters.blocks.losses import How
 from specviz.drafters.eagle import files as eagle_files
-from specviz.drafters.eagle.static import read_table
 from specviz.drafters.medusa import files as medusa_files
+from specviz.drafters.rank_table import read_table
 from specviz.engine.loading import load
 from specviz.engine.model import ModelAdapter
 from specviz.errors import SpecvizError
@@ -29,18 +29,20 @@ from specviz.train import (
     block_loop,
     block_text,
     corpus,
-    drafter_loop,
+    drafter,
     eagle3,
     eagle_card,
     eagle_loop,
     head_text,
     medusa,
+    medusa_card,
     medusa_loop,
     own_text,
     sums,
+    tree_card,
 )
 from specviz.train.console import Console
-from specviz.train.drafter_loop import DrafterRun
+from specviz.train.drafter_loop import DrafterRun, Lesson
 from specviz.train.schedule import Budget
 from specviz.train.tokens import Feed
 
@@ -61,12 +63,12 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (head_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
         (block_text, {"LENGTH": 40, "ROWS": 10, "PROMPT": 8}),
         (block_loop, {"ANCHORS": 6}),
-        (drafter_loop, {"WARM_UP": 5}),
-        (block_drafter, {"N_WINDOWS": 2, "_share": shares}),
-        (eagle3, {"N_WINDOWS": 2, "_share": shares}),
-        (medusa, {"N_WINDOWS": 8, "_share": shares, "N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8, "ARMS": ({},)}),
-        (block_card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8, "ARMS": ({"blocks": 1}, {"merge": False})}),
-        (eagle_card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8, "ARMS": ({}, {"d_max": 3})}),
+        (drafter, {"N_WINDOWS": 4}),
+        (drafter.Request, {"share": shares}),
+        (tree_card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}),
+        (block_card, {"ARMS": ({"blocks": 1}, {"merge": False})}),
+        (eagle_card, {"ARMS": ({}, {"d_max": 3})}),
+        (medusa_card, {"ARMS": ({},)}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -171,6 +173,9 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     ids = np.random.default_rng(0).integers(0, 256, (12, 24)).astype(np.int32)
     windows = block_text.Windows(ids, 5)
 
+    def lesson(made: Any) -> Lesson:
+        return Lesson(adapter.model, made, made.config.made_for.taps, windows, 3)
+
     def trained(folder: Path, stops: list[int]) -> torch.Tensor:
         folder.mkdir()
         for steps in stops:
@@ -178,16 +183,16 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
             take: Any
             if kind == "blocks":
                 made = random_drafter(adapter)
-                take = block_loop.BlockSteps(adapter.model, adapter.embedding, made, windows, How(), 3)
+                take = block_loop.BlockSteps(lesson(made), adapter.embedding, How())
             elif kind == "medusa":
                 made = medusa._begin(medusa.Request(None, folder, folder, 1), adapter, windows)
-                take = medusa_loop.MedusaSteps(adapter.model, made, windows, 3)
+                take = medusa_loop.MedusaSteps(lesson(made))
             else:
                 made = eagle3._begin(eagle3.Request(None, folder, folder, 1), adapter, windows)
-                take = eagle_loop.EagleSteps(adapter.model, adapter.embedding, made, windows, 3)
+                take = eagle_loop.EagleSteps(lesson(made), adapter.embedding)
             run = DrafterRun(made.network, Budget(steps=6), folder / "run.pt", take)
             while run.ledger.steps < steps:
-                run.step()
+                run.advance()
             run.save()
         return torch.cat([parameter.detach().flatten() for parameter in made.network.parameters()])
 

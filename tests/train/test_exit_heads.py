@@ -38,7 +38,7 @@ def small(monkeypatch, tmp_path):
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(exit_heads, "_share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
+    monkeypatch.setattr(exit_heads.Request, "share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
 
 
@@ -91,7 +91,7 @@ def test_an_interrupted_training_ends_with_the_same_heads(tmp_path):
             )  # fmt: skip
             run = head_loop.HeadRun(job)
             while run.ledger.steps < steps:
-                run._step(job.budget.progress(0, run.ledger.steps))
+                run.advance()
             run.save()
         return torch.cat([parameter.detach().flatten() for head in heads.values() for parameter in head.parameters()])
 

@@ -85,6 +85,24 @@ PAGES: dict[str, tuple[str, str]] = {
         "sum is a L − Σ e; a round may lose. Right: the first layer whose head said what the target chose, and the "
         "first from which all did; regret is the stop less the first right layer.",
     ),
+    "ranks": (
+        "Ranks: what shaped the tree",
+        "A block is one call's run of slots: slot k speaks of the k-th token ahead. b2·s1 #3 is a node that slot 1 of "
+        "block 2 offered as its third choice. The spine (━) is each slot's first choice; a sibling gets children only "
+        "where a later block starts (▸). ⊕ was offered by more than one slot and merged. The number behind is the "
+        "chance the draft gives the whole path; the nodes with the largest are sent, the others pruned.\n\n"
+        "Before it offers anything, a small head predicts in which bucket the target's token stands among the slot's "
+        "choices: 1, 2 to 4, 5 to 10, or lower. The bucket sets how many children the slot gets (knob widths).\n\n"
+        "The table counts predicted (rows) against true (columns). Right of the diagonal (›) the slot was too narrow: "
+        "if the token was not offered, a walk that comes there ends. Left of it (‹) it was too wide: nodes that buy "
+        "nothing. The two do not cost the same. f counts the path only: there the prefix is right, and the token is "
+        "the one that was written; otherwise it is the target's best at every node it saw. c and s choose a block "
+        "and a slot.\n\n"
+        "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. "
+        "├ ● ┤ are the least, the expected and the most profit; it takes one that pays for sure, or tries one within "
+        "a small budget. Regret is what a decision gave up against the best expected profit. The text never depends "
+        "on it.",
+    ),
     "scan": (
         "HSD: the backward scan",
         "One drawn chain, one column a position. r is the joint ratio: what the target gives the whole prefix over "

@@ -6,7 +6,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["Time", "Tree", "Layers", "Lanes", "Scan", "Knobs", "Run", "Screen"]
+Group = Literal["Time", "Tree", "Layers", "Lanes", "Ranks", "Scan", "Knobs", "Run", "Screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
     Key("screen.layers", "2", "layers", "2", "Layers: early exits, who climbed how far and what it earned", "Screen"),
     Key("screen.lanes", "3", "lanes", "3", "Lanes: target, draft and branches over time, and what was void", "Screen"),
+    Key("screen.ranks", "4", "ranks", "4", "Ranks: block, slot, rank of nodes; buckets, widths, the bandit", "Screen"),
     Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
@@ -134,6 +135,24 @@ LANE_KEYS: tuple[Key, ...] = (
     Key("lanes.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Lanes"),
 )
 
+RANK_KEYS: tuple[Key, ...] = (
+    Key("ranks.left", "left,h", "move('left')", "← h", "to the parent; in the table: a cell to the left", "Ranks"),
+    Key("ranks.right", "right,l", "move('right')", "→ l", "to the first child; in the table: to the right", "Ranks"),
+    Key("ranks.up", "up,k", "move('up')", "↑ k", "up: node, cell, expansion or query", "Ranks"),
+    Key("ranks.down", "down,j", "move('down')", "↓ j", "down", "Ranks"),
+    Key("ranks.view", "v", "view(1)", "v", "next view: tree, buckets, widths, bandit", "Ranks", "view"),
+    Key("ranks.view_before", "V", "view(-1)", "V", "view before", "Ranks"),
+    Key("ranks.path", "f", "filter('path')", "f", "count the path only, or every node the target saw", "Ranks"),
+    Key("ranks.block", "c", "filter('block')", "c", "count one block, or all", "Ranks"),
+    Key("ranks.slot", "s", "filter('slot')", "s", "count one slot, or all", "Ranks"),
+    Key(
+        "ranks.node", "enter", "node", "enter",
+        "a cell: its expansions; an expansion: to its node; a node: to the draft tree", "Ranks", "go",
+    ),
+    Key("ranks.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Ranks"),
+    Key("ranks.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Ranks"),
+)  # fmt: skip
+
 KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
@@ -147,15 +166,16 @@ KNOB_KEYS: tuple[Key, ...] = (
 )
 
 # By screen; they come before the screen's own.
-PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "lanes": LANE_KEYS, "hsd": SCAN_KEYS}
-GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Lanes", "Scan", "Knobs", "Run", "Screen")
+PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "lanes": LANE_KEYS, "ranks": RANK_KEYS, "hsd": SCAN_KEYS}
+GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Lanes", "Ranks", "Scan", "Knobs", "Run", "Screen")
 SCREENS: tuple[tuple[str, str, str], ...] = (
     ("1", "Tree", "tree"),
     ("2", "Layers", "layers"),
     ("3", "Lanes", "lanes"),
+    ("4", "Ranks", "ranks"),
     ("5", "HSD", "hsd"),
 )  # key, name, action
-TABLES: tuple[tuple[Key, ...], ...] = (SCREEN_KEYS, TREE_KEYS, LAYER_KEYS, LANE_KEYS, SCAN_KEYS, KNOB_KEYS)
+TABLES: tuple[tuple[Key, ...], ...] = (SCREEN_KEYS, TREE_KEYS, LAYER_KEYS, LANE_KEYS, RANK_KEYS, SCAN_KEYS, KNOB_KEYS)
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
     "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",

@@ -55,6 +55,36 @@ class ClockAsked(Message):
 
 
 @dataclass
+class RankMoved(Message):
+    """An arrow on screen Ranks, in one of its parts."""
+
+    direction: str
+    part: str
+
+
+@dataclass
+class RankFiltered(Message):
+    """Another filter of what is counted: `path`, `block` or `slot`."""
+
+    what: str
+
+
+@dataclass
+class RankEntered(Message):
+    """Enter on screen Ranks, in one of its parts."""
+
+    part: str
+
+
+@dataclass
+class RankPicked(Message):
+    """A cell of the table was clicked: predicted and true bucket."""
+
+    pred: int
+    true: int
+
+
+@dataclass
 class Seek(Message):
     """The round with this index over the whole run (click or drag on the time line)."""
 

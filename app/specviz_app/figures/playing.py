@@ -12,12 +12,17 @@ _QUIET = "#8C8C8C"
 
 def slider(moments: Sequence[Frame], below: int = 0) -> dict[str, Any]:
     """A stop for every moment, the last one chosen; so many pixels lower, where an axis has labels."""
+    return slider_of([step_label(m) for m in moments], below)
+
+
+def slider_of(labels: Sequence[str], below: int = 0) -> dict[str, Any]:
+    """The same for frames that are named otherwise."""
     still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [
-        {"method": "animate", "label": step_label(m), "args": [[str(k)], still]} for k, m in enumerate(moments)
+        {"method": "animate", "label": label, "args": [[str(k)], still]} for k, label in enumerate(labels)
     ]  # fmt: skip
     return {
-        "active": len(moments) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46 + below, "b": 0, "l": 4, "r": 4},
+        "active": len(labels) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46 + below, "b": 0, "l": 4, "r": 4},
         "y": 0, "yanchor": "top",
         "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": _QUIET}},
         "minorticklen": 0, "ticklen": 4, "tickcolor": _QUIET, "font": {"size": 1, "color": "rgba(0,0,0,0)"},

@@ -39,26 +39,20 @@ _PARTS = ("this round", "the run", "other settings")
 
 def page() -> None:
     """The page."""
-    held = moving.opened()
-    if held is None:
-        return
-    dark = state.dark()
-    moving.moves(held)
-    moving.timeline(held, dark)
-    held.options = replace(held.options, layers=True, lanes=True, verification=False, folding="pruned")
+    moving.about_a_run(_body)
+
+
+def _body(held: Viewer, dark: bool) -> None:
+    held.asks(layers=True, lanes=True)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
-    shown = st.segmented_control("Show", _PARTS, default=_PARTS[0], key="show", bind="query-params", required=True,
-                                 label_visibility="collapsed")  # fmt: skip
+    shown = moving.part(_PARTS)
     if shown == _PARTS[2]:
         exit_replay.section(held)
     elif frame.layers is not None:
         (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
         if shown == _PARTS[0] and frame.lanes is not None and any(s.bound is not None for s in frame.lanes.steps):
             _looks(frame.lanes.steps, dark)
-    held.options = replace(held.options, layers=False, lanes=False)
-    state.put_place(held)
-    moving.watch(held)
 
 
 def _round(held: Viewer, found: Layers, dark: bool) -> None:
@@ -74,7 +68,9 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
     event = parts.plot(
         fig_heat(heat, dark), "layers-heat", alt, heat_rows(heat), on_select="rerun", selection_mode="points"
     )
-    _clicked(held, [p.get("customdata") for p in event.selection.points] if event else [])
+    if cell := moving.click(event, "layers"):
+        _look(held, *map(int, cell[:4]))
+        st.rerun()
     st.caption(parts.plain(" · ".join(filter(None, (heat.words, heat.what_text, heat.note)))))
     _choose(held, heat)
     left, right = st.columns([5, 6], gap="large")
@@ -109,18 +105,6 @@ def _what_tau(held: Viewer, heat: HeatMap) -> None:
 
 def _cell_alt(cell: CellInfo | None) -> str:
     return cell.words if cell is not None else "No cell is chosen."
-
-
-def _clicked(held: Viewer, data: list[Any]) -> None:
-    """A click on a cell, once."""
-    seen = st.session_state.get("layers-clicked")
-    st.session_state["layers-clicked"] = data
-    if not data or data == seen:
-        return
-    raw = data[0]
-    index, row, node, layer = ([raw[str(k)] for k in range(4)] if isinstance(raw, dict) else raw)[:4]
-    _look(held, int(index), int(row), int(node), int(layer))
-    st.rerun()
 
 
 def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
@@ -201,7 +185,7 @@ def _run(held: Viewer, found: Layers, dark: bool) -> None:
         for metric in found.numbers:
             st.metric(metric.label, metric.text, help=metric.help, width=142, border=True)
     st.caption(parts.plain(f"{found.oracle}."))
-    lists = _lists(held)
+    lists = state.once("exit-run", held, lambda: exit_run(held.player.run))
     left, right = st.columns(2, gap="large")
     with left:
         _gates(found, dark)
@@ -228,16 +212,6 @@ def _sweeps(found: Layers, dark: bool) -> None:
     st.caption(parts.plain("; ".join(lines) or said or ""))
 
 
-def _lists(held: Viewer) -> ExitRun:
-    """Worked out once per state of the run."""
-    key = (held.name, held.player.run.version)
-    known: tuple[Any, ExitRun] | None = st.session_state.get("exit-run")
-    if known is None or known[0] != key:
-        known = (key, exit_run(held.player.run))
-        st.session_state["exit-run"] = known
-    return known[1]
-
-
 def _wrong(held: Viewer, lists: ExitRun) -> None:
     st.subheader("Wrong exits", help="a click on a line goes there")
     st.caption(parts.plain(lists.wrong_words))
@@ -247,14 +221,12 @@ def _wrong(held: Viewer, lists: ExitRun) -> None:
              "sure": w.conf, "calls lost": w.cost} for w in lists.wrong]  # fmt: skip
     event: Any = st.dataframe(rows, hide_index=True, key="layers-wrong", on_select="rerun", selection_mode="single-row",
                               height=min(280, 38 + 35 * len(rows)))  # fmt: skip
-    chosen = list(event.selection.rows) if event else []
-    if chosen and chosen != st.session_state.get("layers-wrong-seen"):
-        st.session_state["layers-wrong-seen"] = chosen
-        found = lists.wrong[chosen[0]]
+    place = moving.row(event, "layers-wrong")
+    if place is not None:
+        found = lists.wrong[place]
         held.seek(found.index)
         _look(held, found.index, found.row, found.node, found.layer)
         st.rerun()
-    st.session_state["layers-wrong-seen"] = chosen
 
 
 def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:

@@ -1,7 +1,5 @@
 """The lower half of page Early exit: other settings on the recorded text, recomputed while a slider moves."""
 
-from typing import Any
-
 import streamlit as st
 
 from specviz.cost.replay import Setting
@@ -41,12 +39,7 @@ def section(held: Viewer) -> None:
 def _replay(held: Viewer) -> Replay:
     """Worked out once per state of the run."""
     run = held.player.run
-    key = (held.name, sum(len(query.exit_table) for query in run.queries), run.version)
-    known: tuple[Any, Replay] | None = st.session_state.get("replay")
-    if known is None or known[0] != key:
-        known = (key, replay_of(run))
-        st.session_state["replay"] = known
-    return known[1]
+    return state.once("replay", held, lambda: replay_of(run), sum(len(query.exit_table) for query in run.queries))
 
 
 def _body(held: Viewer, replay: Replay) -> None:

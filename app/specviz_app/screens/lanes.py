@@ -1,7 +1,6 @@
 """Lanes: who worked when and who waited, what was drafted for nothing, how a round branched, and what it costs."""
 
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
@@ -31,30 +30,24 @@ _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows:
 
 def page() -> None:
     """The page."""
-    held = moving.opened()
-    if held is None:
-        return
-    dark = state.dark()
-    moving.moves(held)
-    moving.timeline(held, dark)
+    moving.about_a_run(_body)
+
+
+def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        shown = st.segmented_control("Show", _PARTS, default=_PARTS[0], key="show", bind="query-params", required=True,
-                                     label_visibility="collapsed")  # fmt: skip
+        shown = moving.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",
                                      help="never mixed: what was measured here, or what two lanes side by side would "
                                      "have taken at the measured costs")  # fmt: skip
     clock = _CLOCKS[named]
-    held.options = replace(held.options, lanes=True, clock=clock, verification=False, folding="pruned")
+    held.asks(lanes=True, clock=clock)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     if shown == _PARTS[2]:
         _cost(held, clock, dark)
     elif frame.lanes is not None:
         (_branches if shown == _PARTS[1] else _lanes)(held, frame.lanes, dark)
-    held.options = replace(held.options, lanes=False)
-    state.put_place(held)
-    moving.watch(held)
 
 
 def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
@@ -67,7 +60,10 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
         fig_lanes(chart, dark), "lanes-chart", lanes_alt(chart), lane_rows(chart), on_select="rerun",
         selection_mode="points",
     )  # fmt: skip
-    _clicked(held, [p.get("customdata") for p in event.selection.points] if event else [])
+    if found_block := moving.click(event, "lanes"):
+        index, lane, place = found_block
+        held.options = replace(held.options, block=(int(index), str(lane), int(place)))
+        st.rerun()
     st.caption(parts.plain(f"{chart.clock_text}. {_HATCH}"))
     left, right = st.columns(2, gap="large")
     with left:
@@ -79,18 +75,6 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
         st.markdown(f"**The run on the {CLOCKS[chart.clock]} clock**")
         rows = [{"": row.label, "value": row.value, "clock": row.note} for row in found.summary]
         st.dataframe(rows, hide_index=True, key="lanes-summary")
-
-
-def _clicked(held: Viewer, data: list[Any]) -> None:
-    """A click on a bar, once."""
-    seen = st.session_state.get("lanes-clicked")
-    st.session_state["lanes-clicked"] = data
-    if not data or data == seen:
-        return
-    raw = data[0]
-    index, lane, place = [raw[str(k)] for k in range(3)] if isinstance(raw, dict) else raw
-    held.options = replace(held.options, block=(int(index), str(lane), int(place)))
-    st.rerun()
 
 
 def _choose(held: Viewer, chart: Chart) -> None:
@@ -162,7 +146,7 @@ def _hrad(found: Lanes, dark: bool) -> None:
 
 def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
     """Latency by draft length at the run's own numbers, or at others."""
-    at = _operating(held)
+    at = state.once("operating", held, lambda: operating(held.player.run))
     _begin(held, at)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         alpha = st.slider("α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params",
@@ -177,16 +161,6 @@ def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
     st.caption(parts.plain(panel.point_text))
     rows = [{"pipeline": curve.label, "": curve.text, "what it is": curve.help} for curve in panel.curves]
     st.dataframe(rows, hide_index=True, key="cost-best")
-
-
-def _operating(held: Viewer) -> Operating:
-    """Worked out once per state of the run."""
-    key = (held.name, held.player.run.version)
-    known: tuple[Any, Operating] | None = st.session_state.get("operating")
-    if known is None or known[0] != key:
-        known = (key, operating(held.player.run))
-        st.session_state["operating"] = known
-    return known[1]
 
 
 def _begin(held: Viewer, at: Operating) -> None:

@@ -1,7 +1,7 @@
 """What the pages about one round share: the run, the way from round to round, the time line, a click on a node."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -31,6 +31,38 @@ def opened(nothing: str = NOTHING) -> Viewer | None:
         st.info(nothing)
         return None
     return held
+
+
+def about_a_run(body: Callable[[Viewer, bool], None]) -> None:
+    """A page about a run: the way through its rounds, then `body` with the viewer and whether the ground is dark.
+
+    What `body` asked of the frames (`Viewer.asks`) is asked for there alone.
+    """
+    held = opened()
+    if held is None:
+        return
+    dark = state.dark()
+    moves(held)
+    timeline(held, dark)
+    body(held, dark)
+    held.asks()
+    state.put_place(held)
+    watch(held)
+
+
+def part(parts_of_page: Sequence[str]) -> str:
+    """Which part of the page is shown; it stands in the address."""
+    if wanted := st.session_state.pop("part-wanted", None):
+        st.session_state["show"] = wanted
+    chosen = st.segmented_control("Show", parts_of_page, default=parts_of_page[0], key="show", bind="query-params",
+                                  required=True, label_visibility="collapsed")  # fmt: skip
+    return chosen or parts_of_page[0]
+
+
+def go_to_part(name: str) -> None:
+    """Make the page again, at another part of it."""
+    st.session_state["part-wanted"] = name
+    st.rerun()
 
 
 def moves(held: Viewer) -> "DeltaGenerator":
@@ -102,14 +134,32 @@ def _progress(held: Viewer) -> tuple[int, int, bool]:
     return id(run), sum(record.complete for record in run.rounds[-2:]) + len(run.rounds), run.end is not None
 
 
-def clicked(held: Viewer, selected: int | None, data: list[object], key: str) -> None:
-    """A click on a node of a plot, once."""
+def click(event: Any, key: str) -> list[Any] | None:
+    """The custom data of a point that was clicked just now: told once, then None until another one is."""
+    data = [p.get("customdata") for p in event.selection.points] if event else []
     seen = st.session_state.get(f"{key}-clicked")
     st.session_state[f"{key}-clicked"] = data
     if not data or data == seen:
-        return
-    raw = data[0]
-    found = raw[0] if isinstance(raw, list) else raw.get("0") if isinstance(raw, dict) else raw
-    if isinstance(found, int | float) and int(found) != selected:
-        held.choose(int(found))
+        return None
+    return plain_data(data[0])
+
+
+def plain_data(raw: Any) -> list[Any]:
+    """Custom data of a point as a list: Streamlit makes a dict of one."""
+    return list(raw.values()) if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
+
+
+def row(event: Any, key: str) -> int | None:
+    """The line of a table that was chosen just now: told once."""
+    rows = list(event.selection.rows) if event else []
+    seen = st.session_state.get(f"{key}-chosen")
+    st.session_state[f"{key}-chosen"] = rows
+    return rows[0] if rows and rows != seen else None
+
+
+def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:
+    """A click on a node of a plot chooses it."""
+    found = click(event, key)
+    if found and isinstance(found[0], int | float) and int(found[0]) != selected:
+        held.choose(int(found[0]))
         st.rerun()

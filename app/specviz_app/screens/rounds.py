@@ -49,7 +49,7 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     event = parts.plot(
         figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
     )
-    moving.clicked(held, frame.selected, [p.get("customdata") for p in event.selection.points] if event else [], key)
+    moving.clicked(held, frame.selected, event, key)
     left, right = st.columns([5, 6], gap="large")
     with left:
         _choice(held, frame, key)

@@ -48,12 +48,7 @@ def _events(held: Viewer, server: Server) -> list[Event]:
     path = getattr(getattr(held.source, "trace", None), "path", None)
     if path is None:
         return server.core.since(-1, 0)[1]
-    key = (held.name, held.player.run.version)
-    known: tuple[Any, list[Event]] | None = st.session_state.get("records")
-    if known is None or known[0] != key:
-        known = (key, read_events(path))
-        st.session_state["records"] = known
-    return known[1]
+    return state.once("records", held, lambda: read_events(path))
 
 
 def _records(held: Viewer, events: Sequence[Event]) -> None:

@@ -1,13 +1,12 @@
 """Verification: the verdict on one draft, scanned backward; other rules on the same draft; the run as a whole."""
 
-from dataclasses import replace
 from typing import cast
 
 import streamlit as st
 
 from specviz.view import Frame
 from specviz.view.verification import Scan, Verification
-from specviz_app import parts, state
+from specviz_app import parts
 from specviz_app.figures.rules import (
     fig_paired,
     fig_rules,
@@ -33,13 +32,11 @@ from specviz_app.viewer import Viewer
 
 def page() -> None:
     """The page."""
-    held = moving.opened()
-    if held is None:
-        return
-    dark = state.dark()
-    moving.moves(held)
-    moving.timeline(held, dark)
-    held.options = replace(held.options, verification=True, folding="pruned")
+    moving.about_a_run(_body)
+
+
+def _body(held: Viewer, dark: bool) -> None:
+    held.asks(verification=True)
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -47,9 +44,6 @@ def page() -> None:
     if found is not None:
         _round(held, moments, found, dark)
         _run(found, dark)
-    held.options = replace(held.options, verification=False)
-    state.put_place(held)
-    moving.watch(held)
 
 
 def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) -> None:
@@ -64,7 +58,7 @@ def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) 
         st.caption(parts.plain(scan.note))
     _position(held, scan, frame.selected)
     event = parts.plot(fig_scan(moments, dark), "scan", scan_alt(scan), on_select="rerun", selection_mode="points")
-    moving.clicked(held, frame.selected, [p.get("customdata") for p in event.selection.points] if event else [], "scan")
+    moving.clicked(held, frame.selected, event, "scan")
     st.html(f'<p class="sv-said">{parts.escaped(scan.words)}</p>')
     left, right = st.columns(2, gap="large")
     with left:

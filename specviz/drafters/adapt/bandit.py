@@ -94,13 +94,18 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the bandit thought of one action at one query, in seconds (`gain`, `error` in tokens a round)."""
+    """What the bandit thought of one action at one query, in seconds (`gain`, `error` in tokens a round).
+
+    `cost` as measured; bounds hold `charge`, the cost as the knob weighs it.
+    """
 
     action: Action
+    n: int  # times it was taken
     gain: float
     error: float
     save: float
     cost: float
+    charge: float
     lcb: float
     ucb: float  # inf: too seldom tried
 
@@ -141,34 +146,38 @@ class Bandit:
     served: Served = field(default_factory=Served)
     explored_s: float = 0.0
 
-    def decide(self, s: float, rejections: int, events: int, setting: Setting) -> Decision:
-        """Exploit what surely pays, else explore within the budget, else skip. Ties go to the cheaper action."""
+    def decide(self, s: float, rejections: int, events: int, setting: Setting, frozen: bool = False) -> Decision:
+        """Exploit what surely pays, else explore within the budget, else skip. Ties go to the cheaper action.
+
+        `frozen`: look, and skip.
+        """
         budget = setting.budget * self.served.seconds
         views = {action: self._view(action, s, setting) for action in setting.actions if action in self.arms}
 
         def decision(action: Action, reason: Reason) -> Decision:
             return Decision(action, reason, s, views, self.explored_s, budget)
 
-        if rejections < FEWEST_REJECTIONS or events < FEWEST_EVENTS or not views:
+        if rejections < FEWEST_REJECTIONS or events < FEWEST_EVENTS or not views or frozen:
             return decision("skip", "skip")
         sure = max(views.values(), key=lambda view: (view.lcb, -view.cost))
         if sure.lcb > 0:
             return decision(sure.action, "exploit")
         hopeful = max(views.values(), key=lambda view: (view.ucb, -view.cost))
-        if hopeful.ucb > 0 and self.explored_s + hopeful.cost <= budget:
+        if hopeful.ucb > 0 and self.explored_s + hopeful.charge <= budget:
             self.explored_s += hopeful.cost
             return decision(hopeful.action, "explore")
         return decision("skip", "skip")
 
     def _view(self, action: Action, s: float, setting: Setting) -> View:
         arm = self.arms[action]
-        gain, error, cost = arm.gain(s), arm.error(s), arm.cost * setting.cost_scale
+        gain, error, charge = arm.gain(s), arm.error(s), arm.cost * setting.cost_scale
 
         def saves(gain: float) -> float:
             return self.served.saves(gain, setting.horizon)
 
-        ucb = saves(gain + OPTIMISM * error) - cost if arm.n >= setting.tries else math.inf
-        return View(action, gain, error, saves(gain), cost, saves(gain - setting.caution * error) - cost, ucb)
+        ucb = saves(gain + OPTIMISM * error) - charge if arm.n >= setting.tries else math.inf
+        lcb = saves(gain - setting.caution * error) - charge
+        return View(action, arm.n, gain, error, saves(gain), arm.cost, charge, lcb, ucb)
 
     def learn(self, done: Decision, gain: float, seconds: float) -> None:
         """The measured gain of the action taken (0 for one that was taken back) and the seconds it took."""

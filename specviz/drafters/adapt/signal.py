@@ -1,7 +1,7 @@
 """How far off the drafter was in a query, and what serving learns from (specblock.md 8.1)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 SMALLEST = 1e-4
 
@@ -32,23 +32,25 @@ class Signal:
 
 @dataclass(slots=True)
 class Anchor:
-    """When to give up what was learnt: tau under 95 % of what the anchor had, for five queries on end."""
+    """When to give up what was learnt: tau under 95 % of what the anchor had, for five queries on end.
+
+    Whether it was the weights' fault is asked next, in `query`'s caller: texts may simply have become harder.
+    """
 
     tau: float | None = None
     low: int = 0
-    history: list[float] = field(default_factory=list)
 
     def query(self, smoothed_tau: float) -> bool:
-        """A query is over; whether to fall back to the anchor's weights now."""
-        self.history.append(smoothed_tau)
+        """A query is over; whether the anchor's weights should be looked at now."""
         if self.tau is None:
             self.tau = smoothed_tau
         self.low = self.low + 1 if smoothed_tau < 0.95 * self.tau else 0
-        if self.low < 5:
-            return False
-        self.low = 0
-        return True
+        return self.low >= 5
 
     def accepted(self, smoothed_tau: float) -> None:
         """An update was kept: the anchor follows slowly, in tau as in weights."""
         self.tau = smoothed_tau if self.tau is None else self.tau + 0.01 * (smoothed_tau - self.tau)
+
+    def again(self, smoothed_tau: float) -> None:
+        """Count from here: the anchor's weights are in use, or did no better on the same texts."""
+        self.tau, self.low = smoothed_tau, 0

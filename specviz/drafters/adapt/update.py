@@ -1,144 +1,85 @@
-"""Updates of a block drafter while it serves: on copies, kept only when held-out coverage does not fall.
+"""Updates of a block drafter while it serves: made on a copy, put in place whole, between queries.
 
-`head` moves the output head and the rank head on cached states; `full` moves every weight on the query's own pairs. The
-target is never touched: the embedding is no parameter of a drafter, and no tensor here shares storage with the target.
-What `walk` writes depends on none of this; a bad update costs time only.
+`head` moves the output head and the rank head on the states that spoke; `full` moves every weight on the query's own
+pairs. A kept update is a new network: whoever drafts with the older one goes on with it and its cache, so nothing is
+ever half swapped. The network that came from disk is never written to, and neither is the target: the embedding is no
+parameter of a drafter and no tensor here shares storage with it. What `walk` writes depends on none of this; a bad
+update costs time only.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
-from specviz.drafters.blocks.losses import How, Truth, block_losses, rank_loss
+from specviz.drafters.adapt.laws import Laws
+from specviz.drafters.adapt.lessons import Lesson, Slot
+from specviz.drafters.blocks.losses import rank_loss
 from specviz.drafters.blocks.network import BlockNetwork
 from specviz.drafters.blocks.packed import packed
 from specviz.drafters.blocks.rank import buckets, ranks
 
 Tensor = torch.Tensor
 Kind = Literal["head", "full"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Embed = Callable[[Tensor], Tensor]
 Weights = dict[str, Tensor]
-RING, HELD_OUT, CLIP, PULL, FALL = 512, 5, 0.5, 1e-3, 0.01
-BATCH_OLD = 1.0  # old events beside every new one
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One slot on the committed path up to and including the rejected one: what it stood on and what was right.
-
-    `token`: draft id of the token that was written, None outside the draft vocabulary; `law`: the target's `[V_d]`.
-    """
-
-    state: Tensor  # h [width]
-    token: int | None
-    law: Tensor
-
-
-@dataclass(slots=True)
-class Memory:
-    """The last 512 slots. Every fifth is held out: measured on, never trained on."""
-
-    slots: list[Slot] = field(default_factory=list)
-    count: int = 0
-    new: int = 0  # of the query in hand
-
-    def add(self, slot: Slot) -> None:
-        """Remember one; its tensors must be of their own."""
-        self.slots = [*self.slots, slot][-RING:]
-        self.count += 1
-        self.new = min(self.new + 1, RING)
-
-    def parts(self) -> tuple[list[Slot], list[Slot]]:
-        """Slots to train on (the query's, and as many older ones, newest first) and those held out."""
-        first = self.count - len(self.slots)
-        numbered = list(enumerate(self.slots, first))
-        kept = [slot for number, slot in numbered if number % HELD_OUT]
-        held = [slot for number, slot in numbered if not number % HELD_OUT]
-        fresh = sum(number % HELD_OUT > 0 for number, _ in numbered[len(numbered) - self.new :])
-        return kept[-fresh - round(BATCH_OLD * fresh) :] if fresh else [], held
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The pairs of a query: features `[S, n]`, tokens `[S + 1]`, and the target's logits `[S + 1, V]` after each."""
-
-    features: Tensor
-    tokens: Tensor
-    truth: Truth
-
-
-def coverage(network: BlockNetwork, slots: Sequence[Slot], widths: Sequence[int]) -> float:
-    """Share of slots whose token is among those that would be offered, by the rank head's own verdict."""
-    if not slots:
-        return 0.0
-    with torch.no_grad():
-        logits, rank_logits, _ = network.speak(torch.stack([slot.state for slot in slots]))
-        offered = torch.tensor(widths, device=logits.device).clamp(min=1)[rank_logits.argmax(-1)]
-        tokens = torch.tensor([-1 if slot.token is None else slot.token for slot in slots], device=logits.device)
-        inside = (tokens >= 0) & (ranks(logits, tokens.clamp(min=0)) <= offered)
-    return float(inside.double().mean())
+CLIP, PULL, ANCHOR_RATE, DECAY = 0.5, 1e-3, 0.01, 0.8
+RATES: dict[Kind, float] = {"head": 1e-3, "full": 5e-4}
+_HEADS = ("head.", "rank.")
 
 
 class Learner:
-    """Makes and applies updates of one network. Shadows hold the moments, one set an action."""
+    """Makes and applies updates of one network. Weights are kept in float32, whatever the network runs in.
 
-    def __init__(self, network: BlockNetwork, rates: dict[Kind, float] | None = None) -> None:
-        self.network = network
-        self.anchor: Weights = {name: each.detach().clone() for name, each in network.named_parameters()}
-        self.base: Weights = dict(self.anchor)
-        rates = rates or {"head": 1e-3, "full": 5e-4}
-        self.shadows: dict[Kind, BlockNetwork] = {kind: copy.deepcopy(network) for kind in rates}
-        self.optimizers = {
-            kind: torch.optim.AdamW(self._moved(kind).values(), lr=rate, weight_decay=0.0)
-            for kind, rate in rates.items()
-        }
+    `weights`: those in hand; `anchor`: their slow average; moments of the optimisers last, one set an action.
+    """
+
+    def __init__(self, network: BlockNetwork, embed: Embed) -> None:
+        self.network = self.base = network
+        self.embed = embed
+        self.weights = self.base_weights = _wide(network)
+        self.anchor: Weights = {name: each.clone() for name, each in self.weights.items()}
         self.version = 0
+        self._shadow = copy.deepcopy(network).to(_wide_dtype(network)).requires_grad_(True)
+        self._optimizers = {
+            kind: torch.optim.AdamW(self._moved(kind).values(), lr=RATES[kind], weight_decay=0.0) for kind in KINDS
+        }
 
-    def _moved(self, kind: Kind) -> Weights:
-        """The parameters an action trains; all others of its shadow stand still."""
-        out: Weights = {}
-        for name, each in self.shadows[kind].named_parameters():
-            each.requires_grad_(kind == "full" or name.startswith(("head.", "rank.")))
-            if each.requires_grad:
-                out[name] = each
-        return out
+    def _moved(self, kind: Kind) -> dict[str, nn.Parameter]:
+        """The shadow's parameters that an action trains."""
+        every = self._shadow.named_parameters()
+        return {name: each for name, each in every if kind == "full" or name.startswith(_HEADS)}
 
-    def head(self, slots: Sequence[Slot], steps: int) -> Weights:
-        """New output and rank heads from cached states; nothing is applied."""
-        states, laws = torch.stack([slot.state for slot in slots]), torch.stack([slot.law for slot in slots])
-        best = laws.argmax(-1)
-
-        def loss(shadow: BlockNetwork) -> Tensor:
-            logits, rank_logits, _ = shadow.speak(states)
-            true = buckets(ranks(logits.detach(), best))
-            every = torch.ones_like(best, dtype=torch.bool)
-            draft = nn.functional.cross_entropy(logits, laws)
-            return draft + rank_loss("invsqrt", [rank_logits], [true], [every])
-
-        return self._train("head", loss, steps)
-
-    def full(self, query: Query, embed: Callable[[Tensor], Tensor], steps: int) -> Weights:
-        """New weights throughout, from the query's pairs; nothing is applied."""
-        n_pairs = len(query.features)
-        first = torch.arange(n_pairs, device=query.tokens.device)[None]
+    def head(self, slots: Sequence[Slot], steps: int, rate: float = RATES["head"]) -> Weights:
+        """New output and rank heads from the states of slots; nothing is applied."""
+        dtype = self._shadow.dtype
+        states = torch.stack([slot.state for slot in slots]).to(dtype)
+        laws = Laws.cat([slot.lesson.laws[[slot.row]] for slot in slots])
 
         def loss(shadow: BlockNetwork) -> Tensor:
-            features, tokens = query.features[None], query.tokens[None]
-            states = packed(shadow, embed, features, tokens, first[:, :1], ())[0]
-            told = block_losses(shadow, query.truth, states, first + 1, How())
-            return told.draft + told.rank
+            said = _Said(shadow, states, laws)
+            draft = (said.loss * laws.known).sum() / laws.known.sum().clamp(min=1)
+            return draft + rank_loss("invsqrt", [said.guessed], [said.true], [laws.known])
 
-        return self._train("full", loss, steps)
+        return self._train("head", loss, steps, rate)
 
-    def _train(self, kind: Kind, loss: Callable[[BlockNetwork], Tensor], steps: int) -> Weights:
-        shadow, moved, optimizer = self.shadows[kind], self._moved(kind), self.optimizers[kind]
+    def full(self, lesson: Lesson, steps: int, rate: float = RATES["full"]) -> Weights:
+        """New weights throughout, from a query's pairs; nothing is applied."""
+        return self._train("full", lambda shadow: lesson_loss(shadow, self.embed, lesson), steps, rate)
+
+    def _train(self, kind: Kind, loss: Callable[[BlockNetwork], Tensor], steps: int, rate: float) -> Weights:
+        shadow, moved, optimizer = self._shadow, self._moved(kind), self._optimizers[kind]
+        for group in optimizer.param_groups:
+            group["lr"] = rate
         with torch.inference_mode(False), torch.enable_grad():
             with torch.no_grad():
                 for name, each in shadow.named_parameters():
-                    each.copy_(self.network.get_parameter(name))
+                    each.copy_(self.weights[name])
+                    each.requires_grad_(name in moved)
             for _ in range(steps):
                 pull = sum(((each - self.anchor[name]) ** 2).sum() for name, each in moved.items())
                 total = loss(shadow) + PULL * pull
@@ -148,36 +89,110 @@ class Learner:
                 optimizer.step()
         return {name: each.detach().clone() for name, each in moved.items()}
 
-    def swap(self, weights: Weights) -> Weights:
-        """Put weights in place, between queries; returns those that were there."""
-        before = {name: self.network.get_parameter(name).detach() for name in weights}
-        for name, each in weights.items():
-            self.network.get_parameter(name).data = each.clone()
-        self.version += 1
-        return before
+    def built(self, weights: Weights) -> BlockNetwork:
+        """The network with these weights in place of its own; the others are shared with it."""
+        shared = {id(each): each for name, each in self.network.named_parameters() if name not in weights}
+        with torch.inference_mode(False), torch.no_grad():
+            made = copy.deepcopy(self.network, shared)
+            for name, each in weights.items():
+                made.get_parameter(name).copy_(each)
+        return made
 
-    def tried(self, weights: Weights, held: Sequence[Slot], widths: Sequence[int]) -> tuple[bool, float]:
-        """Apply an update if it is fit to be kept; whether it was, and the change of held-out coverage.
-
-        Taken back: a value that is not finite, or coverage more than a point lower.
-        """
-        before = coverage(self.network, held, widths)
-        old = self.swap(weights)
-        finite = all(bool(each.isfinite().all()) for each in weights.values())
-        change = coverage(self.network, held, widths) - before if finite else 0.0
-        if not finite or change < -FALL:
-            self.swap(old)
-            return False, change
+    def keep(self, weights: Weights, network: BlockNetwork) -> None:
+        """An update that was measured and is fit: `network` is `built(weights)`."""
+        self._put({**self.weights, **weights}, network)
         for name, each in weights.items():
-            self.anchor[name] = self.anchor[name] + 0.01 * (each - self.anchor[name])
-        return True, change
+            self.anchor[name] = self.anchor[name] + ANCHOR_RATE * (each - self.anchor[name])
 
     def reset(self, to: Literal["anchor", "base"]) -> None:
-        """Back to the running average of accepted weights, or to those that came from disk."""
-        self.swap(self.anchor if to == "anchor" else self.base)
+        """Back to the running average of accepted weights, or to those that came from disk. Moments begin anew."""
+        if to == "base":
+            self.anchor = dict(self.base_weights)
+            self._put(self.base_weights, self.base)
+        else:
+            self._put(dict(self.anchor), self.built(self.anchor))
+        for optimizer in self._optimizers.values():
+            optimizer.state.clear()
+
+    def _put(self, weights: Weights, network: BlockNetwork) -> None:
+        self.weights, self.network = weights, network
+        self.version += 1
+
+    @contextmanager
+    def trial(self, kind: Kind) -> Iterator[None]:
+        """Updates made inside leave no trace: moments are as they were."""
+        optimizer = self._optimizers[kind]
+        before: Any = copy.deepcopy(optimizer.state_dict())
+        try:
+            yield
+        finally:
+            optimizer.load_state_dict(before)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Everything that is trained, or may be put in place."""
+        yield from self._shadow.parameters()
+        yield from self.network.parameters()
+        yield from (*self.weights.values(), *self.anchor.values())
+
+
+class _Said:
+    """What a network says of states `[n, width]`: loss against the laws, rank scores, true buckets, who was right."""
+
+    def __init__(self, network: BlockNetwork, states: Tensor, laws: Laws) -> None:
+        logits, self.guessed, _ = network.speak(states)
+        self.loss = laws.cross_entropy(logits)
+        with torch.no_grad():
+            self.true = buckets(ranks(logits, laws.best))
+            self.right = (logits.argmax(-1) == laws.best) & laws.known
+
+
+def lesson_loss(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
+    """Draft and rank loss of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
+
+    Slots that predict a held-out place count for the mask and not for the loss.
+    """
+    device = lesson.tokens.device
+    pairs = torch.arange(lesson.n_pairs, device=device)
+    states = pair_states(network, embed, lesson)
+    counted = lesson.laws.known & ~lesson.held
+    alive = torch.ones_like(pairs, dtype=torch.bool)
+    draft = states.new_zeros(())
+    guessed, true, weight = [], [], []
+    for slot in range(network.slots):
+        row = pairs + 1 + slot - lesson.first
+        chosen = (alive & (row >= 0) & (row < len(lesson.laws))).nonzero()[:, 0]
+        laws, counts = lesson.laws[row[chosen]], counted[row[chosen]]
+        said = _Said(network, states[chosen, slot], laws)
+        draft = draft + DECAY**slot * (said.loss * counts).sum() / counts.sum().clamp(min=1)
+        guessed.append(said.guessed)
+        true.append(said.true)
+        weight.append(counts)
+        alive = torch.zeros_like(alive)
+        alive[chosen] = said.right
+    return draft + rank_loss("invsqrt", guessed, true, weight)
+
+
+def pair_states(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
+    """h `[S, K, width]` of block 1 of all pairs."""
+    with torch.no_grad():
+        embedded = embed(lesson.tokens)  # the target's, frozen: no gradient may reach it
+    anchors = torch.zeros(1, 1, dtype=torch.long, device=lesson.tokens.device)
+    made: Tensor = packed(
+        network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ()
+    )[0][0]  # fmt: skip
+    return made
 
 
 def shared_storage(drafter: Iterable[Tensor], target: Iterable[Tensor]) -> bool:
     """Whether a trained tensor lies in the target's memory; it would rewrite the target unseen."""
     theirs = {each.untyped_storage().data_ptr() for each in target}
     return any(each.untyped_storage().data_ptr() in theirs for each in drafter)
+
+
+def _wide_dtype(network: BlockNetwork) -> torch.dtype:
+    return torch.float64 if network.dtype == torch.float64 else torch.float32
+
+
+def _wide(network: BlockNetwork) -> Weights:
+    dtype = _wide_dtype(network)
+    return {name: each.detach().to(dtype, copy=True) for name, each in network.named_parameters()}

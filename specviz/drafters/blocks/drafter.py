@@ -5,44 +5,98 @@ starts. The drafter is a memo: whatever it says, whichever weights or knobs it h
 call whose numbers are not finite drafts nothing that round and says so.
 """
 
-import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-import torch
-
-from specviz.draft import ROOT, Draft
-from specviz.drafters.blocks.calls import Calls, Link, Start
+from specviz.draft import Draft
+from specviz.drafters.adapt.collect import Notes
+from specviz.drafters.adapt.replay import Sizes
+from specviz.drafters.adapt.tutor import Tutor
+from specviz.drafters.blocks.draws import SiblingDraws
 from specviz.drafters.blocks.facts import Facts, Made
 from specviz.drafters.blocks.files import KIND, Trained
 from specviz.drafters.blocks.follow import Follower
-from specviz.drafters.blocks.growth import Candidate, Growth
-from specviz.drafters.blocks.offers import offers
+from specviz.drafters.blocks.grower import Grower, drafted
+from specviz.drafters.blocks.growth import Growth
+from specviz.drafters.blocks.network import BlockNetwork
+from specviz.drafters.blocks.oracle import Oracle
 from specviz.drafters.blocks.reading import Round, read
+from specviz.drafters.pace import Pace
 from specviz.engine.context import Context, Models, Observation, Tree
+from specviz.engine.ended import Ended
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
-from specviz.events import Warn, six
+from specviz.events import Event, Warn
 from specviz.knobs import Knobs
-from specviz.names import DraftEnd
-
-Tensor = torch.Tensor
+from specviz.methods.trees import MOST_BLOCKS, MOST_STARTS
 
 
 class SpecBlock:
-    """Drafts for one query; the network is shared by all."""
+    """Drafts for one query; the network is shared by all. `tutor`: it learns between queries, from `notes` of each."""
 
-    def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
-        self.trained, self.network = trained, trained.network
+    def __init__(
+        self, trained: Trained, adapter: ModelAdapter, capacity: int = 0, tutor: Tutor | None = None,
+        learning: bool = True,
+    ) -> None:  # fmt: skip
+        self.trained, self.network, self.adapter = trained, trained.network, adapter
+        self.capacity = capacity or adapter.context
         self.taps: tuple[int, ...] = trained.config.taps
         self.text = Follower(trained.network, adapter.embedding, self.taps)
         self.facts: Facts | None = None
-        self._warned = False
+        self.pace = Pace(trained.network.parameters(), adapter)
+        self.tutor = tutor
+        self.notes = Notes(trained.vocabulary, self.taps, tutor.n_tokens) if tutor is not None and learning else None
+        self._grown: tuple[Growth, list[Made]] | None = None
+        self._oracle: Oracle | None = None
+        self._said: set[str] = set()
+
+    @property
+    def version(self) -> int:
+        """Of the weights, counted up by what is learnt while serving."""
+        return 0 if self.tutor is None else self.tutor.version
 
     def observe(self, seen: Observation) -> None:
         """Keep the new pairs for the next call, and complete what is on record of this round."""
         if self.facts is not None and seen.outcome is not None:
             self.facts.judge(seen)
-        self.facts = None
+        if self.notes is not None:
+            growth, made = self._grown or (None, [])
+            self.notes.observe(seen, growth, made)
+        self.facts = self._grown = None
         self.text.observe(seen)
+
+    def aborted(self) -> None:
+        """A round came to nothing: what it grew is no one's."""
+        self.facts = self._grown = None
+
+    def ended(self, query: Ended) -> Sequence[Event]:
+        """The query is over: learn from it."""
+        if self.tutor is None or self.notes is None:
+            return ()
+        if query.knobs["width_mode"] == "oracle":
+            return ()  # a teaching mode: its trees say nothing of what the drafter is worth
+        widths = read(query.knobs, self.trained.config, 1, False).growing.widths
+        return (self.tutor.over(self.notes, query, Sizes(widths.sizes, widths.beam), self._with),)
+
+    def spent(self, knobs: Knobs) -> dict[str, str]:
+        """A reset acts once, then learning goes on."""
+        return {"adapt_do": "learn"} if str(knobs["adapt_do"]).startswith("reset") else {}
+
+    def _with(self, network: BlockNetwork) -> "SpecBlock":
+        return SpecBlock(replace(self.trained, network=network), self.adapter, self.capacity)
+
+    def next_query(self, models: Models, knobs: Knobs) -> "SpecBlock":
+        """The drafter of the next query, which goes on from what this one learnt."""
+        if self.tutor is None:
+            return make(models, knobs)
+        trained = replace(self.trained, network=self.tutor.network)
+        return SpecBlock(trained, self.adapter, models.capacity, self.tutor, learning=knobs["adapt"] == "on")
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header."""
+        config = self.trained.config
+        what = f"{config.slots} slots a block, trained for {config.trained_blocks} blocks, positions {config.rope_mode}"
+        return {"drafter": KIND.tell(self.trained, what)}
 
     def cached(self) -> int | None:
         """Committed pairs."""
@@ -50,104 +104,41 @@ class SpecBlock:
 
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
-        tree, plan = Tree(ctx), read(ctx.knobs, self.network.shape.slots, ctx.reach, ctx.level == "full")
+        tree, plan = Tree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
+        self._say(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
             return tree.draft("budget" if not plan.growing.budget else "length")
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
-        self._warn_beyond(ctx, plan)
-        growth = Growth(plan.growing, lambda token: token in ctx.eos)
-        grower = Grower(ctx, plan, self.trained, self.text.calls, growth)
+        draw = SiblingDraws(ctx, self.trained.vocabulary) if plan.drawn else None
+        growth = Growth(plan.growing, lambda token: token in ctx.eos, draw)
+        learning, oracle = self.notes is not None, self._asked(ctx, plan)
+        grower = Grower(ctx, plan, self.trained, self.text.calls, growth, oracle, learning)
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
         draft = drafted(tree, growth, plan, grower)
+        self._grown = growth, grower.made
         if ctx.level != "none":
-            self.facts = Facts(growth, draft, self.trained.vocabulary, grower.made)
+            self.facts = Facts(growth, draft, self.trained.vocabulary, grower.made, self.pace)
             self.facts.note(ctx)
         return draft
 
-    def _warn_beyond(self, ctx: Context, plan: Round) -> None:
-        trained = self.trained.config.trained_blocks
-        if plan.blocks > trained and not self._warned:
-            self._warned = True
-            message = f"{plan.blocks} blocks a round, the drafter was trained for {trained}: later ones guess badly"
-            ctx.note(Warn(code="blocks_beyond_training", message=message))
+    def _say(self, ctx: Context, plan: Round) -> None:
+        """What the knobs ask for and do not get, once a query."""
+        for code, message in plan.notices.items():
+            if message not in self._said:
+                self._said.add(message)
+                ctx.note(Warn(code=code, message=message))
 
-
-class Grower:
-    """Runs one round's calls and lets what they say grow the tree."""
-
-    def __init__(self, ctx: Context, plan: Round, trained: Trained, calls: Calls, growth: Growth) -> None:
-        self.ctx, self.plan, self.trained, self.calls, self.growth = ctx, plan, trained, calls, growth
-        self.made: list[Made] = []
-
-    def grow(self, root: Tensor) -> bool:
-        """All levels; False when a number was not finite."""
-        began = time.perf_counter_ns()
-        level = [Made(ROOT, 1, Start(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
-        if not self._offer(level, root[None], began):
-            return False
-        for block in range(2, self.plan.blocks + 1):
-            found = self.growth.starts()
-            if not found:
-                break
-            began = time.perf_counter_ns()
-            starts = [self._start(candidate) for candidate in found]
-            h, rows = self.calls.later(starts)
-            level = [
-                Made(candidate.node, block, start, row)
-                for candidate, start, row in zip(found, starts, rows, strict=True)
-            ]
-            if not self._offer(level, h, began):
-                return False
-        return True
-
-    def _start(self, found: Candidate) -> Start:
-        node, offered = self.growth.nodes[found.node], self.made[found.start]
-        return Start(node.token, node.depth, (*offered.start.chain, Link(offered.block, offered.row, found.slot)))
-
-    def _offer(self, level: list[Made], h: Tensor, began: int) -> bool:
-        """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
-        ctx, plan = self.ctx, self.plan
-        ctx.counters.n_draft_calls += 1
-        spoken = self.trained.network.speak(h[:, : plan.slots])
-        paths = [self.growth.path(made.node) for made in level]
-        found = offers(ctx, self.trained.vocabulary, spoken, paths, plan.ranks)
-        if found is None:
-            return False
-        took = time.perf_counter_ns() - began
-        for k, (made, each) in enumerate(zip(level, found, strict=True)):
-            self.growth.expand(made.node, len(self.made), made.block, each)
-            made.logits = spoken[0][k] if ctx.level != "none" else None
-            made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
-            self.made.append(made)
-        return True
-
-
-def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
-    """The pruned tree as a draft; nodes carry where they came from."""
-    full = plan.ranks.full
-    spread = grower.trained.vocabulary.spread
-    said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
-    rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
-    raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
-    for node in growth.nodes:
-        expansion = growth.expansions[node.expansion]
-        src = {
-            "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": six(node.cum),
-            "merged": node.merged, "spine": node.is_spine, "start": node.start,
-        }  # fmt: skip
-        tree.add(
-            node.token, node.parent, None, expansion.offer.logs[node.rank - 1], "argmax",
-            raws[node.expansion], src=src,
-        )  # fmt: skip
-    kept = growth.kept()
-    deepest = max((node.depth for node in growth.nodes), default=0)
-    end: DraftEnd = (
-        "budget" if len(kept) < len(growth.nodes) else "depth" if deepest == plan.growing.deepest else "full"
-    )
-    return tree.draft(end, keep=kept)
+    def _asked(self, ctx: Context, plan: Round) -> Oracle | None:
+        """The target, opened for this round, where widths go by true ranks."""
+        if not plan.oracle:
+            return None
+        if self._oracle is None:
+            self._oracle = Oracle(self.adapter, self.capacity, MOST_STARTS * self.network.slots * (MOST_BLOCKS - 1))
+        self._oracle.open(ctx)
+        return self._oracle
 
 
 def make(models: Models, knobs: Knobs) -> SpecBlock:
@@ -155,4 +146,9 @@ def make(models: Models, knobs: Knobs) -> SpecBlock:
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")
     folder = " ".join(knobs["drafter"]) or None
-    return SpecBlock(KIND.pick(models.target, folder), models.target)
+    trained = KIND.pick(models.target, folder)
+    if knobs["adapt"] != "on":
+        return SpecBlock(trained, models.target, models.capacity)
+    theirs = [*models.target.model.parameters(), *models.target.model.buffers()]
+    tutor = Tutor(trained.network, models.target.embedding, theirs)
+    return SpecBlock(trained, models.target, models.capacity, tutor)

@@ -4,6 +4,7 @@ Written while drafting, completed after the verdict: records are held back until
 the target cannot reach a decision. Every kept parent has a target row, so true ranks cost one comparison.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +15,28 @@ from specviz.drafters.blocks.calls import Start
 from specviz.drafters.blocks.growth import Growth
 from specviz.drafters.blocks.rank import N_BUCKETS, bucket, ranks
 from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.drafters.pace import Pace
 from specviz.engine.context import Context, Observation
 from specviz.events import six
 from specviz.events.blocks import Block, Expansion, TreeMade
-from specviz.laws import CertainRows
+from specviz.laws import CertainRows, Rows
 
 Tensor = torch.Tensor
 
 
 @dataclass(slots=True)
 class Made:
-    """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache. `logits` `[K, V_d]`."""
+    """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache.
+
+    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them.
+    """
 
     node: int
     block: int
     start: Start
     row: int
     logits: Tensor | None = None
+    h: Tensor | None = None
     kv_len: int = 0
     batch: int = 1
     dur_ns: int = 0
@@ -39,8 +45,8 @@ class Made:
 class Facts:
     """The records of one round."""
 
-    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[Made]) -> None:
-        self.growth, self.vocabulary, self.made = growth, vocabulary, made
+    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[Made], pace: Pace) -> None:
+        self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
         self.expansions: list[Expansion] = []
 
@@ -68,7 +74,7 @@ class Facts:
                 record.entropy = None if offer.entropy is None else six(offer.entropy)
             self.expansions.append(record)
             ctx.note(record)
-        ctx.note(self._tree(len(self.growth.kept())))
+        ctx.note(self.pace.of(self._tree(len(self.growth.kept())), ctx.counters.n_draft_calls))
 
     def _tree(self, n_kept: int) -> TreeMade:
         growth = self.growth
@@ -81,10 +87,11 @@ class Facts:
         )  # fmt: skip
 
     def judge(self, seen: Observation) -> None:
-        """Complete the expansions of parents the target ran on."""
+        """Complete the expansions of parents the target ran on, and the tree."""
+        self.pace.judge(seen)
         row_of = {ROOT: 0} | {seen.draft.ids[k]: k + 1 for k in range(seen.draft.n_fed)}
         known = [record for record in self.expansions if record.parent in row_of]
-        best = _best(seen, [row_of[record.parent] for record in known])
+        best = best_tokens(seen.target_probs, [row_of[record.parent] for record in known])
         emitted = _emitted(seen)
         followed = [emitted.get(record.parent, -1) for record in known]
         by_best, by_emitted = self._ranks(known, best), self._ranks(known, followed)
@@ -115,13 +122,11 @@ class Facts:
             right[record.start] = None if so_far is None or unknown else so_far and record.true_rank_argmax == 1
 
 
-def _best(seen: Observation, rows: list[int]) -> list[int]:
+def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
     """The target's best token by row."""
-    probs = seen.target_probs
-    if isinstance(probs, CertainRows):
-        return [probs.tokens[row] for row in rows]
-    assert probs is not None
-    best: list[int] = probs[rows].argmax(-1).tolist()
+    if isinstance(laws, CertainRows):
+        return [laws.tokens[row] for row in rows]
+    best: list[int] = laws[list(rows)].argmax(-1).tolist()
     return best
 
 

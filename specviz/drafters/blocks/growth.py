@@ -7,10 +7,15 @@ block starts at them.
 
 Merging joins offers of the same token at the same parent: certain to happen, because slot 0 of a block that starts at
 spine node k speaks of the same place as slot k + 1 of the block before.
+
+Drawn siblings (`draw`) have rules of their own (specblock.md 6.4), without which the recorded laws would be false: how
+many there are is fixed before the first is drawn, one expansion a node, and nothing is dropped or joined afterwards.
+So the budget is spent as the tree grows, and blocks start at leaves only.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from specviz.draft import ROOT
 from specviz.drafters.blocks.widths import Width, Widths
@@ -26,6 +31,20 @@ class Offer:
     rank_probs: tuple[float, ...] = ()
     summary: tuple[float, ...] = ()
     entropy: float | None = None
+    true_bucket: int | None = None  # the target was asked beforehand: widths go by it
+    logits: Any = None  # [V_d], where siblings are drawn
+
+
+class Pick(NamedTuple):
+    """A token that becomes a node. `law`: what it was drawn from, None for one that was chosen."""
+
+    token: int
+    log: float
+    law: Any = None
+
+
+Draw = Callable[[Sequence[int], Offer, int], Sequence[Pick]]
+"""`(tokens down to the parent, offer, how many)` -> siblings in the order they were drawn; fewer when none is left."""
 
 
 @dataclass(slots=True)
@@ -37,8 +56,9 @@ class Grown:
     depth: int
     cum: float
     expansion: int  # that made it
-    rank: int  # 1-based, in that expansion
+    rank: int  # 1-based, among what that expansion offered
     is_spine: bool
+    law: Any = None  # it was drawn from
     merged: list[int] = field(default_factory=list)
     start: int | None = None  # the block started here
 
@@ -78,10 +98,12 @@ class Setting:
 
 
 class Growth:
-    """The raw tree of one round. `ends(token)`: nothing follows that token."""
+    """The raw tree of one round. `ends(token)`: nothing follows that token; `draw`: siblings are drawn by it."""
 
-    def __init__(self, setting: Setting, ends: Callable[[int], bool] = lambda token: False) -> None:
-        self.setting, self.ends = setting, ends
+    def __init__(
+        self, setting: Setting, ends: Callable[[int], bool] = lambda token: False, draw: Draw | None = None
+    ) -> None:
+        self.setting, self.ends, self.draw = setting, ends, draw
         self.nodes: list[Grown] = []
         self.expansions: list[Expansion] = []
         self.n_offered = 0  # nodes there would be without merging
@@ -106,16 +128,17 @@ class Growth:
 
     def expand(self, at: int, start: int, block: int, offers: Sequence[Offer]) -> None:
         """Grow one block's nodes from node `at`; its slots' offers in order."""
-        if at != ROOT:
+        if at != ROOT and self._left:
             self.nodes[at].start = start
         parent, given_up = at, False
         for slot, offer in enumerate(offers):
-            if self.depth(parent) >= self.setting.deepest or (parent != ROOT and self.ends(self.nodes[parent].token)):
+            if not self._left or not self._may_grow(parent):
                 return
             width = self.setting.widths.of(offer, is_root=block == 1 and slot == 0)
             given_up = given_up or width.reason == "give_up"
             if given_up:
                 width = Width(0, "give_up")
+            width = self._afforded(width, len(offers) - slot - 1)
             made = self._children(parent, Expansion(parent, block, slot, start, offer, width))
             is_last = slot == len(offers) - 1
             if width.n >= 2 or (is_last and not given_up):
@@ -123,29 +146,46 @@ class Growth:
                     self._candidate(Candidate(node, start, slot, cum))
             parent = made[0][0]
 
+    @property
+    def _left(self) -> int:
+        """Nodes that may still be made. What is chosen is pruned in the end, what is drawn is not."""
+        return self.setting.budget - len(self.nodes) if self.draw else 1
+
+    def _afforded(self, width: Width, later: int) -> Width:
+        """Before anything is drawn, keep back a node for each of the block's `later` slots."""
+        most = max(1, self._left - later)
+        return Width(most, "override") if self.draw and width.n > most else width
+
     def _children(self, parent: int, expansion: Expansion) -> list[tuple[int, float]]:
-        """The expansion's nodes, the greedy one first, each with the score of this offer."""
+        """The expansion's nodes, the spine's first, each with the score of this offer."""
         self.expansions.append(expansion)
-        number, offer = len(self.expansions) - 1, expansion.offer
         made = []
-        for rank in range(min(max(1, expansion.width.n), len(offer.tokens))):
-            cum = self.cum(parent) + min(0.0, offer.logs[rank])
-            node = self._node(parent, offer.tokens[rank], cum, number, rank)
+        for rank, pick in enumerate(self._picks(parent, expansion.offer, max(1, expansion.width.n))):
+            cum = self.cum(parent) + min(0.0, pick.log)
+            node = self._node(parent, pick, cum, rank)
             expansion.children.append(node)
             made.append((node, cum))
         return made
 
-    def _node(self, parent: int, token: int, cum: float, expansion: int, rank: int) -> int:
+    def _picks(self, parent: int, offer: Offer, n: int) -> Sequence[Pick]:
+        """Which tokens become nodes: the first of the offer, or draws."""
+        if self.draw:
+            return self.draw(self.path(parent), offer, n)
+        return [Pick(*each) for each in zip(offer.tokens[:n], offer.logs, strict=False)]
+
+    def _node(self, parent: int, pick: Pick, cum: float, rank: int) -> int:
         self.n_offered += 1
-        known = self._by_key.get((parent, token)) if self.setting.merge else None
+        expansion = len(self.expansions) - 1
+        known = self._by_key.get((parent, pick.token)) if self.setting.merge and not self.draw else None
         if known is not None:
             node = self.nodes[known]
             node.cum = max(node.cum, cum)
             node.merged.append(expansion)
             node.is_spine = node.is_spine or rank == 0
             return known
-        self.nodes.append(Grown(token, parent, self.depth(parent) + 1, cum, expansion, rank + 1, rank == 0))
-        self._by_key[parent, token] = len(self.nodes) - 1
+        depth = self.depth(parent) + 1
+        self.nodes.append(Grown(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
+        self._by_key[parent, pick.token] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
     def _candidate(self, new: Candidate) -> None:
@@ -159,12 +199,13 @@ class Growth:
         One block a node and round. Nothing starts behind an end token or at the deepest level.
         """
         offered, self._candidates = list(self._candidates.values()), {}
-        free = [c for c in offered if self.nodes[c.node].start is None and self._may_grow(c.node)]
-        best = sorted(free, key=lambda c: (-self.nodes[c.node].cum, c.node))
-        return best[: self.setting.start_cap]
+        taken = {expansion.parent for expansion in self.expansions} if self.draw else ()
+        free = [c for c in offered if self.nodes[c.node].start is None and c.node not in taken]
+        best = sorted((c for c in free if self._may_grow(c.node)), key=lambda c: (-self.nodes[c.node].cum, c.node))
+        return best[: min(self.setting.start_cap, self._left) if self.draw else self.setting.start_cap]
 
     def _may_grow(self, node: int) -> bool:
-        return self.depth(node) < self.setting.deepest and not self.ends(self.nodes[node].token)
+        return self.depth(node) < self.setting.deepest and (node == ROOT or not self.ends(self.nodes[node].token))
 
     def kept(self) -> list[int]:
         """The `budget` best nodes by (score, depth, number), in ascending order.

@@ -36,6 +36,14 @@ def linear(n_in: int, n_out: int) -> nn.Linear:
     return made
 
 
+class RMSNorm(nn.RMSNorm):
+    """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """`rows` at mean square one, times the gain."""
+        return nn.functional.rms_norm(rows, self.normalized_shape, self.weight.to(rows.dtype), self.eps)
+
+
 def fill_normal(module: nn.Module, rng: torch.Generator, std: float = 0.02) -> None:
     """Matrices from N(0, std), gains at one."""
     with torch.no_grad():
@@ -80,12 +88,12 @@ class Layer(nn.Module):
         super().__init__()
         self.shape = shape
         inner = attention_in or shape.width  # EAGLE-3 reads two vectors side by side
-        self.norm_attention = nn.RMSNorm(shape.width, shape.eps)
+        self.norm_attention = RMSNorm(shape.width, shape.eps)
         self.q = linear(inner, shape.heads * shape.head_dim)
         self.k = linear(inner, shape.kv_heads * shape.head_dim)
         self.v = linear(inner, shape.kv_heads * shape.head_dim)
         self.o = linear(shape.heads * shape.head_dim, shape.width)
-        self.norm_mlp = nn.RMSNorm(shape.width, shape.eps)
+        self.norm_mlp = RMSNorm(shape.width, shape.eps)
         self.gate, self.up = linear(shape.width, shape.ff), linear(shape.width, shape.ff)
         self.down = linear(shape.ff, shape.width)
 

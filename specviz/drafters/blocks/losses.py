@@ -18,13 +18,16 @@ from specviz.drafters.blocks.vocabulary import Vocabulary
 
 Tensor = torch.Tensor
 RankLoss = Literal["invsqrt", "ce", "reference"]
+DraftLoss = Literal["full", "top50"]
+TOP = 50
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What ablations turn. `decay`: weight of slot k is decay^k."""
+    """What ablations turn. `decay`: weight of slot k is decay^k; `draft_loss`: against how much of the target's law."""
 
     rank_loss: RankLoss = "invsqrt"
+    draft_loss: DraftLoss = "full"
     decay: float = 0.8
     valid_prefix: bool = True
 
@@ -104,7 +107,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
         logits, rank_logits, _ = network.speak(states[rows, slot])
         best, allowed = truth.best[where], truth.allowed[where]
         counts = alive[rows] & allowed
-        loss = F.cross_entropy(logits, truth.probs[where], reduction="none")
+        loss = draft_losses(logits, truth.probs[where], how.draft_loss)
         mean = (loss * counts).sum() / counts.sum().clamp(min=1)
         draft = draft + how.decay**slot * mean
         first_slot = mean.detach() if slot == 0 else first_slot
@@ -123,6 +126,15 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
             alive = _survivors(alive, rows, right)
         by_rank = _survivors(by_rank, rows, guess == true) if how.rank_loss == "reference" else alive
     return Losses(draft, rank_loss(how.rank_loss, judged.logits, judged.true, judged.weight), tally, first_slot)
+
+
+def draft_losses(logits: Tensor, probs: Tensor, kind: DraftLoss) -> Tensor:
+    """`[n]` cross-entropies of logits `[n, V_d]` with the target's law; `top50`: with its best 50, as they stand."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # sums over a vocabulary want the bits
+    if kind == "full" or probs.shape[-1] <= TOP:
+        return F.cross_entropy(logits, probs, reduction="none")
+    best = probs.topk(TOP, -1)
+    return -(best.values * logits.log_softmax(-1).gather(-1, best.indices)).sum(-1)
 
 
 def _survivors(alive: Tensor, rows: Tensor, right: Tensor) -> Tensor:

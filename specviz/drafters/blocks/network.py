@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from specviz.drafters.blocks.layers import Keys, Layer, LayerShape, Rope, Tensor, fill_normal, linear
+from specviz.drafters.blocks.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.drafters.blocks.rank import N_SUMMARY, RankHead, summary
 
 RopeMode = Literal["offset", "repeat"]
@@ -49,14 +49,14 @@ class BlockNetwork(nn.Module):
         self.shape = shape
         width, layer = shape.layer.width, shape.layer
         self.condition = linear(shape.n_features, width)
-        self.norm_condition = nn.RMSNorm(width, layer.eps)
-        self.norm_token = nn.RMSNorm(shape.embed_width, layer.eps)
-        self.norm_query = nn.RMSNorm(width, layer.eps)
+        self.norm_condition = RMSNorm(width, layer.eps)
+        self.norm_token = RMSNorm(shape.embed_width, layer.eps)
+        self.norm_query = RMSNorm(width, layer.eps)
         self.queries = nn.Parameter(torch.empty(shape.slots, width))
         self.fuse = linear(2 * width + shape.embed_width, width)
         self.layers = nn.ModuleList(Layer(layer) for _ in range(shape.n_layers))
         self.shifts = nn.ModuleList(linear(2 * width, width) for _ in range(shape.n_layers - 1) if shape.shift)
-        self.norm_out = nn.RMSNorm(width, layer.eps)
+        self.norm_out = RMSNorm(width, layer.eps)
         self.head = linear(width, shape.vocab)
         self.rank = RankHead(width + N_SUMMARY, shape.rank_width)
         self.rope = Rope(layer)

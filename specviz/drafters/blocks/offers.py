@@ -1,5 +1,6 @@
 """What a call's logits offer the tree, read off the device in one copy."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,9 +44,8 @@ def offers(
         columns += [told.flatten(0, 1).to(logs.dtype), entropy]
     table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
     ctx.counters.n_syncs += 1
-    rows = table.tolist()
-    n_top = best.shape[-1]
-    if not all(row[n_top] - row[n_top] == 0.0 and row[2 * n_top] == row[2 * n_top] for row in rows):
+    rows, n_top = table.tolist(), best.shape[-1]
+    if not all(math.isfinite(sum(row[n_top : 2 * n_top + N_BUCKETS])) for row in rows):
         return None
     made = [_offer(row, n_top, reading.full) for row in rows]
     return [made[k : k + slots] for k in range(0, len(made), slots)]

@@ -38,6 +38,8 @@ class Offered(Protocol):
     def logs(self) -> tuple[float, ...]: ...
     @property
     def bucket(self) -> int: ...
+    @property
+    def true_bucket(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,11 @@ class Widths:
     trims: bool = False
     fixed: int | None = None
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Children by bucket where nothing is trimmed."""
+        return tuple(min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
+
     def of(self, offer: Offered, is_root: bool) -> Width:
         """The width of a slot; the greedy token counts."""
         sure = math.exp(min(0.0, offer.logs[0]))
@@ -65,10 +72,11 @@ class Widths:
             return self._trimmed(Width(self.beam, "beam"), ROOT_TRIMS, sure)
         if self.fixed is not None:
             return self._trimmed(Width(self.fixed, "override"), TRIMS, sure)
-        wanted = self.by_bucket[offer.bucket]
+        known = offer.true_bucket
+        wanted = self.by_bucket[offer.bucket if known is None else known]
         if wanted == 0:
             return Width(0, "give_up")
-        width = Width(wanted, "bucket") if wanted <= self.cap else Width(self.cap, "override")
+        width = Width(min(wanted, self.cap), "bucket" if known is None and wanted <= self.cap else "override")
         return self._trimmed(width, TRIMS, sure)
 
     def _trimmed(self, width: Width, steps: tuple[tuple[float, int], ...], sure: float) -> Width:

@@ -4,7 +4,9 @@ Call 0 appends the new pairs and gives the children of the root; every further l
 nodes. Rows of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
 """
 
+import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -15,13 +17,13 @@ from specviz.drafters.blocks.follow import Follower
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.eagle.files import KIND, Trained
 from specviz.drafters.eagle.levels import Levels
+from specviz.drafters.pace import Pace
 from specviz.engine.context import Context, Models, Observation, Tree
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
 from specviz.events.blocks import Block
 from specviz.knobs import Knobs
-from specviz.names import DraftEnd
 
 Tensor = torch.Tensor
 Ranked = tuple[list[int], list[float]]
@@ -34,14 +36,24 @@ class Eagle:
         self.trained = trained
         self.taps: tuple[int, ...] = trained.config.taps
         self.text = Follower(trained.network, adapter.embedding, self.taps)
+        self.pace = Pace(trained.network.parameters(), adapter)
 
     def observe(self, seen: Observation) -> None:
-        """Keep the new pairs for the next call."""
+        """Keep the new pairs for the next call, and complete what is on record of this round."""
+        self.pace.judge(seen)
         self.text.observe(seen)
 
     def cached(self) -> int | None:
         """Committed pairs."""
         return self.text.calls.pairs
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header."""
+        return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
+
+    def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
+        """Where this round's candidates go."""
+        return Levels(ctx.knobs["k_max"], deepest, lambda token: token in ctx.eos)
 
     def propose(self, ctx: Context) -> Draft:
         """Level by level, then the best nodes of all."""
@@ -51,12 +63,25 @@ class Eagle:
             return tree.draft("budget" if not budget else "length")
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
-        levels = Levels(knobs["k_max"], deepest, lambda token: token in ctx.eos)
-        grower = Grower(ctx, self.trained, self.text.calls, levels)
+        grower = Grower(ctx, self.trained, self.text.calls, self.levels(ctx, budget, deepest))
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
-        return drafted(ctx, tree, grower, budget)
+        return self._drafted(ctx, tree, grower, budget)
+
+    def _drafted(self, ctx: Context, tree: Tree, grower: "Grower", budget: int) -> Draft:
+        """The best nodes as a draft."""
+        levels, spread = grower.levels, self.trained.vocabulary.spread
+        raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
+        for node in levels.nodes:
+            src = {"rank": node.rank, "cum": six(node.cum)}
+            tree.add(node.token, node.parent, None, node.log, "argmax", raws[node.row], src=src)
+        kept = levels.kept(budget)
+        draft = tree.draft("budget" if len(kept) < len(levels.nodes) else "depth", keep=kept)
+        if ctx.level != "none":
+            grower.note(draft)
+            ctx.note(self.pace.of(grower.tree(len(kept)), ctx.counters.n_draft_calls))
+        return draft
 
 
 class Grower:
@@ -106,14 +131,20 @@ class Grower:
             ))  # fmt: skip
         return True
 
-    def note(self, draft: Draft, n_kept: int) -> None:
-        """Leave calls and tree on record; node numbers become ids."""
+    def note(self, draft: Draft) -> None:
+        """Leave the calls on record; node numbers become ids."""
         for block in self._blocks:
             block.node = ROOT if block.node == ROOT else draft.nodes[block.node].id
             self.ctx.note(block)
-        n = len(self.levels.nodes)
-        widths = [0] * self.levels.k + [len(self.levels.rows)]
-        self.ctx.note(TreeMade(n_raw=n, n_merged=0, n_kept=n_kept, widths=widths, buckets=[]))
+
+    def tree(self, n_kept: int) -> TreeMade:
+        """The tree's record."""
+        made = Counter(node.row for node in self.levels.nodes)
+        widths = [made[row] for row in range(len(self.levels.rows))]
+        return TreeMade(
+            n_raw=len(self.levels.nodes), n_merged=0, n_kept=n_kept,
+            widths=[widths.count(n) for n in range(max(widths) + 1)], buckets=[],
+        )  # fmt: skip
 
 
 def best(
@@ -130,22 +161,7 @@ def best(
     ctx.counters.n_syncs += 1
     n = ids.shape[-1]
     rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
-    return rows if all(low[0] - low[0] == 0.0 for _, low in rows) else None
-
-
-def drafted(ctx: Context, tree: Tree, grower: Grower, budget: int) -> Draft:
-    """The best nodes as a draft."""
-    levels, spread = grower.levels, grower.trained.vocabulary.spread
-    raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
-    for node in levels.nodes:
-        src = {"rank": node.rank, "cum": six(node.cum)}
-        tree.add(node.token, node.parent, None, node.log, "argmax", raws[node.row], src=src)
-    kept = levels.kept(budget)
-    end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
-    draft = tree.draft(end, keep=kept)
-    if ctx.level != "none":
-        grower.note(draft, len(kept))
-    return draft
+    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
 
 
 def make(models: Models, knobs: Knobs) -> Eagle:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from specviz.drafters.blocks.layers import Keys, Layer, LayerShape, Rope, Tensor, fill_normal, linear
+from specviz.drafters.blocks.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class EagleNetwork(nn.Module):
         super().__init__()
         self.shape, width = shape, shape.layer.width
         self.fc = linear(shape.n_features, width)
-        self.norm_token = nn.RMSNorm(width, shape.layer.eps)
+        self.norm_token = RMSNorm(width, shape.layer.eps)
         self.layer = Layer(shape.layer, 2 * width)
-        self.norm_out = nn.RMSNorm(width, shape.layer.eps)
+        self.norm_out = RMSNorm(width, shape.layer.eps)
         self.head = linear(width, shape.vocab)
         self.rope = Rope(shape.layer)
         if rng is not None:

@@ -4,27 +4,19 @@ The shape is known before anything is drafted, so each level runs exactly the no
 of ranks lies in the drafter's folder as `static_tree.json` and names the weights it was counted with.
 """
 
-import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
-from specviz.draft import ROOT, Draft
-from specviz.drafters.blocks.fit import OPTION
-from specviz.drafters.eagle.drafter import Eagle, Grower, drafted
+from specviz.draft import ROOT
+from specviz.drafters.eagle.drafter import Eagle
 from specviz.drafters.eagle.files import KIND, Trained
 from specviz.drafters.eagle.levels import Levels
 from specviz.drafters.rank_paths import Path as RankPath
 from specviz.drafters.rank_paths import best_paths
-from specviz.engine.context import Context, Models, Tree
+from specviz.drafters.rank_table import Shares, read_table
+from specviz.engine.context import Context, Models
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
-from specviz.events import Warn
 from specviz.knobs import Knobs
-
-Shares = tuple[tuple[float, ...], ...]
-NAME, FORMAT = "static_tree.json", "specviz-static-tree"
-CALIBRATE = "calibrate it with specviz train static-tree"
 
 
 class FixedLevels(Levels):
@@ -61,49 +53,9 @@ class StaticTree(Eagle):
         super().__init__(trained, adapter)
         self.right = right
 
-    def propose(self, ctx: Context) -> Draft:
-        """The shape that budget, depth and room allow, level by level."""
-        knobs, tree = ctx.knobs, Tree(ctx)
-        budget, deepest = knobs["node_budget"], min(knobs["d_max"], ctx.reach)
-        if not budget or deepest < 1:
-            return tree.draft("budget" if not budget else "length")
-        if not self.text.ready(ctx.n):
-            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
-        levels = FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
-        grower = Grower(ctx, self.trained, self.text.calls, levels)
-        if not grower.grow(self.text.root()):
-            ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
-            return tree.draft("no_match")
-        return drafted(ctx, tree, grower, budget)
-
-
-def weights_hash(folder: Path) -> str:
-    """Of the drafter's file: a table of ranks is one drafter's."""
-    return hashlib.sha256((folder / KIND.weights).read_bytes()).hexdigest()[:32]
-
-
-def write_table(folder: Path, right: Shares) -> None:
-    """Beside the drafter it was counted with."""
-    made = {"format": FORMAT, "version": 1, "drafter": weights_hash(folder), "right": right}
-    (folder / NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-
-
-def read_table(folder: Path) -> Shares:
-    """The table of a drafter's folder. Raises ModelError in one line for none, another drafter's, or no table."""
-    path = folder / NAME
-    if not path.is_file():
-        raise ModelError(f"{OPTION} {folder}: no {NAME} in it, so its tree has no shape; {CALIBRATE}")
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-        right = tuple(tuple(float(value) for value in row) for row in given["right"])
-        owner, named = given["drafter"], given["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error!r}); {CALIBRATE}") from None
-    if named != FORMAT or not right or not all(right):
-        raise ModelError(f"{OPTION} {folder}: {NAME} holds no table of ranks; {CALIBRATE}")
-    if owner != weights_hash(folder):
-        raise ModelError(f"{OPTION} {folder}: {NAME} was counted with other weights; {CALIBRATE}")
-    return right
+    def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
+        """The shape that budget, depth and room allow."""
+        return FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
 
 
 def make(models: Models, knobs: Knobs) -> StaticTree:

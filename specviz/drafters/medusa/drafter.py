@@ -5,12 +5,14 @@ of later tokens is not lossless and is not here.
 """
 
 import time
+from collections import Counter
 
 import torch
 
 from specviz.draft import ROOT, Draft
 from specviz.drafters.eagle.drafter import Ranked, best
 from specviz.drafters.medusa.files import KIND, Trained
+from specviz.drafters.pace import Pace
 from specviz.drafters.rank_paths import Path, best_paths
 from specviz.engine.context import Context, Models, Observation, Tree
 from specviz.engine.model import ModelAdapter
@@ -26,19 +28,24 @@ class Medusa:
 
     newest_only = True
 
-    def __init__(self, trained: Trained) -> None:
-        self.trained = trained
+    def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
+        self.trained, self.pace = trained, Pace(trained.network.parameters(), adapter)
         self.taps: tuple[int, ...] = (trained.config.target_layers,)
         self._state: Tensor | None = None  # [1, width], of the row whose logits gave the newest token
 
     def observe(self, seen: Observation) -> None:
-        """Keep the newest state."""
+        """Keep the newest state, and complete what is on record of this round."""
+        self.pace.judge(seen)
         if seen.features:
             self._state = seen.features[self.taps[0]][-1:]
 
     def cached(self) -> int | None:
         """Heads have no cache."""
         return None
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header."""
+        return {"drafter": KIND.tell(self.trained, self.trained.config.tree)}
 
     def propose(self, ctx: Context) -> Draft:
         """The best paths of ranks that the text has room for."""
@@ -61,8 +68,10 @@ class Medusa:
         if ctx.level != "none":
             took = time.perf_counter_ns() - began
             ctx.note(Block(start=0, node=ROOT, chain=[], kv_len=0, batch=1, dur_ns=took))
-            widths = [0] * len(ranked[0][0]) + [deepest]
-            ctx.note(TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[]))
+            made = Counter(tree.parent(node) for node in range(len(tree)))
+            widths = [list(made.values()).count(n) for n in range(max(made.values(), default=0) + 1)]
+            told = TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[])
+            ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
         return tree.draft("full" if len(paths) < budget else "budget")
 
     def _grow(self, ctx: Context, tree: Tree, paths: list[Path], ranked: list[Ranked], logits: Tensor) -> None:
@@ -84,4 +93,4 @@ def make(models: Models, knobs: Knobs) -> Medusa:
     """The drafter of method `medusa`. Raises ModelError where there are no heads for the target."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("medusa reads hidden states of its target: it needs a model, not a table")
-    return Medusa(KIND.pick(models.target, " ".join(knobs["drafter"]) or None))
+    return Medusa(KIND.pick(models.target, " ".join(knobs["drafter"]) or None), models.target)

@@ -10,6 +10,7 @@ from specviz.drafters import published
 from specviz.drafters.blocks.fit import OPTION, MadeFor
 from specviz.drafters.medusa.network import MedusaHeads
 from specviz.drafters.part_files import read_tensors
+from specviz.drafters.rank_table import NAME, read_table
 from specviz.drafters.trained import Kind
 from specviz.drafters.trained import Trained as AnyTrained
 from specviz.engine.model import ModelAdapter
@@ -19,7 +20,7 @@ from specviz.engine.model import ModelAdapter
 class Config:
     """`config.json`. `right[j][r]`: how often the target's token had rank r + 1 in head j on held-out text.
 
-    The fixed tree follows from it.
+    The fixed tree follows from it; `counted` is false of a stand-in.
     """
 
     target: str
@@ -30,6 +31,16 @@ class Config:
     draft_vocab: int
     heads: int
     right: tuple[tuple[float, ...], ...] = ()
+    counted: bool = True
+
+    @property
+    def tree(self) -> str:
+        """Where its shape comes from."""
+        return (
+            "tree from counted ranks"
+            if self.counted
+            else "stand-in tree, as no table of ranks comes with released heads"
+        )
 
     @property
     def made_for(self) -> MadeFor:
@@ -43,13 +54,14 @@ Trained = AnyTrained[Config, MedusaHeads]
 
 
 def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, dict[str, torch.Tensor]]:
-    """Released heads; which weights their target has is not known, and no table of ranks comes with them."""
+    """Released heads; which weights their target has is not known, and a table of ranks is ours or a stand-in."""
     tensors = published.medusa_tensors(folder, read_tensors(folder, OPTION, adapter.device))
     heads, vocab, width = tensors["outer"].shape
+    counted = (folder / NAME).is_file()  # by specviz train static-tree
     config = Config(
         target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers, target_width=width,
         vocab=min(vocab, adapter.vocab), draft_vocab=min(vocab, adapter.vocab), heads=heads,
-        right=published.usual_shares(heads),
+        right=read_table(folder) if counted else published.usual_shares(heads), counted=counted,
     )  # fmt: skip
     tensors["outer"] = tensors["outer"][:, : adapter.vocab]  # padded rows stand for no token
     return config, tensors

@@ -147,6 +147,10 @@ class LookingActions(Base):
 
     def action_back(self) -> None:
         """Close what is open, then let go of the node, then follow."""
+        if self.feed.options.rank_entry is not None:
+            self.feed.options = replace(self.feed.options, rank_entry=None)
+            self.paint_soon()
+            return
         panel = self.query_one(WhyPanel)
         panel.pinned = False
         self.feed.options = replace(self.feed.options, column=None, layer=None, block=None)

@@ -32,6 +32,10 @@ from specviz_tui.messages import (
     Moved,
     NodePicked,
     Pressed,
+    RankEntered,
+    RankFiltered,
+    RankMoved,
+    RankPicked,
     Seek,
 )
 from specviz_tui.paint import painter_of
@@ -40,10 +44,12 @@ from specviz_tui.screens.layers import LayerActions
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.looking import LookingActions
 from specviz_tui.screens.page import PageScreen, error_page, help_page
+from specviz_tui.screens.ranks import RankActions
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.lanes_pane import LanesPane
 from specviz_tui.widgets.layers_pane import LayersPane
+from specviz_tui.widgets.ranks_pane import RanksPane
 from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.status_line import NumberLine, StatusLine
 from specviz_tui.widgets.text_strip import TextStrip
@@ -55,11 +61,11 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
-PANES = {"layers": "#layers", "lanes": "#lanes", "hsd": "#hsd"}  # what stands in place of the tree
+PANES = {"layers": "#layers", "lanes": "#lanes", "ranks": "#ranks", "hsd": "#hsd"}  # what stands in place of the tree
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
 
-class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[None]):
+class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingActions, Screen[None]):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     BINDINGS = bindings(SCREEN_KEYS)
@@ -86,6 +92,7 @@ class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[
             yield WhyPanel(id="why").data_bind(MainScreen.frame)
         yield LayersPane(id="layers").data_bind(MainScreen.frame)
         yield LanesPane(id="lanes").data_bind(MainScreen.frame)
+        yield RanksPane(id="ranks").data_bind(MainScreen.frame)
         yield ScanPane(id="hsd").data_bind(MainScreen.frame)
         yield KnobPanel(id="knobs").data_bind(MainScreen.frame)
         yield Sparkline(id="sparkline").data_bind(MainScreen.frame)
@@ -156,6 +163,7 @@ class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[
                 verification=self.shown == "hsd",
                 layers=self.shown == "layers",
                 lanes=self.shown == "lanes",
+                ranks=self.shown == "ranks",
             )
             self.frame = self.feed.frame()
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
@@ -205,6 +213,23 @@ class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[
     @on(ClockAsked)
     def _clock_asked(self) -> None:
         self.switch_clock()
+
+    @on(RankMoved)
+    def _rank_moved(self, message: RankMoved) -> None:
+        self.move_rank(message.direction, message.part)
+
+    @on(RankFiltered)
+    def _rank_filtered(self, message: RankFiltered) -> None:
+        self.filter_ranks(message.what)
+
+    @on(RankEntered)
+    def _rank_entered(self, message: RankEntered) -> None:
+        self.enter_rank(message.part)
+
+    @on(RankPicked)
+    def _rank_picked(self, message: RankPicked) -> None:
+        self.focus_main()
+        self.pick_bucket(message.pred, message.true)
 
     @on(Seek)
     def _sought(self, message: Seek) -> None:
@@ -261,6 +286,10 @@ class MainScreen(LaneActions, LayerActions, LiveActions, LookingActions, Screen[
     def action_lanes(self) -> None:
         """Screen 3: lanes over time."""
         self.choose("lanes")
+
+    def action_ranks(self) -> None:
+        """Screen 4: ranks, widths and what was learnt."""
+        self.choose("ranks")
 
     def action_hsd(self) -> None:
         """Screen 5: the verdict on the draft, scanned backward."""

@@ -56,7 +56,7 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     table.add_column(ratio=1)
     table.add_column(ratio=1)
     left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
-    right = (blocks["Tree"], blocks["Layers"], blocks["Lanes"], blocks["Scan"], blocks["Knobs"])
+    right = (blocks["Tree"], blocks["Layers"], blocks["Lanes"], blocks["Ranks"], blocks["Scan"], blocks["Knobs"])
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
 

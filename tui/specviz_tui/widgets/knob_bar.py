@@ -95,6 +95,8 @@ class KnobPanel(FrameWidget, can_focus=True):
     def _status(self, bar: KnobBar, width: int, first: int, page: int) -> Text:
         n, item = len(bar.items), self.item
         pages = Text(f"{first + 1}–{min(first + page, n)} of {n}" if n > page else "", style=FAINT)
+        if bar.absent and not self.has_focus:
+            pages = Text(f"not in this method: {' '.join(symbol for symbol, _ in bar.absent)}   ", style=FAINT) + pages
         if self.has_focus and item is not None:
             said = bar.pending or bar.last
             parts = [Text(" " + said, style=STRONG if bar.pending else FAINT)] if said else []

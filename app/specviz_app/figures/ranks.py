@@ -1,0 +1,294 @@
+"""Figures about ranks over a run: predicted against true buckets, what widths cost and brought, blocks and depths."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specviz.view.numbers import number, percent, prob
+from specviz.view.palette import colour, glyph
+from specviz.view.ranks import (
+    BUCKET_WORDS,
+    BUCKETS,
+    COSTS,
+    BlockRow,
+    Confusion,
+    DepthRow,
+    ReachPoint,
+    SlotRow,
+    WidthRow,
+)
+from specviz.view.terms import Mark
+from specviz_app.figures.base import empty, figure, sentence
+from specviz_app.figures.exit_grid import SCALE, squares
+
+_QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
+_HEIGHT = 270
+_HATCH = {"fgopacity": 0.4, "fillmode": "overlay"}
+
+
+def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure:
+    """Predicted buckets as rows, true ones as columns, counts in the cells, shaded by share of the row.
+
+    Right of the diagonal a width was too narrow (▸), left of it too wide (◂). At the margins precision and recall.
+    """
+    if table is None or not table.n:
+        return empty("no expansion with a known rank yet")
+    n = len(BUCKETS)
+    cells = [cell for row in table.cells for cell in row]
+    heat = go.Heatmap(
+        x=list(range(n)), y=list(range(n)), z=[[cell.share for cell in row] for row in table.cells], zmin=0, zmax=1,
+        colorscale=SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
+    )  # fmt: skip
+    clicks = squares(
+        [cell.true for cell in cells], [cell.pred for cell in cells], [[cell.pred, cell.true] for cell in cells],
+        [_cell_hover(table, cell) for cell in cells], 48,
+    )  # fmt: skip
+    words = go.Scatter(
+        x=[cell.true for cell in cells], y=[cell.pred for cell in cells], mode="text", hoverinfo="skip", name="counts",
+        text=[f"<b>{cell.count:,}</b>{_arrow(cell.cost)}" for cell in cells],
+        textfont={"size": 15, "color": [_ink(cell.share) for cell in cells]},
+    )  # fmt: skip
+    out = figure([heat, words, *_chosen(table, dark), clicks], 330, showlegend=False, clickmode="event+select")
+    out.update_layout(margin={"l": 8, "r": 64, "t": 8, "b": 8})
+    out.update_yaxes(
+        tickvals=list(range(n)), ticktext=[f"said {name}" for name in BUCKETS], range=[n - 0.4, -0.6], **_QUIET
+    )
+    out.update_xaxes(
+        tickvals=list(range(n)), side="top", range=[-0.55, n - 0.45],
+        ticktext=[f"true {name}<br>{_recall(r)}" for name, r in zip(BUCKETS, table.recall, strict=True)], **_QUIET,
+    )  # fmt: skip
+    for k, share in enumerate(table.precision):
+        out.add_annotation(
+            x=1.01, y=k, xref="paper", text=f"{prob(share)}<br>right", showarrow=False, xanchor="left",
+            font={"size": 12}, align="left",
+        )  # fmt: skip
+    return out
+
+
+def _ink(share: float | None) -> str:
+    """On the shade of that share; on the page's own ground where a row is empty."""
+    return "#8C8C8C" if share is None else "#10141A" if share > 0.5 else "#FFFFFF"
+
+
+def _recall(share: float | None) -> str:
+    return f"{prob(share)} found"
+
+
+def _arrow(cost: str) -> str:
+    return {"right": "", "narrow": " ▸", "wide": " ◂"}[cost]
+
+
+def _cell_hover(table: Confusion, cell: Any) -> str:
+    lines = [
+        f"<b>said {BUCKETS[cell.pred]} ({BUCKET_WORDS[cell.pred]})</b><br>was {BUCKETS[cell.true]} "
+        f"({BUCKET_WORDS[cell.true]}): {cell.count:,} expansions",
+        f"{percent(cell.share)} of its row, {percent(cell.of_column)} of its column",
+        sentence(COSTS[cell.cost][1]), f"children given: {sentence(table.widths[cell.pred])}",
+    ]  # fmt: skip
+    return "<br>".join([*lines, "a click lists them"])
+
+
+def _chosen(table: Confusion, dark: bool) -> list[go.Scatter]:
+    if table.cursor is None:
+        return []
+    pred, true = table.cursor
+    return [go.Scatter(
+        x=[true], y=[pred], mode="markers", name="chosen", hoverinfo="skip",
+        marker={"symbol": "square-open", "size": 54, "color": colour("rejected", dark), "line": {"width": 4}},
+    )]  # fmt: skip
+
+
+def rank_confusion_rows(table: Confusion | None) -> list[dict[str, Any]]:
+    """The table twin: predicted rows, true columns."""
+    if table is None:
+        return []
+    return [
+        {"predicted": BUCKETS[p], **{f"true {BUCKETS[cell.true]}": cell.count for cell in row},
+         "precision": table.precision[p], "recall": table.recall[p], "children each": table.spent[p],
+         "width": table.widths[p]}
+        for p, row in enumerate(table.cells)
+    ]  # fmt: skip
+
+
+# Widths -------------------------------------------------------------------------------------------------------------
+
+
+def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
+    """By width: children that were spent, and expansions where one of them was the target's token."""
+    if not rows:
+        return empty("no width was given to an expansion with a known rank")
+    xs = [str(row.width) if row.width else "0: gave up" for row in rows]
+    about = [
+        f"width {row.width}: {row.n:,} expansions, {row.spent:,} children<br>{row.useful:,} useful: covered "
+        f"{percent(row.coverage)}{_between(row)}<br>mean rank where covered {number(row.mean_rank)}"
+        for row in rows
+    ]
+    common: dict[str, Any] = {"x": xs, "hovertext": about, "hoverinfo": "text"}
+    spent = go.Bar(
+        **common, y=[row.spent for row in rows], name="children spent", text=[f"{row.spent:,}" for row in rows],
+        textposition="outside", cliponaxis=False,
+        marker={"color": colour("untested", dark), "pattern": {"shape": "/", **_HATCH}},
+    )  # fmt: skip
+    useful = go.Bar(
+        **common, y=[row.useful for row in rows], name="useful: the target's token", textposition="outside",
+        marker={"color": colour("accepted", dark)}, cliponaxis=False,
+        text=[f"{row.useful:,}<br>{percent(row.coverage)}" for row in rows],
+    )  # fmt: skip
+    out = figure([spent, useful], _HEIGHT, barmode="group", bargap=0.25)
+    most = max(row.spent for row in rows)
+    out.update_xaxes(title="width", type="category", fixedrange=True)
+    out.update_yaxes(title="children", fixedrange=True, range=[0, most * 1.18])
+    return out
+
+
+def _between(row: WidthRow) -> str:
+    return f" (95 % {percent(row.interval[0])} to {percent(row.interval[1])})" if row.interval else ""
+
+
+def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"width": r.width, "expansions": r.n, "children": r.spent, "useful": r.useful, "coverage": r.coverage,
+         "from": r.interval[0] if r.interval else None, "to": r.interval[1] if r.interval else None,
+         "mean rank": r.mean_rank}
+        for r in rows
+    ]  # fmt: skip
+
+
+def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
+    """What one width for all would have covered, and how many expansions were given so much."""
+    if not points:
+        return empty("no true rank is on record")
+    xs = [p.width for p in points]
+    cover = go.Scatter(
+        x=xs, y=[p.share for p in points], mode="lines+markers", name="would be covered", line={"shape": "hv"},
+        marker={"size": 7, "color": colour("accepted", dark)}, hoverinfo="text",
+        hovertext=[f"width {p.width} for all would cover {percent(p.share)}" for p in points],
+    )  # fmt: skip
+    used = go.Scatter(
+        x=xs, y=[p.used for p in points], mode="lines+markers", name="were given so much",
+        line={"shape": "hv", "dash": "dot", "color": colour("recovered", dark)},
+        marker={"size": 7, "symbol": "diamond", "color": colour("recovered", dark)}, hoverinfo="text",
+        hovertext=[f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
+    )  # fmt: skip
+    out = figure([cover, used], _HEIGHT)
+    out.update_xaxes(title="width", fixedrange=True, dtick=1 if len(xs) <= 10 else 2, tick0=2,
+                     range=[0.5, xs[-1] + 0.5])  # fmt: skip
+    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
+    return out
+
+
+def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [{"width": p.width, "would cover": p.share, "given so much": p.used} for p in points]
+
+
+# Slots, blocks, depths ----------------------------------------------------------------------------------------------
+
+
+def fig_slots(rows: Sequence[SlotRow], dark: bool = False) -> go.Figure:
+    """A group of bars a (block, slot): best token right, bucket right, covered by the width it was given."""
+    if not rows:
+        return empty("no slot with a known rank yet")
+    xs = [f"b{r.block} s{r.slot}" for r in rows]
+    about = [
+        f"block {r.block}, slot {r.slot}: {r.n:,} expansions<br>best token right {percent(r.top1)}<br>bucket right "
+        f"{percent(r.bucket)}<br>covered {percent(r.coverage)}, mean width {number(r.mean_width)}"
+        for r in rows
+    ]
+    looks: tuple[tuple[str, list[float | None], Mark, str], ...] = (
+        ("best token right", [r.top1 for r in rows], "accepted", ""),
+        ("bucket right", [r.bucket for r in rows], "recovered", "/"),
+        ("covered", [r.coverage for r in rows], "bonus", "."),
+    )
+    bars = [
+        go.Bar(x=xs, y=values, name=name, hovertext=about, hoverinfo="text",
+               marker={"color": colour(mark, dark), "pattern": {"shape": hatch, **_HATCH}})
+        for name, values, mark, hatch in looks
+    ]  # fmt: skip
+    out = figure(bars, _HEIGHT, barmode="group", bargap=0.3)
+    out.update_xaxes(title="block and slot", fixedrange=True, type="category")
+    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
+    return out
+
+
+def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"block": r.block, "slot": r.slot, "expansions": r.n, "best token right": r.top1, "bucket right": r.bucket,
+         "covered": r.coverage, "mean width": r.mean_width}
+        for r in rows
+    ]  # fmt: skip
+
+
+def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
+    """Where the budget went: nodes a block offered first and the budget cut, sent in vain, accepted."""
+    if not rows:
+        return empty("no drafter call is on record")
+    names = [sentence(r.label) for r in rows]
+    about = [
+        f"{sentence(r.label)}: {r.calls:,} calls, {number(r.starts)} starts each, {number(r.ms)} ms<br>{r.nodes:,} "
+        f"nodes, {r.sent:,} sent ({percent(r.share)} of all sent), {r.accepted:,} accepted ({percent(r.yield_)})"
+        for r in rows
+    ]
+    looks: tuple[tuple[str, list[int], Mark, str], ...] = (
+        (f"{glyph('accepted')} accepted", [r.accepted for r in rows], "accepted", ""),
+        ("sent in vain", [r.sent - r.accepted for r in rows], "rejected", "/"),
+        ("cut by the budget", [r.nodes - r.sent for r in rows], "pruned", "."),
+    )
+    bars = [
+        go.Bar(y=names, x=values, name=name, orientation="h", hovertext=about, hoverinfo="text",
+               text=[f"{v:,}" if v else "" for v in values], textposition="inside", insidetextanchor="middle",
+               marker={"color": colour(mark, dark), "opacity": 0.6 if mark == "pruned" else 1,
+                       "pattern": {"shape": hatch, **_HATCH}})
+        for name, values, mark, hatch in looks
+    ]  # fmt: skip
+    out = figure(bars, 110 + 46 * len(names), barmode="stack", bargap=0.35)
+    out.update_layout(legend={"traceorder": "normal"})
+    out.update_yaxes(autorange="reversed", fixedrange=True, type="category")
+    out.update_xaxes(title="nodes", fixedrange=True)
+    return out
+
+
+def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"": r.label, "calls": r.calls, "starts a call": r.starts, "nodes": r.nodes, "sent": r.sent,
+         "share of all sent": r.share, "accepted": r.accepted, "accepted of sent": r.yield_, "ms a call": r.ms}
+        for r in rows
+    ]  # fmt: skip
+
+
+def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
+    """By depth: how many rounds got so deep, and of the nodes tested there how many lived."""
+    if not rows:
+        return empty("no node was sent yet")
+    xs = [r.depth for r in rows]
+    about = [
+        f"depth {r.depth}: {r.sent:,} sent, {r.tested:,} tested, {r.accepted:,} accepted<br>{percent(r.rate)} of those "
+        f"tested, {percent(r.reached)} of the rounds got here"
+        for r in rows
+    ]
+    bars = go.Bar(
+        x=xs, y=[r.reached for r in rows], name="rounds that kept a node here", hovertext=about, hoverinfo="text",
+        marker={"color": colour("accepted", dark)},
+    )  # fmt: skip
+    line = go.Scatter(
+        x=xs, y=[r.rate for r in rows], name="accepted of tested", mode="lines+markers", hovertext=about,
+        hoverinfo="text", line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
+        marker={"symbol": "diamond", "size": 9},
+    )  # fmt: skip
+    out = figure([bars, line], _HEIGHT)
+    out.update_xaxes(title="depth", dtick=1, fixedrange=True)
+    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
+    return out
+
+
+def depth_rows(rows: Sequence[DepthRow]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"depth": r.depth, "sent": r.sent, "tested": r.tested, "accepted": r.accepted, "accepted of tested": r.rate,
+         "rounds that got here": r.reached}
+        for r in rows
+    ]  # fmt: skip

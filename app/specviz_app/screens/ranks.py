@@ -1,0 +1,167 @@
+"""Ranks: why a drafted tree has its shape, what widths cost and brought, and what is learnt while serving."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from specviz.view.panels import WhyRow
+from specviz.view.ranks import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
+from specviz_app import parts
+from specviz_app.figures.rank_tree import (
+    fig_offers,
+    fig_rank_tree,
+    offer_rows,
+    rank_tree_alt,
+    rank_tree_rows,
+)
+from specviz_app.figures.tree import node_name
+from specviz_app.screens import moving, ranks_learning, ranks_run, ranks_widths
+from specviz_app.viewer import Viewer
+
+_PARTS = ("this round", "the run", "other widths", "learning")
+_SIGNS = (
+    "Number: the block that offered the node (level, for drafters without blocks). Circle: a slot's best token; "
+    "square: a sibling; ring: a block starts there. s: slot, #: rank, +: merged offers."
+)
+
+
+def page() -> None:
+    """The page."""
+    moving.about_a_run(_body)
+
+
+def _body(held: Viewer, dark: bool) -> None:
+    shown = moving.part(_PARTS)
+    held.asks(ranks=True, folding="none" if st.session_state.get("ranks-pruned") else "pruned")
+    frame = held.frame
+    parts.run_header(frame.run, len(held.player.run.rounds))
+    found = frame.ranks
+    if found is None:
+        return
+    if found.missing is not None:
+        st.info(parts.plain(found.missing))
+        return
+    for note in found.notes:
+        st.info(parts.plain(note))
+    sections: dict[str, Callable[[Viewer, Ranks, bool], None]] = {
+        _PARTS[0]: _round, _PARTS[1]: ranks_run.section, _PARTS[2]: ranks_widths.section,
+        _PARTS[3]: ranks_learning.section,
+    }  # fmt: skip
+    sections[shown](held, found, dark)
+
+
+def _round(held: Viewer, found: Ranks, dark: bool) -> None:
+    """The tree, the chosen node, what was said there, and every expansion of the round."""
+    frame, tree = held.frame, found.tree
+    st.html(f'<p class="sv-said">{parts.escaped(" ".join(filter(None, (found.shape, found.ending))))}</p>')
+    parts.legend(dark)
+    with st.container(key="ranks-tree-box"):
+        event = parts.plot(
+            fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree", rank_tree_alt(tree),
+            rank_tree_rows(tree), on_select="rerun", selection_mode="points",
+        )  # fmt: skip
+    moving.clicked(held, frame.selected, event, "ranks-tree")
+    st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", _SIGNS)))))
+    if tree is not None and tree.n_pruned:
+        st.toggle(f"show the {tree.n_pruned:,} pruned nodes as well", key="ranks-pruned")
+    left, right = st.columns(2, gap="large")
+    said = None
+    with left:
+        _choose(held, found, frame.selected)
+        _node(found, frame.selected, dark)
+        said = _expansion(found, dark)
+    with right:
+        st.subheader("What the slot said", help="The slot's best tokens, with what the draft gave them. Filled: they "
+                     "became children. ★ the target's best token, ✓ what was written.")  # fmt: skip
+        words = said.words if said is not None else "No block went on from this node."
+        parts.plot(fig_offers(said, dark), "ranks-offers", words, offer_rows(said))
+    _table(held, found)
+
+
+def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
+    """Every node by name: the keyboard's way to what a click does."""
+    nodes = {n.id: n for n in (found.tree.nodes if found.tree is not None else ())}
+    if not nodes:
+        return
+    if st.session_state.get("ranks-node") != selected and selected in nodes:
+        st.session_state["ranks-node"] = selected
+
+    def changed() -> None:
+        held.choose(int(st.session_state["ranks-node"]))
+
+    def named(node: int) -> str:
+        n = nodes.get(node, next(iter(nodes.values())))
+        return f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})"
+
+    st.selectbox("Node", list(nodes), key="ranks-node", format_func=named, on_change=changed)
+
+
+def _node(found: Ranks, selected: int | None, dark: bool) -> None:
+    """Where the node came from."""
+    node = found.tree.node(selected) if found.tree is not None and selected is not None else None
+    if node is None or node.id < 0:
+        return
+    parts.facts(f"{node.glyph} {node.shown}", ", ".join(node.flags), _node_rows(node), node.mark, dark)
+
+
+def _node_rows(node: RankNode) -> list[WhyRow]:
+    rows = [WhyRow("came from", node.badge), WhyRow("path chance", node.chance, note="by the draft, root to here")]
+    rows += [WhyRow("merged", str(node.merged), note="further offers of the same token here")] if node.merged else []
+    rows += [WhyRow("starts", f"block {node.start_block}", note=f"start {node.start} of the round")] * (
+        node.start is not None
+    )
+    return [*rows, WhyRow("became", node.word)]
+
+
+def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
+    """What slots said of the place behind the chosen node: one of them in words."""
+    if not found.expansions:
+        st.caption(parts.plain(found.expansions_title or "No block went on from this node."))
+        return None
+    st.markdown(f"**{parts.plain(found.expansions_title)}**")
+    views = {e.id: e for e in found.expansions}
+    if len(views) > 1:
+        labels = {e.id: f"block {e.block}, slot {e.slot}" for e in found.expansions}
+        wanted = st.segmented_control(
+            "Expansion", list(views), default=next(iter(views)), format_func=labels.__getitem__,
+            key=f"ranks-said-{'-'.join(map(str, views))}", label_visibility="collapsed", required=True,
+        )  # fmt: skip
+        said = views[wanted if wanted is not None else next(iter(views))]
+    else:
+        said = next(iter(views.values()))
+    mark = OUTCOMES[said.outcome][0]
+    rows = [WhyRow(f"P(rank {name})", f"{p:.2f}".removeprefix("0"), p,
+                   " · ".join(["predicted"] * (k == said.bucket) + ["true"] * (k == said.true_bucket)))
+            for k, (name, p) in enumerate(zip(BUCKETS, said.probs, strict=False))]  # fmt: skip
+    parts.facts(f"block {said.block}, slot {said.slot}: width {said.width}", said.words, rows, mark, dark)
+    if said.phi:
+        with st.expander("What the rank head read"):
+            st.dataframe([{"": r.label, "value": r.value, "note": r.note} for r in said.phi], hide_index=True)
+    return said
+
+
+def _table(held: Viewer, found: Ranks) -> None:
+    """Every expansion of the round; a line leads to its node."""
+    rows = found.round_expansions
+    if not rows:
+        return
+    st.subheader("Expansions", help="One slot's distribution at one node. A click on a line chooses the node. Ranks: "
+                 "of the target's best token, and of what was written, in that distribution.")  # fmt: skip
+    if st.toggle("on the path only", key="ranks-path-rows"):
+        rows = tuple(e for e in rows if e.on_path)
+    event = st.dataframe([_line(e) for e in rows], hide_index=True, key="ranks-expansions", on_select="rerun",
+                         selection_mode="single-row", height=min(420, 38 + 35 * len(rows)))  # fmt: skip
+    place = moving.row(event, "ranks-expansions")
+    if place is not None and place < len(rows):
+        held.choose(rows[place].parent)
+        st.rerun()
+
+
+def _line(e: ExpansionView) -> dict[str, object]:
+    became = {"kept": "✓ offered", "pruned": "· offered, pruned", "outside": "✗ not offered", "unknown": "? no row"}
+    true = BUCKETS[e.true_bucket] if e.true_bucket is not None else ""
+    return {"after": e.parent_shown, "block": e.block, "slot": e.slot, "said": e.bucket_text, "was": true,
+            "width": e.width, "why": e.reason.replace("_", " "), "target's token": became[e.outcome],
+            "rank of best": e.true_rank, "of written": e.emitted_rank, "path": e.on_path,
+            "prefix right": e.valid_prefix, "children": e.n_children, "entropy": e.entropy, "start": e.start,
+            }  # fmt: skip

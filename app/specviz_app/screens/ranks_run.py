@@ -1,0 +1,159 @@
+"""The part of page Ranks about the run: predicted against true buckets with lists to go on from, widths, blocks."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from specviz.view.ranks import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
+from specviz_app import parts
+from specviz_app.figures.ranks import (
+    block_rows,
+    depth_rows,
+    fig_blocks,
+    fig_depths,
+    fig_rank_confusion,
+    fig_reach,
+    fig_slots,
+    fig_widths,
+    rank_confusion_rows,
+    reach_rows,
+    slot_rows,
+    width_rows,
+)
+from specviz_app.screens import moving
+from specviz_app.viewer import Viewer
+
+_ANY = 0
+_KEPT, _PATH = "all kept parents", "on the path"
+
+
+def section(held: Viewer, found: Ranks, dark: bool) -> None:
+    """Everything about ranks over the run."""
+    with st.container(horizontal=True, gap="small"):
+        for row in found.summary:
+            st.metric(row.label, row.value, help=row.note, width=150, border=True)
+    if found.confusion is not None:
+        _filters(held, found)
+        found = held.frame.ranks or found
+        _buckets(held, found, dark)
+        _widths(found, dark)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Budget by block", help="nodes that each block offered first, and what became of them")
+        rows = found.block_rows
+        alt = "; ".join(f"{r.label}: {r.sent} sent, {r.accepted} accepted" for r in rows) or "No drafter call."
+        parts.plot(fig_blocks(rows, dark), "ranks-blocks", alt, block_rows(rows))
+    with right:
+        st.subheader("Acceptance by depth", help="bars: rounds that kept a node so deep; line: nodes kept of those "
+                     "the walk tested there")  # fmt: skip
+        depths = found.depth_rows
+        alt = "; ".join(f"depth {r.depth}: {r.accepted} of {r.tested}" for r in depths) or "Nothing was sent."
+        parts.plot(fig_depths(depths, dark), "ranks-depths", alt, depth_rows(depths))
+
+
+def filters(found: Ranks) -> RankFilter:
+    """Which expansions are counted: block, slot, and whether the path alone. The choice stands in the address."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        basis = st.segmented_control(
+            "Counted", (_KEPT, _PATH), default=_KEPT, key="ranks-basis", bind="query-params", required=True,
+            help="on the path: what the drafter is like given that all before was right. All kept parents: everywhere "
+            "the target looked, most of it behind tokens that were not written.",
+        )  # fmt: skip
+        block = _some("Block", found.blocks, "ranks-block", 1)
+        slot = _some("Slot", found.slots, "ranks-slot", 0)
+    return RankFilter(block, slot, basis == _PATH)
+
+
+def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | None:
+    """One of the values; None for all. Numbers in the address count from 1: 0 means all."""
+    options = [_ANY, *(value - first + 1 for value in values)]
+
+    def named(value: int) -> str:
+        return "all" if value == _ANY else str(value + first - 1)
+
+    chosen = st.selectbox(label, options, key=key, format_func=named, bind="query-params", width=100)
+    return None if chosen == _ANY else chosen + first - 1
+
+
+def _filters(held: Viewer, found: Ranks) -> None:
+    held.options = replace(held.options, rank_filter=filters(found))
+
+
+def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
+    """The confusion, and what the chosen cell holds."""
+    table = found.confusion
+    assert table is not None
+    left, right = st.columns([6, 5], gap="large")
+    with left:
+        st.subheader("Predicted × true bucket", help="Which rank the target's token has: as the rank head said, and "
+                     "as it was. ▸ too narrow: the round may end there; ◂ too wide: nodes for nothing.")  # fmt: skip
+        alt = f"{table.n} expansions, {table.basis}. {' '.join(table.findings)}"
+        event = parts.plot(
+            fig_rank_confusion(table, dark), "ranks-confusion", alt, rank_confusion_rows(table), on_select="rerun",
+            selection_mode="points",
+        )  # fmt: skip
+        if cell := moving.click(event, "ranks-confusion"):
+            held.options = replace(held.options, rank_cell=(int(cell[0]), int(cell[1])), rank_entry=None)
+            st.rerun()
+        st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
+    with right:
+        _cell(held, found)
+
+
+def _cell(held: Viewer, found: Ranks) -> None:
+    """The cell by name, and its expansions: a line leads to the round."""
+    names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
+    here = held.options.rank_cell
+    if st.session_state.get("ranks-cell") != here:
+        st.session_state["ranks-cell"] = here
+
+    def changed() -> None:
+        held.options = replace(held.options, rank_cell=st.session_state["ranks-cell"], rank_entry=None)
+
+    st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
+    st.selectbox("Cell", list(names), key="ranks-cell", index=None, placeholder="a click on the map, or here",
+                 format_func=names.__getitem__, on_change=changed, label_visibility="collapsed")  # fmt: skip
+    if found.cell is None:
+        table = found.confusion
+        rows = [{"rank": BUCKETS[k], "means": word, "children given": table.widths[k] if table else None}
+                for k, word in enumerate(BUCKET_WORDS)]  # fmt: skip
+        st.dataframe(rows, hide_index=True, key="ranks-buckets")
+        return
+    _entries(held, found.cell)
+
+
+def _entries(held: Viewer, cell: CellList) -> None:
+    st.caption(parts.plain(" ".join(filter(None, (f"{cell.title}.", cell.words)))))
+    if not cell.entries:
+        return
+    rows = [{"round": e.place, "after": e.parent_shown, "target's best": e.token_shown, "rank": e.rank,
+             "width": e.width, "offered": e.covered, "on the path": e.on_path} for e in cell.entries]  # fmt: skip
+    event = st.dataframe(rows, hide_index=True, key=f"ranks-entries-{cell.pred}-{cell.true}", on_select="rerun",
+                         selection_mode="single-row", height=min(290, 38 + 35 * len(rows)))  # fmt: skip
+    st.caption(parts.plain(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round."))
+    place = moving.row(event, f"ranks-entries-{cell.pred}-{cell.true}")
+    if place is not None and place < len(cell.entries):
+        entry = cell.entries[place]
+        held.seek(entry.index)
+        held.choose(entry.node)
+        moving.go_to_part("this round")
+
+
+def _widths(found: Ranks, dark: bool) -> None:
+    left, middle = st.columns(2, gap="large")
+    with left:
+        st.subheader("Width spent and useful", help="children given at each width, and expansions where one of them "
+                     "was the target's token")  # fmt: skip
+        parts.plot(fig_widths(found.widths, dark), "ranks-widths", found.widths_words or "No widths.",
+                   width_rows(found.widths))  # fmt: skip
+        st.caption(parts.plain(found.widths_words))
+    with middle:
+        st.subheader("Coverage by width", help="what one width for every expansion would have covered, whatever they "
+                     "were given; exact, since the true ranks are on record")  # fmt: skip
+        points = found.reach
+        alt = "; ".join(f"{p.width}: {p.share:.2f}" for p in points[:8]) or "No true rank is on record."
+        parts.plot(fig_reach(points, dark), "ranks-reach", alt, reach_rows(points))
+        st.caption(parts.plain(f"Counted: {found.filter_text}."))
+    st.subheader("Accuracy by block and slot", help="given what the filter counts; later slots see less")
+    alt = "; ".join(f"block {r.block} slot {r.slot}: {r.top1}" for r in found.slot_rows) or "No slots."
+    parts.plot(fig_slots(found.slot_rows, dark), "ranks-slots", alt, slot_rows(found.slot_rows))

@@ -1,0 +1,39 @@
+"""`--stream`: prompts from a file, decoded one after another with one drafter. What is wrong is said by line."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.bench.prompts import PromptSet, load_prompts, parse_prompts
+from specviz.wire import Prompt
+
+BUNDLED = "bundled"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The prompts in their order, and the name they came under."""
+
+    source: str
+    prompts: tuple[Prompt, ...]
+
+    @property
+    def domains(self) -> dict[str, int]:
+        """How many prompts of each kind, in order of appearance."""
+        out: dict[str, int] = {}
+        for prompt in self.prompts:
+            out[prompt.domain] = out.get(prompt.domain, 0) + 1
+        return out
+
+
+def read_stream(name: str) -> Stream:
+    """A JSONL file of prompts; `-` standard input; `bundled` those that come along. Raises SpecvizError by line."""
+    found = _found(name)
+    each = zip(found.texts, found.domains, found.places, strict=True)
+    return Stream(found.source, tuple(Prompt(text=text, domain=domain, where=where) for text, domain, where in each))
+
+
+def _found(name: str) -> PromptSet:
+    if name == "-":
+        return parse_prompts(sys.stdin.buffer.read(), "standard input", "stream")
+    return load_prompts(None if name == BUNDLED and not Path(name).exists() else Path(name))

@@ -1,0 +1,25 @@
+"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025; specblock.md 10)."""
+
+from specviz.knobs import KnobSpec
+from specviz.methods import Method
+from specviz.methods.trees import MOST_CHILDREN, budget, example, folder
+
+METHOD = Method(
+    name="eagle3",
+    help="one layer over the target's features drafts a tree, one call a level",
+    drafter="specviz.drafters.eagle.drafter:make",
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    knobs=(
+        budget(),
+        KnobSpec(
+            name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each",
+        ),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10,
+            help="children of a node; nodes expanded per level",
+        ),
+        folder("EAGLE-3 drafter"),
+    ),
+)  # fmt: skip

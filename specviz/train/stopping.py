@@ -1,0 +1,40 @@
+"""Being interrupted between two steps, never inside one: half a step must not reach a checkpoint."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+@contextmanager
+def held() -> Iterator[Callable[[], bool]]:
+    """Note the first SIGINT or SIGTERM instead of obeying it; the function given tells whether one came.
+
+    It is delivered to whoever handled it before when the block is left, by which time the block has saved what it
+    holds. A second one is obeyed at once.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            _obey(before, number)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
+def _obey(before: dict[signal.Signals, Any], number: int) -> None:
+    signal.signal(number, before[signal.Signals(number)])
+    signal.raise_signal(number)

@@ -1,0 +1,86 @@
+"""The expansions of a round as views: what was predicted, offered and true, each with its sentence."""
+
+from collections.abc import Sequence
+
+from specviz.events import Expansion, prob
+from specviz.view.family import Family
+from specviz.view.fold import Run
+from specviz.view.frame import CLOSING, ROOT
+from specviz.view.nodes import node_text, root_text
+from specviz.view.numbers import number
+from specviz.view.panels import WhyRow
+from specviz.view.rank_facts import offering
+from specviz.view.rank_words import node_phrase, truth_words, width_words
+from specviz.view.ranks import BUCKETS, Cost, ExpansionView, Offered, Outcome
+
+_PHI = (*(f"log p{k} of 20" for k in range(1, 11)), "gap 1–2", "gap 1–3", "gap 1–5", "p1 of 20", "entropy of 20")
+
+
+def cost_of(bucket: int, true: int | None) -> Cost | None:
+    """Which side of the diagonal."""
+    if true is None:
+        return None
+    return "right" if true == bucket else "narrow" if true > bucket else "wide"
+
+
+def expansion_views(run: Run, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
+    """All of the round; what is true stays unknown until it may be told."""
+    kept = {(family.parent(i), node.token): node.kept for i, node in family.nodes.items()}
+    return tuple(_view(run, family, each, judged, kept) for each in family.record.expansions)
+
+
+def _view(
+    run: Run, family: Family, each: Expansion, judged: bool, kept: dict[tuple[int, int], bool]
+) -> ExpansionView:  # fmt: skip
+    true = each.true_bucket if judged else None
+    best, written = (each.true_rank_argmax, each.true_rank_emitted) if judged else (None, None)
+    outcome = _outcome(family, each, kept) if judged else "unknown"
+    words = width_words(run, family.record, each)
+    if judged:
+        words += f" {truth_words(run, family.record, each, outcome == 'pruned')}"
+    return ExpansionView(
+        id=each.id, parent=each.parent, parent_shown=_shown(run, family, each.parent), block=each.block,
+        slot=each.slot, start=each.start, bucket=each.bucket, bucket_text=BUCKETS[each.bucket],
+        probs=tuple(each.rank_probs or ()), width=each.width, reason=each.width_reason, n_children=each.n_children,
+        true_rank=best, emitted_rank=written, true_bucket=true, outcome=outcome, cost=cost_of(each.bucket, true),
+        on_path=judged and each.on_path, valid_prefix=each.valid_prefix if judged else None, entropy=each.entropy,
+        offers=tuple(
+            Offered(rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written)
+            for rank, (token, log) in enumerate(each.top or (), 1)
+        ),
+        phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, each.phi or (), strict=False)),
+        words=words,
+    )  # fmt: skip
+
+
+def _shown(run: Run, family: Family, node: int) -> str:
+    if node == ROOT or node not in family.nodes:
+        return root_text(run, family.record)
+    return node_text(run, family, node)
+
+
+def _outcome(family: Family, each: Expansion, kept: dict[tuple[int, int], bool]) -> Outcome:
+    """Whether the target's token was among the children, and survived the pruning where the tokens are on record."""
+    if each.true_bucket is None:
+        return "unknown"
+    rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
+    if rank is None or rank > each.n_children:
+        return "outside"
+    if each.top and rank <= len(each.top):
+        return "kept" if kept.get((each.parent, each.top[rank - 1][0]), True) else "pruned"
+    return "kept"
+
+
+def chosen(
+    run: Run, family: Family, views: Sequence[ExpansionView], selected: int | None
+) -> tuple[str, tuple[ExpansionView, ...]]:  # fmt: skip
+    """The expansions to look at for a selected node, with a title: those behind it, else those that offered it.
+
+    The closing token was drawn at the node before it, so what was offered there is what matters.
+    """
+    node = ROOT if selected is None else family.stop if selected == CLOSING else selected
+    behind = tuple(view for view in views if view.parent == node)
+    if behind or node not in family.nodes:
+        return f"offered after {node_phrase(run, family, node)}", behind
+    ids = {each.id for each in offering(family.record, node)}
+    return f"that offered {node_phrase(run, family, node)}", tuple(view for view in views if view.id in ids)
