@@ -4,6 +4,7 @@ verified; the rank head is a guess that is often right. With `learns`, queries e
 Records agree with each other: true ranks are those of the target's rows in the very distributions that made the tree.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 
 from specviz import events as ev
 from specviz.draft import ROOT, Draft
+from specviz.drafters.adapt.bandit import Arm, Bandit
+from specviz.drafters.adapt.bandit import Setting as BanditSetting
 from specviz.drafters.blocks.growth import Growth, Offer, Setting
 from specviz.drafters.blocks.widths import Widths
 from specviz.events import Event
@@ -46,7 +49,8 @@ class Blocks:
     noise: float = 1.2
     surely: float = 0.7
     level: str = "full"
-    domains: tuple[str, ...] = ()
+    learns: bool = False
+    domains: tuple[str, ...] = ()  # of the queries in turn
 
     @property
     def recipe(self) -> Recipe:
@@ -61,13 +65,46 @@ def rank_events(how: Blocks | None = None, **changes: Any) -> list[Event]:
     how = how or Blocks(**changes)
     run, out = Run(how.recipe), []
     out.append(run.clock.stamp(_header(how), 0, 0))
+    bandit = Bandit({"head": Arm(cost=0.02), "full": Arm(cost=0.2)})
     for q in range(how.queries):
-        out += _query(how, run, q)
+        mine = list(_query(how, run, q))
+        out += mine
+        if how.learns:
+            out.append(run.clock.stamp(_learnt(how, bandit, q, mine), q, mine[-1].r))
     out.append(run.clock.stamp(ev.End(reason="done"), out[-1].q, out[-1].r))
     kept = [e for e in out if ev.LEVELS[ev.LEVEL_OF.get(type(e), "none")] <= ev.LEVELS[how.level]]
     for i, event in enumerate(kept):
         event.i = i
     return kept
+
+
+def _learnt(how: Blocks, bandit: Bandit, q: int, records: list[Event]) -> ev.Adapt:
+    """What a real bandit decides after the query; an update helps a little, that of every query 3, 7, .. is harmful."""
+    ends = [each for each in records if isinstance(each, ev.RoundEnd)]
+    rejections = sum(each.walk_end == "rejected" for each in ends)
+    length = sum(each.n_emitted for each in ends) / len(ends)
+    seconds = sum(sum(each.stage_ns.values()) for each in ends) / 1e9
+    bandit.served.add(length, seconds / len(ends), length * len(ends), seconds + 10)
+    s = 2.0 * rejections / len(ends)
+    done = bandit.decide(s, rejections, 64, BanditSetting())
+    harmful = q % 4 == 3 and done.action != "skip"
+    gain = None if done.action == "skip" else -0.2 if harmful else 0.1 * s
+    bandit.learn(done, 0.0 if harmful else gain or 0.0, 0.03)
+    arms = [
+        ev.AdaptArm(
+            action=view.action, n=bandit.arms[view.action].n, gain=view.gain, se=view.error, save=view.save,
+            cost=view.cost, lcb=view.lcb, ucb=None if math.isinf(view.ucb) else view.ucb,
+        )
+        for view in done.views.values()
+    ]  # fmt: skip
+    return ev.Adapt(
+        S=s * len(ends), s=s, n_rejections=rejections, action=done.action, reason=done.reason, arms=arms,
+        spent=done.spent, budget=done.budget, measured_gain=gain, reverted=harmful, regret=done.regret,
+        version_after=q, domain=how.domains[q % len(how.domains)] if how.domains else "",
+        mean_acceptance_length=length, n_rounds=len(ends), n_events=64,
+        coverage_before=None if gain is None else 0.5, coverage_after=None if gain is None else 0.5 + gain,
+        update_s=None if gain is None else 0.03,
+    )  # fmt: skip
 
 
 def _header(how: Blocks) -> ev.Header:

@@ -14,7 +14,7 @@ import click
 from specviz.cli import main as specviz
 from specviz.engine.local import LocalRun, load_pair
 from specviz.trace import Recorder
-from specviz.wire import Start
+from specviz.wire import Prompt, Start
 
 PROMPTS = {"code": "code-stack", "prose": "prose-modules", "sums": "sums-story"}
 SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
@@ -32,8 +32,12 @@ RUNS: dict[str, dict[str, Any]] = {
     "pearl": {"method": "pearl", "knobs": {"max_new_tokens": 72}, "lanes": "threads"},
     "lookahead": {"method": "lookahead", "knobs": {"max_new_tokens": 72}},
     "kangaroo": {"method": "kangaroo", "knobs": {"max_new_tokens": 72}},
+    "specblock": {"method": "specblock", "knobs": {"max_new_tokens": 72}},
+    "eagle3": {"method": "eagle3", "knobs": {"max_new_tokens": 72}},
+    "stream": {"method": "specblock", "level": "summary", "knobs": {"adapt": "on", "max_new_tokens": 48}},
 }
 SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
+STREAMS = ("stream",)  # over all bundled prompts, domain after domain
 EVERYWHERE = ("ar", "draft", "hsd", "tree", "ngram")  # the others on code alone
 
 
@@ -56,7 +60,8 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
             path = folder / f"{domain}-{name}.sv.jsonl"
             path.with_name(path.name + ".gz").unlink(missing_ok=True)  # a name in use is refused
             recorder = Recorder(path)
-            run = LocalRun(pair, Start(prompt=prompt, **start), recorder.write, run=f"{domain}-{name}")
+            asked = {"stream": _stream(assets)} if name in STREAMS else {"prompt": prompt}
+            run = LocalRun(pair, Start(**asked, **start), recorder.write, run=f"{domain}-{name}")
             for _ in run.rounds():
                 pass
             recorder.close()
@@ -65,6 +70,12 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
                 _sweep(name, packed)
             size = packed.stat().st_size
             click.echo(f"{packed.name}: {run.session.number} rounds, {len(run.tokens)} tokens, {size} bytes")
+
+
+def _stream(assets: Path) -> list[Prompt]:
+    """All bundled prompts, so that what they are about shifts twice."""
+    paths = [path for domain in PROMPTS for path in sorted((assets / "prompts").glob(f"{domain}-*.txt"))]
+    return [Prompt(text=path.read_text(encoding="utf-8"), domain=path.stem.split("-")[0]) for path in paths]
 
 
 def _sweep(method: str, trace: Path) -> None:

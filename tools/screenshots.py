@@ -1,7 +1,7 @@
 """Take the pictures of the README again: the terminal's screens as SVG, the dashboard's pages as PNG.
 
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
-                                [--target FOLDER --draft FOLDER]
+                                [--ranks RUN --stream RUN] [--target FOLDER --draft FOLDER]
 
 Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page decodes with the
 embedded pair or the one that is named.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,68 +32,91 @@ DESK, PHONE = (1280, 900), (390, 844)
 COLOURS = 256  # enough for screens, a third of the size; an octree keeps the colours of small marks
 
 
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What is looked at."""
+
+    trace: Path
+    tree: Path
+    scan: Path
+    exits: Path
+    lanes: Path
+    ranks: Path
+    stream: Path
+
+
+_BUNDLED = {
+    "trace": "code-draft", "tree": "prose-tree", "scan": "code-hsd", "exits": "code-specbound",
+    "lanes": "code-specbranch", "ranks": "code-specblock", "stream": "stream-specblock",
+}  # fmt: skip
+_FILE = click.Path(exists=True, path_type=Path)
+
+
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/screenshots"), show_default=True)
-@click.option("--trace", type=click.Path(exists=True, path_type=Path), help="a sampled chain [default: bundled]")
-@click.option("--tree", type=click.Path(exists=True, path_type=Path), help="a draft tree [default: bundled]")
-@click.option("--scan", type=click.Path(exists=True, path_type=Path), help="a chain judged by hsd [default: bundled]")
-@click.option("--exits", type=click.Path(exists=True, path_type=Path), help="a swept run of specbound")
-@click.option("--lanes", type=click.Path(exists=True, path_type=Path), help="a run of specbranch")
+@click.option("--trace", type=_FILE, help="a sampled chain [default: bundled]")
+@click.option("--tree", type=_FILE, help="a draft tree [default: bundled]")
+@click.option("--scan", type=_FILE, help="a chain judged by hsd [default: bundled]")
+@click.option("--exits", type=_FILE, help="a swept run of specbound")
+@click.option("--lanes", type=_FILE, help="a run of specbranch")
+@click.option("--ranks", type=_FILE, help="a run of specblock")
+@click.option("--stream", type=_FILE, help="a stream of prompts through specblock that learns")
 @click.option("--target", help="for the live page [default: embedded]")
 @click.option("--draft", help="for the live page [default: embedded]")
-def main(
-    out: Path, trace: Path | None, tree: Path | None, scan: Path | None, exits: Path | None, lanes: Path | None,
-    target: str | None, draft: str | None,
-) -> None:  # fmt: skip
+def main(out: Path, target: str | None, draft: str | None, **named: Path | None) -> None:
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
-    trace, tree, scan = trace or _bundled("code-draft"), tree or _bundled("prose-tree"), scan or _bundled("code-hsd")
-    exits, lanes = exits or _bundled("code-specbound"), lanes or _bundled("code-specbranch")
-    _all(out, trace, tree, scan, exits, lanes, target, draft)
+    traces = Traces(**{kind: named[kind] or _bundled(name) for kind, name in _BUNDLED.items()})
+    _all(out, traces, [word for name, value in (("target", target), ("draft", draft)) if value
+                       for word in (f"--{name}", value)])  # fmt: skip
     for path in sorted(out.iterdir()):
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
 
-def _all(
-    out: Path, trace: Path, tree: Path, scan: Path, exits: Path, lanes: Path, target: str | None, draft: str | None
-) -> None:  # fmt: skip
+def _all(out: Path, traces: Traces, models: Sequence[str]) -> None:
     screens = (
-        ("tui-chain", trace, "}"), ("tui-tree", tree, "}"), ("tui-hsd", scan, "5]"), ("tui-layers", exits, "2]]]]]"),
-        ("tui-lanes", lanes, "3c]]]]"),
+        ("tui-chain", traces.trace, "}"), ("tui-tree", traces.tree, "}"), ("tui-hsd", traces.scan, "5]"),
+        ("tui-layers", traces.exits, "2]]]]]"), ("tui-lanes", traces.lanes, "3c]]]]"),
+        ("tui-ranks", traces.ranks, "4]]]"),
     )  # fmt: skip
     for name, path, keys in screens:
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
     if executable() is None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
-    models = [word for name, value in (("target", target), ("draft", draft)) if value for word in (f"--{name}", value)]
     with chromium() as browser:
-        with served(["--replay", str(trace)]) as url:
+        with served(["--replay", str(traces.trace)]) as url:
             _page(browser, out / "web-overview.png", f"{url}/", DESK)
             _page(browser, out / "web-rounds.png", f"{url}/rounds?at=r3", (1280, 1180), find="next rejection")
             _page(browser, out / "web-phone.png", f"{url}/rounds?at=r3", PHONE, dark=True, scroll=".st-key-round-tree")
-        with served(["--replay", str(tree)]) as url:
+        with served(["--replay", str(traces.tree)]) as url:
             _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
-        with served(["--replay", str(scan)]) as url:
+        with served(["--replay", str(traces.scan)]) as url:
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
-        _methods(browser, out, exits, lanes)
+        _methods(browser, out, traces)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
 
 
-def _methods(browser: Any, out: Path, exits: Path, lanes: Path) -> None:
-    """The pages about early exits and about lanes."""
-    with served(["--replay", str(exits)]) as url:
+def _methods(browser: Any, out: Path, traces: Traces) -> None:
+    """The pages about early exits, lanes and ranks."""
+    with served(["--replay", str(traces.exits)]) as url:
         _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
         _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
-    with served(["--replay", str(lanes)]) as url:
+    with served(["--replay", str(traces.lanes)]) as url:
         _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
         _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost&clock=modelled+clock", DESK, dark=True)
+    with served(["--replay", str(traces.ranks)]) as url:
+        _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
+        _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))
+        _page(browser, out / "web-ranks-widths.png", f"{url}/ranks?show=other+widths", (1280, 1400), dark=True)
+    with served(["--replay", str(traces.stream)]) as url:
+        _page(browser, out / "web-ranks-bandit.png", f"{url}/ranks?show=learning", (1280, 1640))
 
 
 def _bundled(name: str) -> Path:
     path = Path(str(files("specviz_assets"))) / "traces" / f"{name}.sv.jsonl.gz"
     if not path.exists():
-        raise click.ClickException(f"there is no bundled trace {name}; name one with --trace, --tree and --scan")
+        raise click.ClickException(f"there is no bundled trace {name}; name one with its option (see --help)")
     return path
 
 

@@ -26,6 +26,12 @@ def rank_tables(metrics: Metrics) -> Iterator[Table]:
         yield _slots(metrics)
     if metrics.block_counts:
         yield _blocks(metrics)
+    if metrics.depth_counts:
+        table = table_of("depth_counts", "offered", "sent", "tested", "accepted")
+        for depth, count in metrics.depth_counts.items():
+            row = (count.nodes, count.sent, count.tested, count.accepted)
+            table.add_row(f"depth {depth}", *(f"{n:,}" for n in row))
+        yield table
     if metrics.adapted is not None:
         yield _adapted(metrics)
 
@@ -44,27 +50,27 @@ def _confusion(found: dict[int, dict[int, int]], words: str) -> Table:
 
 
 def _slots(metrics: Metrics) -> Table:
-    table = table_of("block", "slot", "first right", "95 % interval", "bucket right", "95 % interval", "n")
+    table = table_of("slot_accuracy", "slot", "first right", "95 % interval", "bucket right", "95 % interval", "n")
     for block, slots in (metrics.slot_accuracy or {}).items():
         for slot, found in slots.items():
-            table.add_row(str(block), str(slot), *cells(found.top1)[:2], *cells(found.bucket))
+            table.add_row(f"block {block}", str(slot), *cells(found.top1)[:2], *cells(found.bucket))
     return table
 
 
 def _blocks(metrics: Metrics) -> Table:
     """A level of eagle3 counts as a block; medusa has one."""
-    table = table_of("block", "calls", "starts", "offered", "sent", "tested", "accepted", "ms a call")
+    table = table_of("block_counts", "calls", "starts", "offered", "sent", "tested", "accepted", "ms a call")
     for block, count in (metrics.block_counts or {}).items():
         ms = figure(count.ns / count.calls / 1e6) if count.calls else numbers.UNKNOWN
         counts = (count.calls, count.starts, count.nodes, count.sent, count.tested, count.accepted)
-        table.add_row(str(block), *(f"{n:,}" for n in counts), ms)
+        table.add_row(f"block {block}", *(f"{n:,}" for n in counts), ms)
     return table
 
 
 def _adapted(metrics: Metrics) -> Table:
     found = metrics.adapted
     assert found is not None
-    table = table_of("learning while serving", "value", "")
+    table = table_of("adapted", "value", "learning while serving")
     table.add_row("queries", f"{found.n_queries:,}", ", ".join(f"{name} {n}" for name, n in found.actions.items()))
     table.add_row("reasons", "", ", ".join(f"{name} {n}" for name, n in found.reasons.items()))
     table.add_row("spent_s", figure(found.spent_s), f"seconds of exploring, of {figure(found.budget_s)} allowed")

@@ -1,14 +1,17 @@
 """What the commands that train a part share: options, the work folder, and the line that tells how to go on."""
 
 import functools
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 
+from specviz.cli import Terminated
 from specviz.cli.minutes import Minutes
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -89,8 +92,27 @@ def usual_work(name: str) -> Path:
 def resumable(work: Path) -> Iterator[None]:
     """Tell whoever interrupts how to go on; the exit code is left to the interruption itself."""
     try:
-        yield
+        with _terminable():
+            yield
     except KeyboardInterrupt:
         told = f"specviz: interrupted; give the same command again to go on from what is in {work}"
         print(told, file=sys.stderr, flush=True)
         raise
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends a training as Ctrl-C does."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

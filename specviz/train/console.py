@@ -73,3 +73,16 @@ class Console:
                     logged_at = time.monotonic()
 
             yield report
+
+    @contextmanager
+    def ticks(self, name: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """A bar that counts by itself: a function to call with how many more are done."""
+        with self.count(name, total, unit) as report:
+            done = 0
+
+            def tick(n: int = 1) -> None:
+                nonlocal done
+                done += n
+                report(done, "")
+
+            yield tick

@@ -70,7 +70,7 @@ def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
         labels=request.labels,
     )  # fmt: skip
     save(request.out, config, heads, ids)
-    console.say("measuring")
+    console.say("measuring; that is not in the minutes")
     spent = {
         "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
         "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],

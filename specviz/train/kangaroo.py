@@ -6,6 +6,7 @@ Labels are soft, as in the source: cross-entropy with the target's own distribut
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -53,7 +54,6 @@ def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
     adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), f"layer-{best}", console)
     config = adapter_files.Config(fingerprint(target), target.name, target.n_layers, best, shape)
     adapter_files.save(request.out, config, adapters[best])
-    console.say("measuring")
     spent = {
         "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
         "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
@@ -62,7 +62,9 @@ def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
     prompts = head_card.prompts(source.held_out, 2 * N_PROMPTS, PROMPT)
     windows = head_text.write_batch(target.model, head_text.beginnings(source.held_out), (request.seed + 1, 0), 32)
     model = adapter_files.load(request.out, target)
-    return kangaroo_card.write(request.out, made, target, model, prompts, N_NEW, windows)
+    console.say("measuring; that is not in the minutes")
+    with console.ticks("decoding", kangaroo_card.n_decodings(prompts), "texts") as tick:
+        return kangaroo_card.write(request.out, made, target, model, prompts, N_NEW, windows, tick)
 
 
 def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
@@ -108,9 +110,11 @@ def _tried(
     request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], source: Store,
     console: Console,
 ) -> dict[int, dict[str, float]]:  # fmt: skip
-    """What a token costs with a briefly trained adapter behind each layer; found once."""
+    """What a token costs with a briefly trained adapter behind each layer; found once, layer by layer."""
     path = request.work / "tried.json"
-    if not path.exists():
+    found = _found(path) if path.exists() else {}
+    missing = [layer for layer in layers if layer not in found]
+    if missing:
         n = len(layers)
         share = (1 - WRITING) * TRYING if n > 1 else 0.0
         adapters = (
@@ -118,8 +122,17 @@ def _tried(
             {layers[0]: Adapter(shape, device=target.device).begin(target.norm, request.seed)}
         )  # fmt: skip
         prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
-        found = {layer: _cost(target, adapters[layer], shape, layer, prompts) for layer in layers}
-        part.keep(path, {str(layer): row for layer, row in found.items()})
+        console.say("measuring what a token costs behind each layer; that is not in the minutes")
+        with console.ticks("trying", len(missing), "layers") as tick:
+            for layer in missing:
+                found[layer] = _cost(target, adapters[layer], shape, layer, prompts)
+                part.keep(path, {str(layer): row for layer, row in sorted(found.items())})
+                tick(1)
+    return found
+
+
+def _found(path: Path) -> dict[int, dict[str, float]]:
+    """The layers tried so far. Raises SpecvizError for a file that holds no such thing."""
     try:
         return {int(layer): dict(row) for layer, row in part.kept(path).items()}
     except (TypeError, ValueError) as error:

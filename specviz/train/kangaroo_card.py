@@ -6,7 +6,7 @@ that made them.
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from specviz.drafters.heads import LogitLens
 from specviz.engine.model import ModelAdapter
 from specviz.engine.rows import Tensor
 from specviz.train import head_plot
-from specviz.train.decoded import Decoded, Prompts, decode, gain
+from specviz.train.decoded import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.head_loop import States
 from specviz.train.head_measure import SURE, Reliability, binned
 
@@ -41,9 +41,9 @@ class Made:
 
 def write(
     folder: Path, made: Made, target: ModelAdapter, model: AdapterModel, prompts: Mapping[str, list[list[int]]],
-    n_new: int, windows: NDArray[Any],
+    n_new: int, windows: NDArray[Any], tick: Callable[[int], None] = lambda n: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure the adapter as loaded again; write card, numbers and plot beside it."""
+    """Measure the adapter as loaded again; write card, numbers and plot beside it. `tick` is told of texts decoded."""
     said, lens = reliabilities(target, model, torch.from_numpy(windows.astype(np.int64)))
     numbers = {
         "target": made.config.target_name,
@@ -51,7 +51,7 @@ def write(
         "n_layers": target.n_layers,
         "parameters": model.adapter.n_params,
         "windows": {"adapter": _row(said), "lens": _row(lens)},
-        "decoding": {domain: _decoding(target, model, own, n_new) for domain, own in prompts.items()},
+        "decoding": {domain: _decoding(target, model, own, n_new, tick) for domain, own in prompts.items()},
         "tried": {str(layer): row for layer, row in made.tried.items()},
         "command": made.command,
         "training": made.spent,
@@ -91,12 +91,21 @@ def _row(found: Reliability) -> dict[str, float | None]:
     }
 
 
-def _decoding(target: ModelAdapter, model: AdapterModel, prompts: list[list[int]], n_new: int) -> dict[str, Any]:
+def n_decodings(prompts: Mapping[str, list[list[int]]]) -> int:
+    """How many texts are decoded for a card: that is what measuring takes its time for, however short the training."""
+    return sum(map(len, prompts.values())) * (3 + 2 * TURNS)
+
+
+def _decoding(
+    target: ModelAdapter, model: AdapterModel, prompts: list[list[int]], n_new: int, tick: Callable[[int], None]
+) -> dict[str, Any]:
     """Default knobs; drafting on regardless, for the agreement by position; without the adapter; plain."""
 
     def run(method: str, adapter: AdapterModel | None, some: Prompts, **knobs: Any) -> Decoded:
         make = (lambda m: None) if method == "ar" else (lambda m: kangaroo.over(m, adapter, "argmax"))
-        return decode(target, make, method, some, n_new, **knobs)
+        found = decode(target, make, method, some, n_new, **knobs)
+        tick(len(some))
+        return found
 
     own, always = run("kangaroo", model, prompts), run("kangaroo", model, prompts, tau=0.0)
     lens = run("kangaroo", None, prompts, exit_layers=[str(model.layer)])

@@ -152,7 +152,7 @@ def train_pair(request: Request, console: Console) -> dict[str, Any]:
     ledgers["follow"] = workshop.run(FOLLOW, draft, distilled(draft, target))
     for name, model in (("target", target), ("draft", draft)):
         save(model, tokenizer, request.out / name)
-    console.say("measuring")
+    console.say("measuring; that is not in the minutes")
     return card.write(request.out, card.Made(request.settings, request.command, ledgers), store)
 
 

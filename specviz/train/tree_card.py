@@ -6,7 +6,7 @@ made them.
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,7 @@ def numbers(
     prompts = head_card.prompts(held.source.held_out, N_PROMPTS, PROMPT)
     beside = side_by_side(adapter, folder)
     total = sum(map(len, prompts.values())) * (len(own) + len(beside))
-    with console.count("decoding", total, "texts") as report:
-        tick = _counted(report)
+    with console.ticks("decoding", total, "texts") as tick:
         decoding = [*compared(adapter, own, prompts, N_NEW, tick)]
         others = [*compared(adapter, beside, prompts, N_NEW, tick)]
     return {
@@ -43,17 +42,6 @@ def numbers(
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
         "threads": torch.get_num_threads(),
     }  # fmt: skip
-
-
-def _counted(report: Callable[[int, str], None]) -> Callable[[], None]:
-    done = 0
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-        report(done, "")
-
-    return tick
 
 
 def write(folder: Path, found: dict[str, Any], page: Sequence[str], places: tuple[str, str]) -> dict[str, Any]:

@@ -133,15 +133,16 @@ def _round_counts(
 
 
 def compared(
-    adapter: ModelAdapter, some: Sequence[Arm], prompts: Prompts, n_new: int, done: Callable[[], None] = lambda: None
+    adapter: ModelAdapter, some: Sequence[Arm], prompts: Prompts, n_new: int,
+    done: Callable[[int], None] = lambda n: None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """One row a text and arm, every prompt with every arm in turn; `done` is called after each."""
+    """One row a text and arm, every prompt with every arm in turn; `done` is told of each."""
     for domain, own in prompts.items():
         parts: list[list[Any]] = [[] for _ in some]
         for number, prompt in enumerate(own):
             for arm, kept in zip(some, parts, strict=True):
                 kept.append(_round_counts(adapter, arm, prompt, n_new, number))
-                done()
+                done(1)
         for arm, kept in zip(some, parts, strict=True):
             yield _row(domain, arm, _summed(kept))
 

@@ -15,18 +15,13 @@ from specviz.view.fold import Run
 from specviz.view.frame import ROOT
 from specviz.view.numbers import fine, prob
 from specviz.view.rank_facts import true_token
-from specviz.view.ranks import BUCKETS, METHODS
+from specviz.view.ranks import BUCKETS
 from specviz.view.records import RoundRecord
 
 
 def place(each: Expansion) -> str:
     """`block 2, slot 1`."""
     return f"block {each.block}, slot {each.slot}"
-
-
-def is_tree(run: Run, record: RoundRecord) -> bool:
-    """Whether a tree drafter of this family drafted the round."""
-    return record.tree is not None or (run.header is not None and run.header.method in METHODS)
 
 
 # One expansion ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from blocks.small import FEATURES, VOCAB, Text
+from blocks.small import VOCAB, Text
 from blocks.stage import trained
 from engine.zoo import build, save
 from specviz.drafters.adapt.collect import Notes
@@ -27,9 +27,16 @@ from specviz.wire import Prompt, Start
 PROMPTS = ("ab ab ab", "xyz x", "the cat the cat", "12 12 1", "b", "ab ba ab")
 
 
-def lesson(n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0) -> tuple[Lesson, Text]:
-    """Random features and tokens; the target is sure of the tokens that follow. Every fifth row is held out."""
+def lesson(
+    n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, period: int = 0
+) -> tuple[Lesson, Text]:  # fmt: skip
+    """Random features and tokens; the target is sure of the tokens that follow. Every fifth row is held out.
+
+    With a `period` the tokens go round, so that what is learnt of some places holds at others.
+    """
     text = Text(n_pairs, seed=seed)
+    if period:
+        text.tokens = 5 + 11 * (torch.arange(n_pairs + 1)[None] % period)
     tokens = text.tokens[0]
     logits = torch.zeros(n_pairs - first, VOCAB, dtype=torch.float64)
     logits[torch.arange(n_pairs - first), tokens[first + 1 :]] = sure
@@ -134,5 +141,3 @@ def texts(events: list[Event]) -> list[list[int]]:
             out.setdefault(event.q, []).extend(event.tokens)
     return [out[q] for q in sorted(out)]
 
-
-assert FEATURES

@@ -48,7 +48,8 @@ def learning(
     ear = Ear()
     made = trained(target)
     run = session(target, prompt, made, sink=ear, **knobs)
-    truth = [*prompt, *plain_session(target, None, prompt, method="ar", **knobs).generate()]
+    law = {name: value for name, value in knobs.items() if name in ("temperature", "max_new_tokens")}
+    truth = [*prompt, *plain_session(target, None, prompt, method="ar", **law).generate()]
     drafter = SpecBlock(made, target, tutor=Tutor(made.network, target.embedding))
     run.drafter = drafter
     object.__setattr__(run.parts, "drafter", drafter)

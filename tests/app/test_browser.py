@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.served import Served, served
 from exit_trace import exit_events
+from rank_trace import rank_events
 from tools.chromium import chromium, executable
 from trace_factory import write_trace
 
@@ -69,6 +70,12 @@ def recorded(chain_trace: Path) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(write_trace(tmp_path_factory.mktemp("trees") / "trees", rank_events())) as found:
         yield found
 
 
@@ -248,6 +255,49 @@ def test_a_click_on_a_cell_chooses_it_and_one_on_the_map_moves_the_sliders(
     _until(lambda: re.search(r"try\.alpha=[12]", _address(page)), "the sliders stay")
 
 
+def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
+    trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/ranks?show=the+run&at=r1")
+    _click(page, ".st-key-ranks-confusion", 0.14, 0.14)
+    page.get_by_text("A line leads to its round").wait_for()
+    lines = page.locator(".st-key-ranks-entries-0-0 canvas").first
+    lines.scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    lines.click(position={"x": 16, "y": 52})
+    page.locator(".st-key-ranks-tree").wait_for()
+    _until(lambda: re.search(r"at=r([2-9]|1\d)", _address(page)), "the line leads nowhere")
+
+
+def test_the_tree_grows_without_a_script_run_and_a_node_can_be_clicked(
+    trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/ranks?at=r2")
+    play = page.get_by_text("▶ play how it grew")
+    play.wait_for()
+    _settled(page)
+    page.wait_for_timeout(800)
+    page.evaluate(_COUNT_RUNS)
+    play.click()
+    said = page.locator(".st-key-ranks-tree .slider-label").first
+    _until(lambda: said.text_content() == "block 1", "it does not begin anew")
+    _until(lambda: said.text_content() == "verdict", "it does not come to its end")
+    assert page.evaluate("window.runs") == 0
+    signs = page.locator(".st-key-ranks-tree .scatterlayer .trace").last.locator(".point")
+    signs.nth(2).click(force=True)
+    _until(lambda: "r2/n" in _address(page).replace("%2F", "/"), "the click chooses nothing")
+
+
+def test_a_click_on_the_best_tables_moves_the_sliders(trees: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{trees.url}/ranks?show=other+widths")
+    ground = page.locator(".st-key-widths-frontier .scatterlayer .trace").first.locator(".point")
+    ground.first.wait_for()
+    _settled(page)
+    page.wait_for_timeout(800)
+    ground.last.click(force=True)
+    _until(lambda: re.search(r"try\.w\d=", _address(page)), "the sliders stay")
+
+
 def test_a_click_on_a_bar_tells_about_it(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/lanes?at=r2")
     page.locator(".sv-why h4", has_text="target pass").wait_for()
@@ -280,7 +330,7 @@ def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., An
     _until(lambda: "at=r2" in _address(page), "the left arrow does nothing")
 
 
-@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "lanes", "trace"])
+@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]

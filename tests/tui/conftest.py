@@ -6,6 +6,7 @@ import pytest
 
 from branch_trace import worked
 from exit_trace import exit_events
+from rank_trace import rank_events
 from specviz import events as ev
 from trace_factory import Recipe, make_header, write_trace
 from tui_stage import recorded
@@ -61,3 +62,17 @@ def branched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def exit_trace_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A swept run of specbound on a table."""
     return write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())
+
+
+@pytest.fixture(scope="session")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of specblock on a table, sampled."""
+    folder = tmp_path_factory.mktemp("ranks")
+    return write_trace(folder / "ranks", rank_events(temperature=0.8, new_tokens=40))
+
+
+@pytest.fixture(scope="session")
+def learning(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six queries of two domains, each ended with a decision of the bandit."""
+    folder = tmp_path_factory.mktemp("learns")
+    return write_trace(folder / "learns", rank_events(queries=6, learns=True, domains=("code", "prose")))

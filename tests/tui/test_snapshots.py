@@ -46,3 +46,20 @@ def test_layers(size: tuple[int, int], snap_compare: Compare, exit_trace_file: P
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_lanes(size: tuple[int, int], snap_compare: Compare, branched: Path) -> None:
     assert snap_compare(replay_app(branched), terminal_size=size, press=["3", "c", "end"])
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_ranks(size: tuple[int, int], snap_compare: Compare, ranked: Path) -> None:
+    assert snap_compare(replay_app(ranked), terminal_size=size, press=["4", "]", "]"])
+
+
+def test_rank_buckets(snap_compare: Compare, ranked: Path) -> None:
+    assert snap_compare(replay_app(ranked), terminal_size=WIDE, press=["4", "v", "down", "right", "enter"])
+
+
+def test_rank_buckets_in_ascii(snap_compare: Compare, ranked: Path) -> None:
+    assert snap_compare(replay_app(ranked, ascii=True), terminal_size=NARROW, press=["4", "v", "v", "f"])
+
+
+def test_bandit(snap_compare: Compare, learning: Path) -> None:
+    assert snap_compare(replay_app(learning), terminal_size=WIDE, press=["4", "V", "down", "down"])

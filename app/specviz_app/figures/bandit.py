@@ -155,7 +155,8 @@ def _arm(
     dots = go.Scatter(
         x=[s.q + beside for s, _ in mine], y=[arm.mean for _, arm in mine], mode="markers", hoverinfo="text",
         name=f"{ACTIONS[action][0]} {action}", cliponaxis=False, hovertext=[_arm_hover(s, arm) for s, arm in mine],
-        marker={"symbol": symbol, "color": hex_colour, "size": [13 if arm.chosen else 7 for _, arm in mine]},
+        marker={"symbol": symbol, "color": hex_colour, "size": [13 if arm.chosen else 7 for _, arm in mine],
+                "opacity": 1, "line": {"width": 0}},
     )  # fmt: skip
     free = [s.q + beside for s, arm in mine if arm.ucb is None or math.isinf(arm.ucb)]
     tops = go.Scatter(

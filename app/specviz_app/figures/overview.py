@@ -130,8 +130,10 @@ def fig_timeline(
         hoverinfo="text",
     )  # fmt: skip
     out = figure([bar], 130, showlegend=False, bargap=0.15)
-    ticks = [p for p in points if p.r == 1 or p.r % _tick(len(points)) == 0]
-    out.update_xaxes(tickvals=[p.index for p in ticks], ticktext=[f"r{p.r}" for p in ticks], fixedrange=True)
+    many = len({p.q for p in points}) > 1
+    ticks = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
+    names = [f"q{p.q}" if many else f"r{p.r}" for p in ticks]
+    out.update_xaxes(tickvals=[p.index for p in ticks], ticktext=names, fixedrange=True)
     out.update_yaxes(title="tokens", fixedrange=True, nticks=4, rangemode="tozero")
     return out
 

@@ -20,9 +20,10 @@ from specviz_app.viewer import Viewer
 
 _PARTS = ("this round", "the run", "other widths", "learning")
 _SIGNS = (
-    "Number: the block that offered the node (level, for drafters without blocks). Circle: a slot's best token; "
-    "square: a sibling; ring: a block starts there. s: slot, #: rank, +: merged offers."
+    "Number: the block that offered the node. Circle: a slot's best token; square: a sibling; ring: a block starts "
+    "there. s: slot, #: rank, +: merged offers."
 )
+_PLAIN_SIGNS = "Number: the drafter's call. #: rank among its parent's tokens; h: the head that spoke."
 
 
 def page() -> None:
@@ -61,15 +62,17 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
             rank_tree_rows(tree), on_select="rerun", selection_mode="points",
         )  # fmt: skip
     moving.clicked(held, frame.selected, event, "ranks-tree")
-    st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", _SIGNS)))))
+    signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
+    st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
     if tree is not None and tree.n_pruned:
         st.toggle(f"show the {tree.n_pruned:,} pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
-    said = None
     with left:
         _choose(held, found, frame.selected)
         _node(found, frame.selected, dark)
-        said = _expansion(found, dark)
+        said = _expansion(found, dark) if found.round_expansions else None
+    if not found.round_expansions:
+        return
     with right:
         st.subheader("What the slot said", help="The slot's best tokens, with what the draft gave them. Filled: they "
                      "became children. ★ the target's best token, ✓ what was written.")  # fmt: skip

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from specviz.view.adapting import AdaptView
+from specviz.view.numbers import number
 from specviz.view.ranks import Ranks
 from specviz_app import parts
 from specviz_app.figures.bandit import (
@@ -27,8 +28,10 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
         return
     with st.container(horizontal=True, gap="small"):
         for row in view.summary:
-            st.metric(row.label, row.value, help=row.note or None, width=150, border=True)
-    st.html(f'<p class="sv-said">{parts.escaped(view.words)}</p>')
+            st.metric(row.label, row.value, help=row.note or None, width="content", border=True)
+    here = next((s for s in view.steps if s.cursor), None)
+    if here is not None:
+        st.html(f'<p class="sv-said">{parts.escaped(f"After query {here.q}: {here.words}")}</p>')
     _stream(held, view, dark)
     left, right = st.columns(2, gap="large")
     with left:
@@ -66,11 +69,11 @@ def _query(view: AdaptView) -> None:
     step = next((s for s in view.steps if s.cursor), None)
     if step is None:
         return
-    st.subheader(f"After query {step.q}")
-    st.markdown(parts.plain(step.words))
-    rows = [{"action": f"{a.glyph} {a.action}", "taken": a.chosen, "gain ± se": f"{a.gain:.3g} ± {a.se:.2g}"
-             if a.gain is not None and a.se is not None else None, "saves s": a.save, "costs s": a.cost,
-             "bounds": a.text} for a in view.arms]  # fmt: skip
+    st.subheader(f"The actions after query {step.q}", help="gain in tokens a round, the rest in seconds: what it would "
+                 "save over the next queries, what it costs, and the bounds of the difference")  # fmt: skip
+    rows = [{"action": f"{a.glyph} {a.action}", "taken": a.chosen, "gain": f"{number(a.gain)} ± {number(a.se)}",
+             "saves": number(a.save), "costs": number(a.cost), "at least": number(a.lcb), "at most": number(a.ucb)}
+            for a in view.arms]  # fmt: skip
     st.dataframe(rows, hide_index=True, key="learning-arms-here")
 
 

@@ -105,20 +105,22 @@ def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
     said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
     rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
     raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
-    for node in growth.nodes:
+    kept = growth.kept()
+    place = {ROOT: ROOT}
+    for number in range(len(growth.nodes)) if grower.wanted else kept:  # pruned ones are for the record
+        node = growth.nodes[number]
         expansion = growth.expansions[node.expansion]
         src = {
             "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": six(node.cum),
             "merged": node.merged, "spine": node.is_spine, "start": node.start, "expansion": node.expansion,
         }  # fmt: skip
         drawn = node.law is not None
-        tree.add(
-            node.token, node.parent, node.law, None if drawn else expansion.offer.logs[node.rank - 1],
+        place[number] = tree.add(
+            node.token, place[node.parent], node.law, None if drawn else expansion.offer.logs[node.rank - 1],
             "sampled" if drawn else "argmax", raws[node.expansion], src=src,
         )  # fmt: skip
-    kept = growth.kept()
     deepest = max((node.depth for node in growth.nodes), default=0)
     end: DraftEnd = (
         "budget" if len(kept) < len(growth.nodes) else "depth" if deepest == plan.growing.deepest else "full"
     )
-    return tree.draft(end, keep=kept)
+    return tree.draft(end, keep=[place[number] for number in kept])

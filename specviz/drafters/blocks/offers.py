@@ -34,14 +34,12 @@ def offers(
     """
     logits, rank_logits, told = spoken
     slots = logits.shape[1]
-    flat = logits.flatten(0, 1).float() if logits.dtype != torch.float64 else logits.flatten(0, 1)
-    logs = flat.log_softmax(-1)
-    best = _ranked(ctx, vocabulary, logs, [path for path in paths for _ in range(slots)])
+    best, logs = ranked(ctx, vocabulary, logits.flatten(0, 1), [path for path in paths for _ in range(slots)], N_TOP)
     judged = rank_logits.flatten(0, 1).to(logs.dtype) / reading.temp + logs.new_tensor(reading.bias)
-    columns = [vocabulary.to_target(best).to(logs.dtype), logs.gather(-1, best), judged.softmax(-1)]
+    columns = [vocabulary.to_target(best).to(logs.dtype), logs, judged.softmax(-1)]
     if reading.full:
-        entropy = -torch.special.xlogy(logs.exp(), logs.exp()).sum(-1, keepdim=True)
-        columns += [told.flatten(0, 1).to(logs.dtype), entropy]
+        probs = logits.flatten(0, 1).to(logs.dtype).softmax(-1)
+        columns += [told.flatten(0, 1).to(logs.dtype), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
     table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
     ctx.counters.n_syncs += 1
     rows, n_top = table.tolist(), best.shape[-1]
@@ -51,13 +49,20 @@ def offers(
     return [made[k : k + slots] for k in range(0, len(made), slots)]
 
 
-def _ranked(ctx: Context, vocabulary: Vocabulary, logs: Tensor, paths: list[Sequence[int]]) -> Tensor:
-    """The best draft ids `[n, <= 20]` of every row that may be drafted at all."""
-    scores = logs
+def ranked(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], n: int
+) -> tuple[Tensor, Tensor]:
+    """The `n` best draft ids of every row `[rows, V_d]` and their full-vocabulary log-probabilities, `[rows, <= n]`.
+
+    They are ranked as the target ranks tokens: penalised, banned ones last.
+    """
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    scores = wide
     if ctx.warper.banned or ctx.warper.needs_prefix:
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
-        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(logs), prefixes))
-    return scores.topk(min(N_TOP, scores.shape[-1]), -1).indices
+        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(wide), prefixes))
+    best = scores.topk(min(n, scores.shape[-1]), -1).indices
+    return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
 
 
 def _offer(row: list[float], n_top: int, full: bool) -> Offer:

@@ -14,6 +14,7 @@ import torch
 from specviz.draft import ROOT, Draft
 from specviz.drafters.blocks.calls import Calls, Link, Start
 from specviz.drafters.blocks.follow import Follower
+from specviz.drafters.blocks.offers import ranked
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.eagle.files import KIND, Trained
 from specviz.drafters.eagle.levels import Levels
@@ -24,6 +25,7 @@ from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
 from specviz.events.blocks import Block
 from specviz.knobs import Knobs
+from specviz.names import DraftEnd
 
 Tensor = torch.Tensor
 Ranked = tuple[list[int], list[float]]
@@ -73,11 +75,14 @@ class Eagle:
         """The best nodes as a draft."""
         levels, spread = grower.levels, self.trained.vocabulary.spread
         raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
-        for node in levels.nodes:
+        kept, place = levels.kept(budget), {ROOT: ROOT}
+        for number in kept if ctx.level == "none" else range(len(levels.nodes)):  # pruned ones are for the record
+            node = levels.nodes[number]
             src = {"rank": node.rank, "cum": six(node.cum)}
-            tree.add(node.token, node.parent, None, node.log, "argmax", raws[node.row], src=src)
-        kept = levels.kept(budget)
-        draft = tree.draft("budget" if len(kept) < len(levels.nodes) else "depth", keep=kept)
+            parent = place[node.parent]
+            place[number] = tree.add(node.token, parent, None, node.log, "argmax", raws[node.row], src=src)
+        end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
+        draft = tree.draft(end, keep=[place[number] for number in kept])
         if ctx.level != "none":
             grower.note(draft)
             ctx.note(self.pace.of(grower.tree(len(kept)), ctx.counters.n_draft_calls))
@@ -151,13 +156,8 @@ def best(
     ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
 ) -> list[Ranked] | None:  # fmt: skip
     """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
-    logs = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
-    scores = logs
-    if ctx.warper.banned or ctx.warper.needs_prefix:
-        prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
-        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(logs), prefixes))
-    ids = scores.topk(min(k, scores.shape[-1]), -1).indices
-    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs.gather(-1, ids)], -1)
+    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
+    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     ctx.counters.n_syncs += 1
     n = ids.shape[-1]
     rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]

@@ -88,10 +88,10 @@ def _arm(arm: ArmView, place: "object", room: int, painter: Painter) -> Text:
     return line.append(f" cost {seconds(arm.cost)}", style=FAINT).append(f" n {arm.n}" if arm.n is not None else "")
 
 
-def sums(found: AdaptView | None, cells: int, painter: Painter) -> Text:
+def sums(found: AdaptView | None, missing: str, painter: Painter, cells: int) -> Text:
     """Exploring, regret, what was taken back; length by domain."""
     if found is None:
-        return Text("")
+        return Text("\n").join(indented(missing, cells, FAINT))
     label = max(len(row.label) for row in found.summary)
     lines: list[Text] = []
     for row in found.summary:

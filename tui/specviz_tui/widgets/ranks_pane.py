@@ -188,7 +188,8 @@ class RankView(FrameWidget):
         if part == "bandit":
             text, self._cursor_line = bandit_views.arms(found.adapt, found.adapt_missing, painter, cells)
             return text
-        return bandit_views.sums(found.adapt, cells, painter)
+        beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
+        return bandit_views.sums(found.adapt, "" if beside else found.adapt_missing, painter, cells)
 
     def on_click(self, event: events.Click) -> None:
         """The node or cell under the pointer."""

@@ -1,0 +1,59 @@
+"""One of the processes of `test_two_processes`: what `accelerate launch` and torchrun start, with a small job.
+
+`python two_processes.py FOLDER`; RANK, WORLD_SIZE and the meeting place come through the environment.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.zoo import build
+from specviz.engine.model import ModelAdapter
+from specviz.train import block_drafter, block_text, drafter_loop, workers
+from specviz.train.block_text import Windows
+from specviz.train.console import Console
+from specviz.train.drafter_loop import DrafterRun, Lesson
+from specviz.train.schedule import Budget
+from specviz.train.tokens import Feed
+
+STEPS = 3
+
+
+def quiet(progress: float, loss: float, tokens_per_s: float) -> None:
+    """Nothing to tell."""
+
+
+def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], drafter_loop.Ledger]:
+    """A few steps on given windows; the weights."""
+    target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
+    windows = Windows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
+    asked = block_drafter.Request(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
+    made = block_drafter._begin(asked, target, windows)
+    lesson = Lesson(target.model, made, made.config.taps, windows, 3, asked.batch)
+    take = block_drafter._steps(asked, target, lesson)
+    run = DrafterRun(made.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", take, asked.pace, crew)
+    ledger = run.finish(quiet)
+    return made.network.state_dict(), ledger
+
+
+def text(folder: Path, crew: workers.Workers) -> Windows:
+    """A batch of the target's own words from every process."""
+    target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
+    feed = Feed({"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    block_text.ROWS, block_text.PROMPT = 4, 8
+    return block_text.written(target.model, feed, folder, Budget(steps=1), 7, Console(quiet=True), crew, length=20)
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    crew = workers.join(None)
+    weights, ledger = trained(here, crew)
+    seconds, ended = crew.together(1.0 + crew.rank, crew.rank == 1)
+    own = text(here, crew)
+    crew.leave()
+    told = {"weights": weights, "pairs": ledger.pairs, "curve": ledger.curve, "together": (seconds, ended)}
+    torch.save({**told, "own": torch.from_numpy(own.ids)}, here / f"told-{crew.rank}.pt")

@@ -1,0 +1,252 @@
+"""Screen 4: the tree with badges, the table of buckets and its cells, widths, the bandit; by keyboard alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from specviz.view.frame import ROOT, Frame
+from specviz.view.ranks import Ranks
+from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.main import MainScreen
+from specviz_tui.widgets.ranks_pane import NARROW_PARTS, WIDE_PARTS, RanksPane
+from tui_stage import NARROW, WIDE, lines, replay_app, shown
+
+
+def frame(app: SpecvizApp) -> Frame:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    assert screen.frame is not None
+    return screen.frame
+
+
+def ranks(app: SpecvizApp) -> Ranks:
+    found = frame(app).ranks
+    assert found is not None
+    return found
+
+
+def part(app: SpecvizApp) -> str:
+    return app.screen_stack[0].query_one(RanksPane).part
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def test_the_tree_shows_badges_starts_merges_and_spine(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "]")
+        text = shown(app)
+        assert "[4 Ranks]" in text
+        tree = ranks(app).tree
+        assert tree is not None
+        for node in tree.nodes[1:4]:
+            assert f"{node.rails}{node.glyph} {node.shown}" in text
+            assert node.badge in text
+        assert "▸b2" in text
+        assert "⊕" in text
+        assert tree.text in text
+
+
+async def test_arrows_walk_the_tree_and_enter_goes_to_the_draft_tree(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "]", *["up"] * 40)
+        assert frame(app).selected == ROOT
+        await press(pilot, "down")
+        tree = ranks(app).tree
+        assert tree is not None
+        assert frame(app).selected == tree.nodes[1].id
+        assert tree.nodes[1].cursor
+        await press(pilot, "right")
+        assert ranks(app).tree is not None
+        chosen = frame(app).selected
+        assert frame(app).tree.node(chosen).depth == 2  # type: ignore[arg-type, union-attr]
+        await press(pilot, "enter")
+        assert app.screen_stack[0].shown == "tree"  # type: ignore[attr-defined]
+        assert frame(app).selected == chosen
+
+
+async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v", "down", "down", "right")
+        assert part(app) == "buckets"
+        cell = ranks(app).cell
+        assert cell is not None
+        assert (cell.pred, cell.true) == (1, 1)
+        assert f"({cell.count})" in shown(app)
+        await press(pilot, "enter", "down", "down")
+        cell = ranks(app).cell
+        assert cell is not None
+        assert cell.cursor == 2
+        entry = cell.entries[2]
+        await press(pilot, "enter")
+        assert part(app) == "tree"
+        assert frame(app).cursor.index == entry.index
+        assert frame(app).selected == entry.node
+        assert entry.expansion in {view.id for view in ranks(app).expansions}
+
+
+async def test_escape_leaves_the_list_before_the_screen(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v", "down", "enter")
+        assert ranks(app).cell is not None
+        assert ranks(app).cell.cursor == 0  # type: ignore[union-attr]
+        await press(pilot, "escape")
+        assert ranks(app).cell.cursor is None  # type: ignore[union-attr]
+        assert part(app) == "buckets"
+
+
+async def test_filters_go_through_blocks_and_slots(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v")
+        every = ranks(app).confusion
+        assert every is not None
+        assert "all kept" in shown(app)
+        await press(pilot, "f")
+        on_path = ranks(app).confusion
+        assert on_path is not None
+        assert on_path.n < every.n
+        assert "given that every token before was right" in shown(app)
+        await press(pilot, "f", "c")
+        assert ranks(app).filter.block == 1
+        await press(pilot, "c", "s")
+        assert (ranks(app).filter.block, ranks(app).filter.slot) == (2, 0)
+        await press(pilot, "c")
+        assert ranks(app).filter.block is None
+
+
+async def test_wrong_buckets_are_told_apart_without_colour(ranked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v")
+        table = ranks(app).confusion
+        assert table is not None
+        rows = [line for line in lines(app) if "pred " in line]
+        for row, cells in zip(rows, table.cells, strict=True):
+            for cell in cells:
+                sign = {"right": "=", "narrow": "›", "wide": "‹"}[cell.cost]
+                assert not cell.count or f"{cell.count}{sign}" in row
+
+
+async def test_widths_and_blocks(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v", "v")
+        text = shown(app)
+        assert "children for each useful one" in text
+        assert "drafting share" in text
+        for row in ranks(app).block_rows:
+            assert row.label in text
+
+
+async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:
+    app = replay_app(learning)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v", "v", "v")
+        text = shown(app)
+        assert "▶head" in text
+        assert "taken back" in text
+        await press(pilot, "down")
+        assert frame(app).query == 1
+        await press(pilot, "down", "down")
+        adapt = ranks(app).adapt
+        assert adapt is not None
+        assert [step.q for step in adapt.steps if step.cursor] == [3]
+        await press(pilot, *["up"] * 9)
+        assert frame(app).query == 0
+
+
+async def test_without_learning_it_says_what_to_run(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "V")
+        assert part(app) == "bandit"
+        assert "--stream" in shown(app)
+
+
+async def test_other_methods_say_which_have_ranks(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "v", "down", "enter", "f", "c", "s")
+        text = shown(app)
+        assert "draft predicts no ranks" in text
+        assert "specblock" in text
+
+
+async def test_every_part_fits_every_size(ranked: Path, learning: Path) -> None:
+    """No line is wider than the screen, and every part paints something, on a narrow screen one at a time."""
+    for path in (ranked, learning):
+        for size, parts in ((WIDE, WIDE_PARTS), (NARROW, NARROW_PARTS)):
+            app = replay_app(path)
+            async with app.run_test(size=size) as pilot:
+                await press(pilot, "4")
+                seen = []
+                for _ in parts:
+                    seen.append(part(app))
+                    assert all(cell_len(line) == size[0] for line in lines(app))
+                    assert len([line for line in lines(app) if line.strip()]) > 8
+                    await press(pilot, "v")
+                assert seen == list(parts)
+                assert part(app) == parts[0]
+
+
+async def test_the_line_of_the_cursor_stays_in_view(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=NARROW) as pilot:
+        await press(pilot, "4", "]", "X")
+        tree = ranks(app).tree
+        assert tree is not None
+        assert len(tree.nodes) > 30, "longer than the screen"
+        await press(pilot, *["down"] * 60)
+        await pilot.pause(0.1)
+        tree = ranks(app).tree
+        assert tree is not None
+        last = next(node for node in tree.nodes if node.cursor)
+        assert last == tree.nodes[-1]
+        assert f"{last.rails}{last.glyph} {last.shown}" in shown(app)
+
+
+async def test_token_text_cannot_write_to_the_terminal(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4")
+        met = 0
+        for _ in range(8):
+            await press(pilot, "]")
+            assert "\x1b" not in shown(app)
+            met += "⟨1B⟩[31m" in shown(app)
+        assert met, "the token that would colour the screen was there to be seen"
+
+
+async def test_clicks_choose_nodes_and_cells(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "]")
+        tree = ranks(app).tree
+        assert tree is not None
+        await pilot.click("#rank-left", offset=(6, 2))
+        await pilot.pause()
+        assert frame(app).selected == tree.nodes[2].id
+        await press(pilot, "v")
+        await pilot.click("#rank-left", offset=(25, 3))
+        await pilot.pause()
+        cell = ranks(app).cell
+        assert cell is not None
+        assert (cell.pred, cell.true) == (1, 1)
+
+
+async def test_the_guide_explains_the_screen(ranked: Path) -> None:
+    app = replay_app(ranked)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "4", "f1")
+        assert "what shaped the tree" in shown(app)

@@ -1,0 +1,128 @@
+"""The bandit's panel from `adapt` records: every arm, what was done, what came of it."""
+
+import math
+
+import pytest
+
+from rank_trace import rank_events
+from specviz import events as ev
+from specviz.view.adapt_maker import seconds
+from specviz.view.adapting import AdaptView
+from specviz.view.build import Builder
+from specviz.view.fold import Run, fold
+from specviz.view.frame import Cursor, Phase
+from specviz.view.options import Feed, Options
+from specviz.view.ranks import Ranks
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return fold(rank_events(queries=6, learns=True, domains=("code", "prose")))
+
+
+def ranks(run: Run, index: int = 0) -> Ranks:
+    found = Builder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(ranks=True), Feed()).ranks
+    assert found is not None
+    return found
+
+
+def panel(run: Run, index: int = 0) -> AdaptView:
+    found = ranks(run, index).adapt
+    assert found is not None
+    return found
+
+
+def records(run: Run) -> list[ev.Adapt]:
+    return [query.adapt for query in run.queries if query.adapt is not None]
+
+
+def test_every_query_has_its_step(run: Run) -> None:
+    found = panel(run)
+    assert [step.q for step in found.steps] == list(range(6))
+    total = 0.0
+    for step, record, query in zip(found.steps, records(run), run.queries, strict=True):
+        total += record.regret or 0.0
+        assert step.index == query.rounds[-1].index
+        assert (step.action, step.reason, step.reverted) == (record.action, record.reason, record.reverted)
+        assert step.total_regret == pytest.approx(total)
+        assert (step.domain, step.tau) == (record.domain, record.mean_acceptance_length)
+    assert found.total_regret == pytest.approx(total)
+    assert (found.spent, found.budget, found.version) == (records(run)[-1].spent, records(run)[-1].budget, 5)
+    assert sum(count for _, count in found.counts) == 6
+    assert found.n_reverted == sum(record.reverted for record in records(run)) > 0
+
+
+@pytest.mark.parametrize("q", [0, 3])
+def test_arms_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
+    index = run.queries[q].rounds[0].index
+    found = panel(run, index)
+    assert [step.q for step in found.steps if step.cursor] == [q]
+    assert len(found.arms) == len(records(run)[q].arms) == 2
+    for arm, record in zip(found.arms, records(run)[q].arms, strict=True):
+        assert (arm.action, arm.gain, arm.se, arm.cost, arm.lcb, arm.n) == (
+            record.action, record.gain, record.se, record.cost, record.lcb, record.n,
+        )  # fmt: skip
+        assert arm.ucb == (math.inf if record.ucb is None else record.ucb)
+        assert arm.mean == pytest.approx(record.save - record.cost)
+        assert arm.chosen == (record.action == records(run)[q].action)
+
+
+def test_arms_are_shown_when_nothing_was_done(run: Run) -> None:
+    events = rank_events(queries=1, learns=True)
+    for event in events:
+        if isinstance(event, ev.Adapt):
+            event.action, event.reason = "skip", "skip"
+    found = panel(fold(events))
+    assert {arm.action for arm in found.arms} == {"head", "full"}
+    assert not any(arm.chosen for arm in found.arms)
+    assert "learn nothing" in found.words
+
+
+def test_what_was_taken_back_is_said(run: Run) -> None:
+    for step in panel(run).steps:
+        assert ("taken back" in step.words) == step.reverted
+        assert (step.mark == "rejected") == step.reverted
+
+
+def test_domains_are_compared_with_themselves(run: Run) -> None:
+    taus = [record.mean_acceptance_length or 0 for record in records(run)]
+    rows = {row.domain: row for row in panel(run).domains}
+    assert set(rows) == {"code", "prose"}
+    assert rows["code"].n == 3
+    assert rows["code"].tau == pytest.approx(sum(taus[::2]) / 3)
+    assert rows["code"].first == pytest.approx((taus[0] + taus[2]) / 2)
+    assert rows["code"].last == pytest.approx(taus[4])
+
+
+def test_a_recording_without_arms_still_shows_the_one_taken() -> None:
+    """Records of an older writer hold the chosen action only."""
+    events = rank_events(queries=1, learns=True)
+    for event in events:
+        if isinstance(event, ev.Adapt):
+            event.arms = []
+            event.action, event.reason = "head", "explore"
+            event.gain, event.save, event.cost, event.lcb, event.ucb = 0.1, 1.0, 0.25, -0.5, None
+    (arm,) = panel(fold(events)).arms
+    assert (arm.action, arm.chosen, arm.mean, arm.ucb) == ("head", True, 0.75, None)
+
+
+def test_hostile_domain_names_are_escaped() -> None:
+    found = panel(fold(rank_events(queries=1, learns=True, domains=("\x1b[31mred",))))
+    assert "\x1b" not in found.steps[0].domain + found.domains[0].domain
+
+
+def test_where_nothing_learns_it_says_what_would() -> None:
+    plain = rank_events()
+    assert "--stream" in ranks(fold(plain)).adapt_missing
+    plain[0].knobs["adapt"] = "on"  # type: ignore[attr-defined]
+    assert "No query has ended" in ranks(fold(plain)).adapt_missing
+    plain[0].method = "eagle3"  # type: ignore[attr-defined]
+    assert "specblock" in ranks(fold(plain)).adapt_missing
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "—"), (0.0, "0 s"), (math.inf, "∞"), (1.44, "1.4 s"), (47.3, "47 s"), (-0.0757, "-76 ms"), (2e-5, "20 µs")],
+)
+def test_seconds_at_a_glance(value: float | None, text: str) -> None:
+    assert seconds(value) == text

@@ -1,0 +1,282 @@
+"""The sentences on drafted trees: why a width, why this shape, why the walk ended there; and branches and windows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from branch_trace import worked
+from rank_trace import rank_events
+from specviz import events as ev
+from specviz.text import quoted
+from specviz.view.case import case
+from specviz.view.closings import closing_words
+from specviz.view.family import Family
+from specviz.view.fold import Run, fold
+from specviz.view.frame import ROOT
+from specviz.view.knobbar import knob_bar
+from specviz.view.options import Feed, Options
+from specviz.view.rank_words import ending_words, shape_words, truth_words, width_words
+from specviz.view.records import RoundRecord
+from specviz.view.words import node_words
+from trace_factory import Recipe, make_header, plain_run
+
+SETTINGS = (
+    {"widths": (2, 4, 6, 0)},
+    {"widths": (2, 4, 6, 3), "temperature": 0.9, "new_tokens": 40},
+    {"widths": (3, 5, 9, 0), "trims": True, "noise": 0.3, "budget": 30},
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Run]:
+    return [fold(rank_events(**setting)) for setting in SETTINGS]
+
+
+def rounds(runs: list[Run]) -> Iterator[tuple[Run, RoundRecord]]:
+    for run in runs:
+        for record in run.rounds:
+            if record.tree is not None:
+                yield run, record
+
+
+def test_every_width_has_its_reason(runs: list[Run]) -> None:
+    told = {"bucket": "this preset gives", "beam": "k_max", "trim": "trimmed to", "give_up": "gave up"}
+    met = set()
+    for run, record in rounds(runs):
+        for each in record.expansions:
+            words = width_words(run, record, each)
+            first = next(e for e in record.expansions if e.start == each.start and e.width_reason == each.width_reason)
+            phrase = "gives up" if each.width_reason == "give_up" and first is each else told[each.width_reason]
+            assert phrase in words, (each.width_reason, words)
+            if each.width_reason != "give_up":
+                assert f"{each.n_children} child" in words
+            met.add(each.width_reason)
+    assert met == set(told)
+
+
+def test_the_truth_names_rank_and_the_width_that_would_have_had_it(runs: list[Run]) -> None:
+    covered = missed = unseen = 0
+    for run, record in rounds(runs):
+        for each in record.expansions:
+            words = truth_words(run, record, each, pruned=False)
+            rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
+            if each.true_bucket is None:
+                assert "never looked here" in words
+                unseen += 1
+            elif rank is not None and rank <= each.n_children:
+                assert "among the children" in words
+                covered += 1
+            elif rank is not None:
+                assert f"{each.n_children} offered, {rank} would have had it" in words
+                missed += 1
+            assert ("written" in words) == (each.on_path and each.true_bucket is not None)
+    assert min(covered, missed, unseen) > 5
+
+
+def test_the_written_token_is_named_where_the_distribution_is_not_on_record() -> None:
+    run = fold(rank_events(level="summary"))
+    named = 0
+    for record in run.rounds:
+        for each in record.expansions:
+            if each.on_path and record.commit is not None:
+                words = truth_words(run, record, each, pruned=False)
+                assert any(run.name(token) in words for token in record.commit.tokens)
+                named += 1
+    assert named
+
+
+def test_a_tree_says_why_it_has_its_shape(runs: list[Run]) -> None:
+    for run, record in rounds(runs):
+        words = shape_words(run, record)
+        tree = record.tree
+        assert tree is not None
+        assert f"{tree.n_raw} tokens offered" in words
+        assert (f"{tree.n_merged} of them a second time" in words) == (tree.n_merged > 0)
+        pruned = tree.n_raw - tree.n_merged - tree.n_kept
+        assert (f"{pruned} pruned" in words) == (pruned > 0)
+        levels = {block.block for block in record.blocks}
+        assert words.startswith(f"{len(levels)} drafter call")
+        starts = sum(block.block == 2 for block in record.blocks)
+        assert (f"block 2 went on at {starts} node" in words) == (starts > 0)
+        assert ("gave up" in words) == any(each.width_reason == "give_up" for each in record.expansions)
+
+
+def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
+    """Pruned, not offered, nothing below: told from the records, not from the words."""
+    met = set()
+    for run, record in rounds(runs):
+        family, closing = Family(record), record.closing
+        words = ending_words(run, family)
+        if closing is None or closing.token is None:
+            assert words == ""
+            continue
+        here = [each for each in record.expansions if each.parent == family.stop]
+        spelled = [n for i in family.children.get(family.stop, ()) if (n := family.nodes[i]).token == closing.token]
+        if spelled:
+            assert not spelled[0].kept
+            assert "but pruned" in words
+            met.add("pruned")
+        elif here:
+            best = min(each.true_rank_emitted or 99 for each in here)
+            assert f"a width of {best} would have had it" in words
+            met.add("outside")
+        elif closing.kind == "bonus":
+            deep = family.depth.get(family.stop, 0) >= family.n_levels
+            assert ("deepest level" in words) == deep
+            met.add("deepest" if deep else "leaf")
+        assert closing_words(run, family).endswith(words)
+    assert {"pruned", "outside", "leaf"} <= met
+
+
+def test_a_token_outside_the_draft_vocabulary_is_said_to_be() -> None:
+    events = rank_events(temperature=0.8, new_tokens=40)
+    for event in events:
+        if isinstance(event, ev.Expansion) and event.on_path and (event.true_rank_emitted or 0) > event.n_children:
+            event.true_rank_emitted = None
+    run = fold(events)
+    said = [ending_words(run, Family(record)) for record in run.rounds]
+    assert any("not in the draft's vocabulary" in words for words in said)
+
+
+def test_pruned_nodes_name_what_was_sent_and_their_chance() -> None:
+    events = rank_events()
+    events[0].knobs["node_budget"] = -1  # type: ignore[attr-defined]
+    run = fold(events)
+    record = next(r for r in run.rounds if r.tree and r.tree.n_kept < len(r.nodes))
+    assert record.tree is not None
+    node = next(i for i, born in record.nodes.items() if not born.kept)
+    words = node_words(case(run, Family(record), node))
+    assert f"({record.tree.n_kept})" in words
+    assert "The draft gave its path" in words
+
+
+@pytest.mark.parametrize("method", ["eagle3", "static_tree", "medusa"])
+def test_trees_without_expansions_are_explained_by_their_levels(method: str) -> None:
+    events = [event for event in rank_events(temperature=0.9) if not isinstance(event, ev.Expansion)]
+    events[0].method = method  # type: ignore[attr-defined]
+    run = fold(events)
+    record = run.rounds[1]
+    words = shape_words(run, record)
+    phrase = {"eagle3": "likeliest nodes", "static_tree": "fixed tree of ranks", "medusa": "One call of all heads"}
+    assert phrase[method] in words
+    said = [ending_words(run, Family(each)) for each in run.rounds]
+    assert any("was the draft's" in each or "not among" in each for each in said)
+
+
+# Branches and windows -----------------------------------------------------------------------------------------------
+
+
+def test_a_hit_says_that_the_branch_goes_on() -> None:
+    events = [event for records in worked() for event in records]
+    run = fold([make_header(Recipe(temperature=0.0), method="specbranch", verifier="walk"), *events])
+    hits = [record for record in run.rounds if (m := next(iter(record.every(ev.Match)), None)) and m.branch is not None]
+    assert hits
+    for record in hits:
+        if record.closing is not None:
+            record.closing.kind, record.closing.token = "none", None
+        words = closing_words(run, Family(record))
+        match = record.every(ev.Match)[0]
+        assert f"branch {match.branch}" in words
+        assert "no target row" not in words
+        rest = sum(n.branch == match.branch for n in record.nodes.values()) - 1
+        assert str(rest) in words or rest < 2
+
+
+def test_a_round_of_lookahead_without_guesses_kept_no_path() -> None:
+    """Its nodes are the window: nothing was judged, so nothing was kept to its end."""
+    window = ev.Node(node=0, parent=ROOT, depth=1, pos=3, token=2, text="x", src={"window": 1})
+    events = plain_run([_lookahead(window)], method="lookahead", level="summary")
+    run = fold(events)
+    words = closing_words(run, Family(run.rounds[0]))
+    assert "no guess" in words
+    assert "kept to its end" not in words
+
+
+def _lookahead(node: ev.Node) -> list[ev.Event]:
+    node.r = 1
+    closing = ev.Closing(r=1, node=ROOT, kind="bonus", token=1, text="a", u=None)
+    end = ev.RoundEnd(
+        r=1, n_drafted=0, n_tested=0, n_accepted=0, n_emitted=1, n_draft_calls=0, n_syncs=1, stage_ns={"target": 1},
+        probe_ns=0, draft_end="full", walk_end="leaf", cut=False,
+    )  # fmt: skip
+    made = ev.Window(r=1, n_window=1, n_guesses=0, pool=0, added=0)
+    commit = ev.Commit(r=1, tokens=[1], texts=["a"], kinds=["bonus"], n=4)
+    return [ev.RoundStart(r=1, n=3, root=1, knob_version=0), node, made, closing, commit, end]
+
+
+# The knob bar -------------------------------------------------------------------------------------------------------
+
+
+def test_values_that_stand_for_others_say_so() -> None:
+    from specviz.methods import get_method
+
+    def texts(method: str, parts: dict[str, str]) -> dict[str, str]:
+        table = get_method(method).table
+        models = ev.Models(target=ev.ModelInfo(name="t"), parts=parts)
+        header = make_header(method=method, knobs=dict(table.knobs({}).values), knob_specs=list(table.specs),
+                             models=models)  # fmt: skip
+        return {item.name: item.text for item in knob_bar(fold([header]), None, Options(), Feed()).items}
+
+    block = texts("specblock", {})
+    assert {name: block[name] for name in ("node_budget", "d_max", "slots_used", "widths", "drafter")} == {
+        "node_budget": "preset", "d_max": "all levels", "slots_used": "all", "widths": "preset", "drafter": "shipped",
+    }  # fmt: skip
+    assert texts("specbranch", {"hrad": "none (signal 1)"})["hrad"] == "none"
+    trained = texts("specbranch", {"hrad": "trained on rounds of gamma 4"})
+    assert (trained["hrad"], trained["branch_len"]) == ("shipped", "γ")
+
+
+def test_known_knobs_that_a_method_lacks_are_named_with_the_reason() -> None:
+    from specviz.methods import get_method
+
+    table = get_method("specblock").table
+    header = make_header(method="specblock", knob_specs=list(table.specs), knobs=dict(table.knobs({}).values))
+    absent = dict(knob_bar(fold([header]), None, Options(), Feed()).absent)
+    assert set(absent) == {"ε", "α", "τ"}
+    assert all("specblock has no" in reason for reason in absent.values())
+
+
+def test_knobs_of_queries_can_be_moved_while_a_stream_has_more() -> None:
+    from specviz.methods import get_method
+
+    table = get_method("specblock").table
+    events = rank_events(queries=2)
+    events[0].knob_specs, events[0].env = list(table.specs), {"stream": {"n_queries": 2}}  # type: ignore[attr-defined]
+    first_end = next(i for i, event in enumerate(events) if isinstance(event, ev.Prefill) and event.q == 1)
+    feed = Feed(steerable=True)
+
+    def disabled(run: Run) -> str | None:
+        bar = knob_bar(run, run.rounds[-1], Options(), feed)
+        return next(item.disabled for item in bar.items if item.name == "adapt")
+
+    assert disabled(fold(events[:first_end])) is None
+    assert disabled(fold(events[:-1])) is not None, "the last query: nothing comes after it"
+
+
+def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
+    """No control character of a token reaches a sentence."""
+    for run, record in rounds(runs):
+        family = Family(record)
+        words = closing_words(run, family) + shape_words(run, record)
+        words += "".join(truth_words(run, record, each, pruned=True) for each in record.expansions)
+        assert "\x1b" not in words
+    assert "\x1b" not in quoted(" \x1b[31m", None)
+
+
+def test_bundled_traces_of_branches_and_windows_read_well() -> None:
+    """Every closing sentence of the traces that come with the program: no empty one, none about rows for a branch."""
+    folder = Path(__file__).parents[2] / "assets" / "specviz_assets" / "traces"
+    for name in ("code-lookahead", "code-specbranch"):
+        path = folder / f"{name}.sv.jsonl.gz"
+        if not path.is_file():
+            pytest.skip(f"{name} is not bundled")
+        from specviz.trace import read_events
+
+        run = fold(read_events(path))
+        for record in run.rounds:
+            words = closing_words(run, Family(record))
+            assert words
+            match = next(iter(record.every(ev.Match)), None)
+            if match is not None and match.branch is not None:
+                assert "has no target row" not in words

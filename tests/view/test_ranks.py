@@ -1,0 +1,351 @@
+"""Screen *Ranks* from records: badges, buckets, cells, widths, filters, and what may not be told before the verdict."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from rank_trace import rank_events
+from specviz import events as ev
+from specviz.events import Event
+from specviz.text import shown
+from specviz.view.build import Builder
+from specviz.view.fold import Run, fold
+from specviz.view.frame import CLOSING, ROOT, Cursor, Phase
+from specviz.view.options import Feed, Options
+from specviz.view.ranks import BUCKETS, RankFilter, Ranks
+from trace_factory import make_events, make_header
+
+ALL = RankFilter()
+PATH = RankFilter(path_only=True)
+
+
+def ranks(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Ranks:
+    """The screen of a moment."""
+    frame = Builder(run).frame(Cursor(index, phase, step), Options(ranks=True, **options), Feed())
+    assert frame.ranks is not None
+    return frame.ranks
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return fold(rank_events(temperature=0.8, new_tokens=40))
+
+
+@pytest.fixture(scope="module")
+def everything(run: Run) -> list[Ranks]:
+    """Every round, pruned nodes shown."""
+    return [ranks(run, record.index, folding="none") for record in run.rounds]
+
+
+# The tree -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_node_says_where_it_came_from(run: Run, everything: list[Ranks]) -> None:
+    checked = 0
+    for record, found in zip(run.rounds, everything, strict=True):
+        assert found.tree is not None
+        nodes = {node.id: node for node in found.tree.nodes}
+        assert set(nodes) - {ROOT, CLOSING} == set(record.nodes)
+        for id, born in record.nodes.items():
+            node, src = nodes[id], born.src
+            assert node.badge == f"b{src['block']}·s{src['slot']} #{src['rank']}"
+            assert (node.block, node.slot, node.rank, node.spine) == (*(src[k] for k in ("block", "slot", "rank")),
+                                                                      src["spine"])  # fmt: skip
+            assert node.merged == len(src["merged"])
+            assert node.kept == born.kept == ("pruned" not in node.flags)
+            assert (
+                (node.start is not None) == (src["start"] is not None) == any("starts" in flag for flag in node.flags)
+            )
+            made = record.expansions[node.expansion] if node.expansion is not None else None
+            assert made is not None
+            assert (made.parent, made.block, made.slot) == (born.parent, src["block"], src["slot"])
+            checked += 1
+        accepted = {v.node for v in record.verdicts.values() if v.status == "accepted"}
+        assert {id for id, node in nodes.items() if node.path} == accepted
+    assert checked > 200
+
+
+def test_counts_of_a_tree_agree_with_its_record(run: Run, everything: list[Ranks]) -> None:
+    for record, found in zip(run.rounds, everything, strict=True):
+        if record.tree is None:
+            continue
+        tree = found.tree
+        assert tree is not None
+        assert tree.n_raw is not None
+        assert tree.n_merged is not None
+        assert tree.n_raw - tree.n_merged == tree.n_pruned + tree.n_kept == len(record.nodes)
+        assert tree.n_hidden == 0
+        hidden = ranks(run, record.index).tree
+        assert hidden is not None
+        assert hidden.n_hidden == tree.n_pruned
+
+
+def test_rails_lead_from_parents_to_children(everything: list[Ranks]) -> None:
+    """Two cells a level, heavy where the spine goes on."""
+    for found in everything:
+        assert found.tree is not None
+        for node in found.tree.nodes[1:]:
+            assert len(node.rails) == 2 * node.depth
+            assert node.rails[-1] == ("━" if node.spine else "─")
+
+
+def test_token_text_is_escaped(everything: list[Ranks]) -> None:
+    texts = "".join(node.shown for found in everything if found.tree for node in found.tree.nodes)
+    texts += "".join(offer.shown + view.words for found in everything for view in found.round_expansions
+                     for offer in view.offers)  # fmt: skip
+    assert "\x1b" not in texts
+    assert shown(" \x1b[31m") in texts
+
+
+# What may be told ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_true_is_told_before_the_verdict(run: Run) -> None:
+    drafting = ranks(run, 2, Phase.DRAFT, 1)
+    assert drafting.ending == ""
+    assert drafting.round_expansions
+    for view in drafting.round_expansions:
+        assert (view.true_rank, view.emitted_rank, view.true_bucket, view.cost, view.outcome) == (
+            None, None, None, None, "unknown",
+        )  # fmt: skip
+        assert not view.on_path
+        assert not any(offer.best or offer.written for offer in view.offers)
+        assert "written" not in view.words
+    after = ranks(run, 2)
+    assert any(view.true_rank is not None for view in after.round_expansions)
+    assert ranks(run, 2, Phase.ROOT).round_expansions == ()
+
+
+# Buckets ------------------------------------------------------------------------------------------------------------
+
+
+def table(found: Ranks) -> list[list[int]]:
+    assert found.confusion is not None
+    return [[cell.count for cell in row] for row in found.confusion.cells]
+
+
+def test_the_table_is_predicted_by_row_and_true_by_column(run: Run) -> None:
+    found = ranks(run)
+    made = [each for record in run.rounds for each in record.expansions if each.true_bucket is not None]
+    assert table(found) == [
+        [sum((e.bucket, e.true_bucket) == (p, t) for e in made) for t in range(4)] for p in range(4)
+    ]
+    assert found.confusion is not None
+    assert found.confusion.n == len(made)
+    assert found.confusion.n_unknown == sum(len(record.expansions) for record in run.rounds) - len(made)
+    right = [sum(e.bucket == e.true_bucket == b for e in made) for b in range(4)]
+    for b in range(4):
+        said, true = sum(e.bucket == b for e in made), sum(e.true_bucket == b for e in made)
+        assert found.confusion.precision[b] == (right[b] / said if said else None)
+        assert found.confusion.recall[b] == (right[b] / true if true else None)
+    costs = [[cell.cost for cell in row] for row in found.confusion.cells]
+    assert costs[1] == ["wide", "right", "narrow", "narrow"]
+
+
+def test_blocks_and_slots_share_out_the_table(run: Run) -> None:
+    whole = ranks(run)
+    assert (whole.blocks, whole.slots) == ((1, 2), (0, 1, 2))
+    for path_only in (False, True):
+        parts = [
+            ranks(run, rank_filter=RankFilter(block, slot, path_only))
+            for block, slot in product(whole.blocks, whole.slots)
+        ]
+        sums = [[0] * 4 for _ in range(4)]
+        for part in parts:
+            for p, t in product(range(4), range(4)):
+                sums[p][t] += table(part)[p][t] if part.confusion else 0
+        assert sums == table(ranks(run, rank_filter=RankFilter(path_only=path_only)))
+    assert sum(map(sum, table(whole))) > sum(map(sum, table(ranks(run, rank_filter=PATH)))) > 0
+
+
+def test_figures_on_the_path_say_that_they_are_conditional(run: Run) -> None:
+    on_path, every = ranks(run, rank_filter=PATH), ranks(run)
+    assert on_path.confusion is not None
+    assert every.confusion is not None
+    assert "every token before was right" in on_path.confusion.basis
+    assert "on the path or not" in every.confusion.basis
+    assert on_path.filter_text.endswith("on the path")
+
+
+def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
+    found = ranks(run).confusion
+    assert found is not None
+    counts = table(ranks(run))
+    assert found.n_narrow == sum(counts[p][t] for p, t in product(range(4), range(4)) if t > p)
+    assert found.n_wide == sum(counts[p][t] for p, t in product(range(4), range(4)) if t < p)
+    made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
+    missed = [e for e in made if e.true_bucket > e.bucket and (e.true_rank_argmax or 99) > e.n_children]  # type: ignore[operator]
+    assert found.n_uncovered == len(missed)
+
+
+@pytest.mark.parametrize("wanted", [ALL, PATH, RankFilter(block=2)])
+def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFilter) -> None:
+    listed = 0
+    for pred, true in product(range(4), range(4)):
+        found = ranks(run, rank_filter=wanted, rank_cell=(pred, true), rank_entry=0)
+        cell = found.cell
+        assert cell is not None
+        assert len(cell.entries) == cell.count == table(found)[pred][true]
+        assert [entry.index for entry in cell.entries] == sorted((e.index for e in cell.entries), reverse=True)
+        for entry in cell.entries:
+            each = run.rounds[entry.index].expansions[entry.expansion]
+            assert (each.bucket, each.true_bucket) == (pred, true)
+            assert entry.node == each.parent
+            assert entry.node == ROOT or entry.node in run.rounds[entry.index].nodes
+            rank = each.true_rank_emitted if wanted.path_only else each.true_rank_argmax
+            assert (entry.rank, entry.covered) == (rank, rank is not None and rank <= each.n_children)
+            assert not wanted.path_only or entry.on_path
+            listed += 1
+        assert sum(entry.cursor for entry in cell.entries) == bool(cell.entries)
+        assert found.confusion is not None
+        assert found.confusion.cells[pred][true].cursor
+    assert listed
+
+
+# Widths, slots, blocks ----------------------------------------------------------------------------------------------
+
+
+def test_widths_spent_and_useful(run: Run) -> None:
+    rows = {row.width: row for row in ranks(run).widths}
+    made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
+    assert set(rows) == {e.width for e in made}
+    for width, row in rows.items():
+        mine = [e for e in made if e.width == width]
+        useful = [e.true_rank_argmax for e in mine if e.true_rank_argmax and e.true_rank_argmax <= e.n_children]
+        assert (row.n, row.spent, row.useful) == (len(mine), sum(e.n_children for e in mine), len(useful))
+        assert row.coverage == len(useful) / len(mine)
+        assert row.mean_rank == (sum(useful) / len(useful) if useful else None)
+
+
+def test_wider_covers_no_less(run: Run) -> None:
+    points = ranks(run).reach
+    shares = [point.share for point in points]
+    assert [point.width for point in points] == list(range(1, 21))
+    assert shares == sorted(shares)
+    assert points[0].share < points[-1].share == 1.0
+
+
+def test_budget_is_shared_out_by_block(run: Run) -> None:
+    rows = ranks(run).block_rows
+    assert [row.block for row in rows] == [1, 2]
+    assert sum(row.share or 0 for row in rows) == pytest.approx(1)
+    assert sum(row.sent for row in rows) == sum(record.end.n_drafted for record in run.rounds if record.end)
+    assert rows[0].starts == 1
+
+
+def test_summary_has_the_numbers_of_the_run(run: Run) -> None:
+    labels = [row.label for row in ranks(run).summary]
+    assert labels == ["len", "drafter calls", "drafting share", "speed-up", "bucket right"]
+
+
+# Which expansions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_node_shows_what_was_offered_behind_it_else_what_offered_it(run: Run) -> None:
+    record = run.rounds[2]
+    parents = {each.parent for each in record.expansions}
+    leaf = next(i for i in record.nodes if i not in parents and record.nodes[i].kept)
+    inner = next(i for i in record.nodes if i in parents)
+    behind = ranks(run, 2, selected=inner)
+    assert {view.parent for view in behind.expansions} == {inner}
+    assert behind.expansions_title.startswith("offered after")
+    above = ranks(run, 2, selected=leaf)
+    assert {view.parent for view in above.expansions} == {record.nodes[leaf].parent}
+    assert above.expansions_title.startswith("that offered")
+    offering = {view.id for view in above.expansions}
+    assert offering >= set(record.nodes[leaf].src["merged"])
+    ended = next(r for r in run.rounds if r.closing and r.closing.node in {each.parent for each in r.expansions})
+    assert ended.closing is not None
+    there = {view.parent for view in ranks(run, ended.index).expansions}
+    assert there == {ended.closing.node}, "nobody chose: where the round ended"
+
+
+def test_views_hold_the_records(run: Run) -> None:
+    for view, each in zip(ranks(run, 2).round_expansions, run.rounds[2].expansions, strict=True):
+        assert (view.id, view.bucket, view.width, view.n_children) == (
+            each.id,
+            each.bucket,
+            each.width,
+            each.n_children,
+        )
+        assert (view.true_rank, view.emitted_rank, view.true_bucket) == (
+            each.true_rank_argmax, each.true_rank_emitted, each.true_bucket,
+        )  # fmt: skip
+        assert [offer.child for offer in view.offers].count(True) == each.n_children
+        assert len(view.phi) == 15
+        assert view.bucket_text == BUCKETS[each.bucket]
+
+
+def test_level_summary_has_no_distributions_and_says_no_token() -> None:
+    found = ranks(fold(rank_events(level="summary")), 1)
+    assert found.round_expansions
+    assert all(view.offers == view.probs == view.phi == () for view in found.round_expansions)
+    assert found.confusion is not None
+
+
+# Where there is nothing ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["eagle3", "static_tree", "medusa"])
+def test_other_trees_show_what_applies_and_say_what_does_not(method: str) -> None:
+    events = [other_tree(event, method) for event in rank_events() if not isinstance(event, ev.Expansion)]
+    found = ranks(fold(events), 1)
+    assert found.missing is None
+    assert len(found.notes) == 1
+    assert method in found.notes[0]
+    assert found.tree is not None
+    badges = [node.badge for node in found.tree.nodes if node.id not in (ROOT, CLOSING)]
+    assert badges
+    assert all(badge.startswith("head" if method == "medusa" else "level") for badge in badges)
+    assert found.confusion is None
+    assert found.depth_rows
+    assert found.block_rows
+
+
+def other_tree(event: Event, method: str) -> Event:
+    """The records of the run as a drafter without blocks would have left them."""
+    if isinstance(event, ev.Header):
+        event.method = method
+    if isinstance(event, ev.Node):
+        rank, cum = event.src["rank"], event.src["cum"]
+        event.src = {"rank": rank, "cum": cum} | ({"head": event.depth - 1} if method == "medusa" else {})
+    return event
+
+
+def test_methods_without_ranks_are_told_which_have_them() -> None:
+    found = ranks(fold(make_events(shape="tree")))
+    assert found.missing is not None
+    assert "specblock" in found.missing
+    assert "eagle3" in found.missing
+
+
+def test_level_none_says_how_to_record() -> None:
+    found = ranks(fold(rank_events(level="none")))
+    assert found.missing is not None
+    assert "--level" in found.missing
+
+
+def test_imported_counts_have_no_ranks() -> None:
+    header = make_header(imported="vllm", method="specblock", level="none")
+    found = ranks(fold([header, *rank_events(level="none")[1:]]))
+    assert found.missing is not None
+    assert found.missing.startswith("vllm")
+
+
+def test_before_the_first_round() -> None:
+    frame = Builder(fold(rank_events()[:2])).frame(Cursor(), Options(ranks=True), Feed())
+    assert frame.ranks is not None
+    assert frame.ranks.missing == "waiting for the first round"
+
+
+def test_a_run_that_grows_is_counted_as_it_grows() -> None:
+    """The same builder over a growing run ends with what a fresh one counts."""
+    events, run = rank_events(queries=2), Run()
+    builder = Builder(run)
+    for event in events:
+        run.apply(event)
+        if isinstance(event, ev.RoundEnd):
+            builder.frame(Cursor(len(run.rounds) - 1, Phase.COMMIT, 0), Options(ranks=True), Feed())
+    grown = builder.frame(Cursor(0, Phase.COMMIT, 0), Options(ranks=True), Feed()).ranks
+    assert grown == ranks(fold(events))
