@@ -34,10 +34,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "kangaroo": {"method": "kangaroo", "knobs": {"max_new_tokens": 72}},
     "specblock": {"method": "specblock", "knobs": {"max_new_tokens": 72}},
     "eagle3": {"method": "eagle3", "knobs": {"max_new_tokens": 72}},
-    "stream": {"method": "specblock", "level": "summary", "knobs": {"adapt": "on", "max_new_tokens": 48}},
+    "stream-specblock": {"method": "specblock", "level": "summary", "knobs": {"adapt": "on", "max_new_tokens": 48}},
 }
 SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
-STREAMS = ("stream",)  # over all bundled prompts, domain after domain
+STREAMS = ("stream-specblock",)  # over all bundled prompts, domain after domain
 EVERYWHERE = ("ar", "draft", "hsd", "tree", "ngram")  # the others on code alone
 
 
@@ -57,11 +57,12 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
         for name, start in RUNS.items():
             if (only and name not in only) or (domain != "code" and name not in EVERYWHERE):
                 continue
-            path = folder / f"{domain}-{name}.sv.jsonl"
+            title = name if name in STREAMS else f"{domain}-{name}"
+            path = folder / f"{title}.sv.jsonl"
             path.with_name(path.name + ".gz").unlink(missing_ok=True)  # a name in use is refused
             recorder = Recorder(path)
             asked = {"stream": _stream(assets)} if name in STREAMS else {"prompt": prompt}
-            run = LocalRun(pair, Start(**asked, **start), recorder.write, run=f"{domain}-{name}")
+            run = LocalRun(pair, Start(**asked, **start), recorder.write, run=title)
             for _ in run.rounds():
                 pass
             recorder.close()

@@ -11,6 +11,7 @@ import streamlit as st
 
 from specviz.events import MethodInfo
 from specviz.knobs import KnobSpec
+from specviz.view.knobbar import absent_knobs
 
 _MOST_STEPS = 200  # a range of whole numbers up to here is a slider
 
@@ -21,12 +22,14 @@ def key(method: str, spec: KnobSpec) -> str:
 
 
 def knob_widgets(method: MethodInfo, start: Mapping[str, Any]) -> None:
-    """A control for every knob; one without an effect here is off and says why."""
+    """A control for every knob; one without an effect here, or that other methods are known by, is off and says why."""
     now = {spec.name: st.session_state.get(key(method.name, spec), start.get(spec.name, spec.default))
            for spec in method.knobs}  # fmt: skip
     with st.container(horizontal=True, gap="small"):
         for spec in method.knobs:
             _widget(method.name, spec, start.get(spec.name, spec.default), _idle(spec, now))
+        for symbol, why in absent_knobs(method.name, method.knobs):
+            st.slider(symbol, 0.0, 1.0, 0.0, disabled=True, help=why, width=120, key=f"absent.{method.name}.{symbol}")
 
 
 def _idle(spec: KnobSpec, now: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,6 @@ from specviz.bench.arms import Sample, Tokens, of_arm
 from specviz.bench.equal import check_equal
 from specviz.bench.measure import Measured, Plan, measure
 from specviz.bench.ours import OurArm
-from specviz.bench.prompts import load_prompts
 from specviz.bench.results import ratio_of
 from specviz.bench.run import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.settings import Contestant, Settings
@@ -25,6 +24,7 @@ from specviz.engine.context import Models
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Calibration
+from specviz.sources.prompts import load_prompts
 
 PATIENCE_S = 10.0  # of the calibration: it is what the modelled clock stands on
 

@@ -10,12 +10,12 @@ import msgspec
 
 from specviz.bench import machine
 from specviz.bench.compare import Counted, Domain, domains
-from specviz.bench.prompts import PromptSet
 from specviz.bench.run import machine_of, models_of
 from specviz.engine.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.metrics import Tally
 from specviz.plan import Verifier
+from specviz.sources.prompts import PromptSet
 from specviz.wire import Start
 
 Progress = Callable[[int, int], None]

@@ -15,7 +15,6 @@ from specviz.bench.measure import Measured, Plan, measure
 from specviz.bench.memory import Memory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
 from specviz.bench.settings import CLIMBERS, Settings
 from specviz.bench.shapes import shaped_pair
@@ -23,6 +22,7 @@ from specviz.bench.threads import probe_threads
 from specviz.engine.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import ModelInfo
+from specviz.sources.prompts import PromptSet, load_prompts
 
 Tell = Callable[[str], None]
 

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from specviz.bench.ablation import VARIANTS
-from specviz.bench.prompts import load_prompts
 from specviz.bench.settings import LANES, Settings, parse_knobs
 from specviz.cli.bench import command_line, place, threads
 from specviz.cli.layout import narrate
@@ -20,6 +19,7 @@ from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
 from specviz.errors import KnobError, SpecvizError
 from specviz.methods import pick_verifier
+from specviz.sources.prompts import load_prompts
 
 _SECTIONS = {
     "What": ("gamma", "max_new_tokens", "temperature", "knobs", "ratios", "noise"),

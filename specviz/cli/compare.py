@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.cli import INTERRUPTED, OK, options
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.cli.sections import SectionedCommand
@@ -20,6 +19,7 @@ from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.plan import Verifier
+from specviz.sources.prompts import PromptSet, load_prompts
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from specviz.bench.prompts import PromptSet, load_prompts, parse_prompts
+from specviz.sources.prompts import PromptSet, load_prompts, parse_prompts
 from specviz.wire import Prompt
 
 BUNDLED = "bundled"
@@ -29,8 +29,7 @@ class Stream:
 def read_stream(name: str) -> Stream:
     """A JSONL file of prompts; `-` standard input; `bundled` those that come along. Raises SpecvizError by line."""
     found = _found(name)
-    each = zip(found.texts, found.domains, found.places, strict=True)
-    return Stream(found.source, tuple(Prompt(text=text, domain=domain, where=where) for text, domain, where in each))
+    return Stream(found.source, found.stream)
 
 
 def _found(name: str) -> PromptSet:

@@ -1,6 +1,7 @@
 """What the commands that train a part share: options, the work folder, and the line that tells how to go on."""
 
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -75,7 +76,7 @@ def trainer(
             if finished is not False:
                 click.echo(options["out"])
 
-        shared = (TARGET, *folders(name, what, kept), *clock(minutes, clocked), SEED, *machine(text))
+        shared: list[Option] = [TARGET, *folders(name, what, kept), *clock(minutes, clocked), SEED, *machine(text)]
         return click.command(name)(with_options(shared)(run))
 
     return decorate
@@ -96,7 +97,8 @@ def resumable(work: Path) -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         told = f"specviz: interrupted; give the same command again to go on from what is in {work}"
-        print(told, file=sys.stderr, flush=True)
+        if os.environ.get("RANK", "0") == "0":  # of several processes that train together one tells
+            print(told, file=sys.stderr, flush=True)
         raise
 
 

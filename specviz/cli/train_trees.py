@@ -28,8 +28,12 @@ _PACE = (
         help="muon: for the matrices between states, and AdamW for the rest; adamw: for all.",
     ),
     click.option(
-        "--rate", type=click.FloatRange(min=0, min_open=True, max=1), default=3e-3, show_default=True,
-        help="Peak learning rate of AdamW; Muon's is ten times that.",
+        "--rate", type=click.FloatRange(min=0, min_open=True, max=1), default=1.5e-3, show_default=True,
+        help="Peak learning rate of AdamW.",
+    ),
+    click.option(
+        "--muon-rate", type=click.FloatRange(min=0, min_open=True, max=1), default=2e-2, show_default=True,
+        help="And of Muon.",
     ),
     click.option(
         "--warm-up", type=click.IntRange(min=1), default=50, show_default=True, help="Steps up to the peak rate."
@@ -70,6 +74,14 @@ def _drafter(name: str) -> Callable[[Command], click.Command]:
 @click.option("--shift/--no-shift", default=True, help="Ablation: slots hear of the slot before at every layer.")
 @click.option("--broadcast/--no-broadcast", default=True, help="Ablation: all slots read condition and token.")
 @click.option("--valid-prefix/--no-valid-prefix", default=True, help="Ablation: no loss behind a wrong slot.")
+@click.option(
+    "--floor", type=click.FloatRange(0, 1), default=0.25, show_default=True,
+    help="Slots reached by less than this share of the places weigh less; 0: as in the paper.",
+)  # fmt: skip
+@click.option(
+    "--alone", type=click.IntRange(min=0), default=1200, show_default=True,
+    help="Steps that block 1 learns alone, half of the time at most; 0: as in the paper.",
+)  # fmt: skip
 def block_drafter(**options: Any) -> bool:
     """Train SpecBlock's drafter for a frozen target on text that it writes itself, and measure it.
 

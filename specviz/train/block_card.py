@@ -58,7 +58,7 @@ def page(numbers: dict[str, Any]) -> list[str]:
         "", "## What decoding gains", "",
         "Method `specblock`, 60 nodes, other knobs at their defaults unless named; mean acceptance length counts the "
         f"closing token. {tree_card.BUSY}", "",
-        *gains(numbers["decoding"]), *beside(numbers["side_by_side"]),
+        *gains(numbers["decoding"]), *beside(numbers["side_by_side"]), *_recipe(numbers["settings"]),
     ]  # fmt: skip
 
 
@@ -72,6 +72,14 @@ def _buckets(numbers: dict[str, Any]) -> list[str]:
         cells = "".join(f" {row[b]:,} |" for row in numbers["confusion"])
         lines.append(f"| {name} |{cells} {share(numbers['precision'][b])} |")
     return [*lines, "| *recall* |" + "".join(f" {share(x)} |" for x in numbers["recall"]) + " |"]
+
+
+def _recipe(settings: dict[str, Any]) -> list[str]:
+    """Where the training is not the paper's."""
+    told = [f"block 1 learnt alone for {settings['alone']:,} steps, or half of the time"] * bool(settings["alone"])
+    floor = f"a slot reached by less than {settings['floor']:.0%} of the places that slot 0 has weighs accordingly less"
+    told += [floor] * bool(settings["floor"])
+    return ["", f"Beyond the paper: {'; '.join(told)}."] if told else []
 
 
 def _ablated(settings: dict[str, Any]) -> list[str]:

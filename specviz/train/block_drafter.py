@@ -14,6 +14,7 @@ from specviz.engine.model import ModelAdapter
 from specviz.train import block_card, drafter
 from specviz.train.block_loop import BlockSteps
 from specviz.train.block_sizes import head_rows, layer_like, vocabulary_of
+from specviz.train.block_start import settle
 from specviz.train.block_text import Windows
 from specviz.train.console import Console
 from specviz.train.drafter_loop import Lesson
@@ -21,7 +22,10 @@ from specviz.train.drafter_loop import Lesson
 
 @dataclass(frozen=True, slots=True)
 class Request(drafter.Request):
-    """What the command line asks for. The last three are ablations: what the paper's parts are worth."""
+    """What the command line asks for. `shift`, `broadcast`, `valid_prefix` off: what the paper's parts are worth.
+
+    `floor`, `alone`: what our recipe adds to the paper's; 0 leaves it out.
+    """
 
     command_name: ClassVar[str] = "block-drafter"
 
@@ -34,11 +38,13 @@ class Request(drafter.Request):
     shift: bool = True
     broadcast: bool = True
     valid_prefix: bool = True
+    floor: float = 0.25
+    alone: int = 1200
 
     @property
     def how(self) -> How:
         """What the losses are made of."""
-        return How(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix)  # type: ignore[arg-type]
+        return How(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix, self.floor)  # type: ignore[arg-type]
 
 
 def train_block_drafter(request: Request, console: Console) -> dict[str, Any] | None:
@@ -63,7 +69,10 @@ def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained
         slots=request.slots, n_layers=request.layers, shift=request.shift, broadcast=request.broadcast,
         trained_blocks=request.blocks,
     )  # fmt: skip
-    network = BlockNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device)
+    rng = torch.Generator().manual_seed(request.seed)
+    network = BlockNetwork(config.shape, rng)
+    settle(network, rng)
+    network = network.to(adapter.device)
     if layer.width == width:
         with torch.no_grad():
             network.head.weight.copy_(head_rows(adapter, vocabulary))
@@ -71,7 +80,7 @@ def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained
 
 
 def _steps(request: Request, adapter: ModelAdapter, lesson: Lesson) -> BlockSteps:
-    return BlockSteps(lesson, adapter.embedding, request.how)
+    return BlockSteps(lesson, adapter.embedding, request.how, request.alone)
 
 
 RECIPE = drafter.Recipe(KIND, _begin, _steps, block_card.write)

@@ -1,10 +1,12 @@
 """A training step of a block network: all blocks of some windows from one packed forward (specblock.md 7).
 
-The target runs along, frozen. Anchors of later blocks and the cuts between blocks are drawn by the step's number.
+The target runs along, frozen. Anchors of later blocks and the cuts between blocks are drawn by the step's number. At
+first block 1 learns alone, and its later slots as far as they are reached: what later blocks inherit is noise until
+then.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from specviz.drafters.blocks.packed import packed
 from specviz.train.drafter_loop import Lesson, Seen, Step
 
 ANCHORS = 32  # of a window, at which blocks 2 and later run
+AT_MOST = 0.5  # of the budget that block 1 has for itself, however short that is
 
 
 def losses_of(
@@ -34,17 +37,20 @@ def losses_of(
 
 @dataclass(frozen=True, slots=True)
 class BlockSteps:
-    """Everything a step depends on besides its number and the weights."""
+    """Everything a step depends on besides its number and the weights. `alone`: steps that block 1 has for itself."""
 
     lesson: Lesson
     embed: Callable[[Tensor], Tensor]
     how: How
+    alone: int = 0
 
-    def __call__(self, step: int, part: int = 0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
         """The loss of a part of a step."""
         seen, trained = self.lesson.seen(step, part), self.lesson.trained
         anchors, cuts = self._places(seen, self.lesson.key(step, part, 2))
-        told = losses_of(trained, self.embed, seen, anchors, cuts, self.how)
+        alone = step < self.alone and progress < AT_MOST
+        how = replace(self.how, floor=1.0) if alone else self.how
+        told = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
         loss = sum((each.draft + each.rank for each in told), torch.zeros((), device=seen.tokens.device))
         tally = Tally.empty(trained.network.slots)
         for each in told:

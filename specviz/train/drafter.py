@@ -19,7 +19,18 @@ from specviz.errors import SpecvizError
 from specviz.train import block_text, head_text, part, workers
 from specviz.train.block_text import Windows
 from specviz.train.console import Console
-from specviz.train.drafter_loop import RATE, WARM_UP, WINDOWS, DrafterRun, Lesson, Optimizer, Pace, Precision, Step
+from specviz.train.drafter_loop import (
+    MUON_RATE,
+    RATE,
+    WARM_UP,
+    WINDOWS,
+    DrafterRun,
+    Lesson,
+    Optimizer,
+    Pace,
+    Precision,
+    Take,
+)
 from specviz.train.request import Timed
 from specviz.train.tokens import Store
 
@@ -34,7 +45,7 @@ R = TypeVar("R", bound="Request")
 class Request(Timed):
     """What all kinds are asked. `length`: of the windows the target writes, 0: the usual one.
 
-    `batch`, `accumulate`, `optimizer`, `rate`, `warm_up`, `precision`: see `Pace`. `decay`: how much less each place
+    `batch`, `accumulate`, `optimizer`, the rates, `warm_up`, `precision`: see `Pace`. `decay`: how much less each place
     ahead weighs than the one before; `draft_loss`: against the target's whole law, or its best 50 tokens as they stand.
     `processes` is found out, not asked.
     """
@@ -45,6 +56,7 @@ class Request(Timed):
     length: int = 0
     optimizer: str = "muon"
     rate: float = RATE
+    muon_rate: float = MUON_RATE
     warm_up: int = WARM_UP
     precision: str = "bf16"
     decay: float = 0.8
@@ -54,7 +66,7 @@ class Request(Timed):
     @property
     def pace(self) -> Pace:
         """How the run steps."""
-        names = ("batch", "accumulate", "optimizer", "rate", "warm_up", "precision")
+        names = ("batch", "accumulate", "optimizer", "rate", "muon_rate", "warm_up", "precision")
         return Pace(**{name: getattr(self, name) for name in names})
 
     def tells(self, name: str) -> bool:
@@ -91,7 +103,7 @@ class Recipe(Generic[C, N, R]):
 
     kind: Kind[C, N]
     begin: Callable[[R, ModelAdapter, Windows], Trained[C, N]]
-    steps: Callable[[R, ModelAdapter, Lesson], Callable[[int, int], Step]]
+    steps: Callable[[R, ModelAdapter, Lesson], Take]
     card: Callable[[R, ModelAdapter, Trained[C, N], Held, Made, Console], dict[str, Any]]
     completed: Callable[[ModelAdapter, Trained[C, N], Held], Trained[C, N]] = lambda target, trained, held: trained
     held: tuple[float, ...] = block_text.TEMPERATURES

@@ -27,21 +27,22 @@ from specviz.train.workers import Workers
 Optimizer = Literal["muon", "adamw"]
 Precision = Literal["bf16", "fp32"]
 WINDOWS = 2  # of a part
-RATE, WARM_UP, FLOOR, CLIP = 3e-3, 50, 0.05, 0.5
-MUON_RATE = 10  # times that of AdamW
+RATE, MUON_RATE, WARM_UP, FLOOR, CLIP = 1.5e-3, 2e-2, 50, 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How a run steps. `batch`: windows of a part; `accumulate`: parts that a process adds up before weights move.
 
-    `rate`: AdamW's at its peak, which is reached after `warm_up` steps and falls in a line to a twentieth.
+    `rate`, `muon_rate`: AdamW's and Muon's at their peak, which is reached after `warm_up` steps; then they fall in a
+    line to a twentieth.
     """
 
     batch: int = WINDOWS
     accumulate: int = 1
     optimizer: Optimizer = "muon"
     rate: float = RATE
+    muon_rate: float = MUON_RATE
     warm_up: int = WARM_UP
     precision: Precision = "bf16"
 
@@ -102,6 +103,9 @@ class Step:
     pairs: int
 
 
+Take = Callable[[int, int, float], Step]
+
+
 @dataclass(slots=True)
 class Ledger:
     """What has been spent, and over time: (steps, loss of the first place, share right of the first and the last)."""
@@ -121,13 +125,14 @@ class Ledger:
 
 
 class DrafterRun:
-    """A training in progress; picks up from its checkpoint when there is one. `take(step, part)` makes a part's loss.
+    """A training in progress; picks up from its checkpoint when there is one. `take` makes a part's loss.
 
+    It is given the step, the part and how far the run is.
     Parts are numbered through all processes, so two processes do in a step what one does that adds up two parts.
     """
 
     def __init__(
-        self, network: nn.Module, budget: Budget, checkpoint: Path, take: Callable[[int, int], Step],
+        self, network: nn.Module, budget: Budget, checkpoint: Path, take: Take,
         pace: Pace | None = None, workers: Workers | None = None,
     ) -> None:  # fmt: skip
         self.network = network.requires_grad_(True).train()
@@ -155,7 +160,7 @@ class DrafterRun:
         progress, number, pace, workers = self.progress, self.ledger.steps, self.pace, self.workers
         shown, pairs = torch.zeros(3, dtype=torch.float64), 0
         for turn in range(pace.accumulate):
-            done = self._part(number, workers.rank + workers.count * turn)
+            done = self._part(number, progress, workers.rank + workers.count * turn)
             shown += torch.tensor([done.shown, *done.right], dtype=torch.float64) / pace.accumulate
             pairs += done.pairs * workers.count
         workers.average_gradients(self.network)
@@ -171,11 +176,11 @@ class DrafterRun:
         self._recent.append(workers.average(shown.to(workers.device)).tolist())
         return self._recent[-1][0], pairs
 
-    def _part(self, number: int, part: int) -> Step:
+    def _part(self, number: int, progress: float, part: int) -> Step:
         """Add a part's gradients."""
         kind = next(self.network.parameters()).device.type
         with torch.autocast(kind, torch.bfloat16, enabled=self.pace.precision == "bf16"):
-            done = self.take(number, part)
+            done = self.take(number, part, progress)
         (done.loss / self.pace.accumulate).backward()  # type: ignore[no-untyped-call]
         return done
 
@@ -219,6 +224,5 @@ def optimizers(network: nn.Module, pace: Pace) -> list[tuple[torch.optim.Optimiz
         (torch.optim.AdamW(others, lr=pace.rate, betas=(0.9, 0.95), weight_decay=0.0), pace.rate)
     ]
     if own:
-        muon = MUON_RATE * pace.rate
-        made.append((BatchedMuon(hidden, lr=muon, weight_decay=0.0), muon))
+        made.append((BatchedMuon(hidden, lr=pace.muon_rate, weight_decay=0.0), pace.muon_rate))
     return made

@@ -25,10 +25,11 @@ def levels_of(
     network, n_pairs = trained.network, seen.features.shape[1]
     anchors = torch.arange(n_pairs, device=seen.tokens.device).expand(len(seen.tokens), -1)
     made = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
-    return [
-        placed(seen.truth, anchors + 1 + step, lambda mask, own=states: network.speak(own[:, :, 0][mask]), kind)
-        for step, states in enumerate(made)
-    ]
+
+    def spoken(states: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda mask: network.speak(states[:, :, 0][mask])
+
+    return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(made)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class EagleSteps:
     decay: float = 0.8
     draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int, part: int = 0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
         """The loss of a part of a step."""
         seen, trained = self.lesson.seen(step, part), self.lesson.trained
         told = levels_of(trained, self.embed, seen, trained.config.trained_steps, self.draft_loss)

@@ -19,6 +19,7 @@ from specviz.train import head_card, head_text, part, tokens
 from specviz.train.console import Console
 from specviz.train.head_loop import HeadRun, Job, Labels
 from specviz.train.head_measure import greedy_texts, tables
+from specviz.train.own_batches import Ids
 from specviz.train.request import Timed
 
 WRITING = 0.25  # of the time goes into the target's own text
@@ -102,9 +103,7 @@ def _layers(request: Request, adapter: ModelAdapter) -> tuple[int, ...]:
     return tuple(range(1, top + 1, 1 if top <= FEW_LAYERS else 2))
 
 
-def _shortlist(
-    request: Request, source: tokens.Store, own: head_text.Ids, adapter: ModelAdapter
-) -> torch.Tensor | None:
+def _shortlist(request: Request, source: tokens.Store, own: Ids, adapter: ModelAdapter) -> torch.Tensor | None:
     """The most frequent tokens of what the heads learn on, in token order; None for the whole vocabulary."""
     if not request.shortlist:
         return None

@@ -4,6 +4,7 @@ Head j at state i speaks of token i + j + 2, so it learns the target's law of th
 counted on held-out greedy text, each behind earlier tokens that were among the ranks counted.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,10 +25,11 @@ def heads_of(trained: Trained, seen: Seen, kind: DraftLoss = "full") -> list[Pla
     network = trained.network
     states = seen.features.to(network.inner.dtype)
     at = torch.arange(states.shape[1], device=states.device).expand(states.shape[:2]) + 1
-    return [
-        placed(seen.truth, at + head, lambda mask, own=head: network.one(own, states[mask]), kind)
-        for head in range(network.n)
-    ]
+
+    def spoken(head: int) -> Callable[[Tensor], Tensor]:
+        return lambda mask: network.one(head, states[mask])
+
+    return [placed(seen.truth, at + head, spoken(head), kind) for head in range(network.n)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class MedusaSteps:
     decay: float = 0.8
     draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int, part: int = 0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
         """The loss of a part of a step."""
         seen = self.lesson.seen(step, part)
         return stepped(heads_of(self.lesson.trained, seen, self.draft_loss), self.decay, seen)

@@ -119,11 +119,17 @@ def _made_by(found: Mapping[str, Any]) -> list[str]:
         "## Made by", "",
         f"`{found['command']}`: {spent['own_tokens']:,} tokens written by the target, {spent['steps']:,} steps, "
         f"{spent['pairs']:,} places, {spent['minutes']:g} minutes{crew}.", "",
-        f"A step: {windows} windows; {how['optimizer']}, peak rate {how['rate']:g} after {how['warm_up']} steps, then "
+        f"A step: {windows} windows; {_rates(how)} after {how['warm_up']} steps, then "
         f"falling; {how['precision']} over float32 weights. Loss: cross-entropy with {law}; every place ahead weighs "
         f"{how['decay']:g} of the one before. The target wrote four windows of ten greedily, the rest at temperatures "
         ".3 to 1 inside the nucleus of .95.", "",
     ]  # fmt: skip
+
+
+def _rates(how: Mapping[str, Any]) -> str:
+    if how["optimizer"] == "adamw":
+        return f"AdamW, peak rate {how['rate']:g}"
+    return f"Muon for the matrices between states, AdamW for the rest, peak rates {how['muon_rate']:g}, {how['rate']:g}"
 
 
 def share(value: float | None) -> str:

@@ -41,8 +41,13 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
 def _absent(run: Run, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
     """Well-known knobs without a meaning for the method: said, not silently left out."""
     method = run.header.method if run.header is not None else ""
+    return absent_knobs(method, specs) if specs else ()
+
+
+def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
+    """Symbol and reason of every well-known knob that a method with these knobs lacks."""
     own = {spec.name for spec in specs}
-    missing = {name: found for name, found in _WELL_KNOWN.items() if own and name not in own}
+    missing = {name: found for name, found in _WELL_KNOWN.items() if name not in own}
     return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
 
 
@@ -73,6 +78,8 @@ def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str]) -> str:
 def _fill(spec: KnobSpec, value: Any) -> float | None:
     if spec.lo is None or spec.hi is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    if (spec.name, value) in _STANDS_FOR:
+        return None  # no place in the range
     return min(1.0, max(0.0, (value - spec.lo) / (spec.hi - spec.lo))) if spec.hi > spec.lo else 1.0
 
 

@@ -68,8 +68,9 @@ WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B
 # Predicted against true rank buckets, and where a drafted node came from: a sign first, a colour second.
 COSTS: dict[Cost, Style] = {
     "right": Style("=", "=", "right bucket", "#56B4E9", "#0072B2", "bold"),
-    "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#B34700", "underline"),
+    "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#B34700", "bold"),
     "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#8A5A00"),
+    "gave_up": Style("⊘", "!", "gave up within reach: no siblings, no further", "#CC79A7", "#8F3F6B"),
 }
 START = Style("▸", ">", "a later block starts here", "#CC79A7", "#8F3F6B", "bold")
 MERGED = Style("⊕", "&", "offered more than once, merged", "#009E73", "#00664B")

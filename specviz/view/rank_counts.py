@@ -11,7 +11,6 @@ from specviz.view.nodes import root_text
 from specviz.view.numbers import percent
 from specviz.view.rank_expansions import cost_of
 from specviz.view.rank_facts import Picked, Placed, true_token
-from specviz.view.rank_words import ordinal
 from specviz.view.ranks import (
     BUCKETS,
     BlockRow,
@@ -55,11 +54,12 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
     if not known:
         return None
     counts = ranks.confusion(known)
-    cells = tuple(tuple(_cell(counts, pred, true, cursor) for true in range(N)) for pred in range(N))
+    given = tuple(_width(known, b) for b in range(N))
+    cells = tuple(tuple(_cell(counts, pred, true, given, cursor) for true in range(N)) for pred in range(N))
     right = sum(counts[b][b] for b in range(N))
     widths = [seen.width for seen in known if seen.reason == "bucket"]
     narrow = [seen for seen in known if seen.true is not None and seen.true > seen.bucket]
-    wide = [seen for seen in known if seen.true is not None and seen.true < seen.bucket]
+    wide = [seen for seen in known if (seen.true or 0) < seen.bucket and seen.reason != "give_up"]
     gave_up = [seen for seen in known if seen.reason == "give_up"]
     extra = sum(max(0, seen.n_children - max(1, ranks.needed(seen.true or 0, widths))) for seen in wide)
     written = picked.wanted.path_only
@@ -70,7 +70,7 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
         precision=tuple(_share(counts[b][b], sum(counts[t][b] for t in range(N))) for b in range(N)),
         recall=tuple(_share(counts[b][b], sum(counts[b].values())) for b in range(N)),
         spent=tuple(_mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)),
-        widths=tuple(_width(known, b) for b in range(N)), accuracy=_share(right, len(known)), n=len(known),
+        widths=given, accuracy=_share(right, len(known)), n=len(known),
         n_unknown=len(picked.placed) - len(known), n_narrow=len(narrow), n_wide=len(wide), n_uncovered=uncovered,
         n_extra=extra, n_give_ups=len(gave_up), n_reachable=reachable,
         basis=ON_PATH if picked.wanted.path_only else ALL_KEPT,
@@ -79,8 +79,10 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
     )  # fmt: skip
 
 
-def _cell(counts: dict[int, dict[int, int]], pred: int, true: int, cursor: tuple[int, int] | None) -> ConfusionCell:
-    count, cost = counts[true][pred], cost_of(pred, true)
+def _cell(
+    counts: dict[int, dict[int, int]], pred: int, true: int, given: Sequence[str], cursor: tuple[int, int] | None
+) -> ConfusionCell:  # fmt: skip
+    count, cost = counts[true][pred], cost_of(pred, true, given[pred].startswith("0"))
     assert cost is not None
     row, column = sum(counts[t][pred] for t in range(N)), sum(counts[true].values())
     return ConfusionCell(pred, true, count, _share(count, row), _share(count, column), cost, cursor == (pred, true))
@@ -117,7 +119,8 @@ def _findings(
     if wide:
         out.append(f"{wide} too wide: {extra} children more than the true bucket asks for")
     if gave_up:
-        out.append(f"{gave_up} slots gave up or lay behind one that did; {reachable} of them had it within rank 10")
+        slots = "slot" if gave_up == 1 else "slots"
+        out.append(f"{gave_up} {slots} gave up or lay behind one that did; {reachable} of them had it within rank 10")
     return out
 
 
@@ -159,7 +162,7 @@ def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
 def _entry_text(rank: int | None, offered: int) -> str:
     if rank is None:
         return f"not in the draft's vocabulary, {offered} offered"
-    return f"{ordinal(rank)} choice, {offered} offered"
+    return f"#{rank}, {offered} offered"
 
 
 def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -> str:
@@ -173,6 +176,12 @@ def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -
         return (
             f"Too narrow: {len(inside) - covered} of {len(inside)} did not offer the target's token, and a walk that "
             "comes there ends."
+        )
+    gave_up = sum(placed.seen.reason == "give_up" for placed in inside)
+    if gave_up:
+        return (
+            f"Within reach, but {gave_up} of {len(inside)} gave up or lay behind a slot that did: no siblings, and no "
+            "block starts there."
         )
     return f"Too wide: the token was offered in {covered} of {len(inside)}, and the nodes beyond it bought nothing."
 

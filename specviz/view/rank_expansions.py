@@ -16,11 +16,13 @@ from specviz.view.ranks import BUCKETS, Cost, ExpansionView, Offered, Outcome
 _PHI = (*(f"log p{k} of 20" for k in range(1, 11)), "gap 1–2", "gap 1–3", "gap 1–5", "p1 of 20", "entropy of 20")
 
 
-def cost_of(bucket: int, true: int | None) -> Cost | None:
-    """Which side of the diagonal."""
+def cost_of(bucket: int, true: int | None, gives_up: bool) -> Cost | None:
+    """Which side of the diagonal; a slot that gave up too early is not wide, it has no siblings at all."""
     if true is None:
         return None
-    return "right" if true == bucket else "narrow" if true > bucket else "wide"
+    if true >= bucket:
+        return "right" if true == bucket else "narrow"
+    return "gave_up" if gives_up else "wide"
 
 
 def expansion_views(run: Run, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
@@ -42,7 +44,8 @@ def _view(
         id=each.id, parent=each.parent, parent_shown=_shown(run, family, each.parent), block=each.block,
         slot=each.slot, start=each.start, bucket=each.bucket, bucket_text=BUCKETS[each.bucket],
         probs=tuple(each.rank_probs or ()), width=each.width, reason=each.width_reason, n_children=each.n_children,
-        true_rank=best, emitted_rank=written, true_bucket=true, outcome=outcome, cost=cost_of(each.bucket, true),
+        true_rank=best, emitted_rank=written, true_bucket=true, outcome=outcome,
+        cost=cost_of(each.bucket, true, each.width_reason == "give_up"),
         on_path=judged and each.on_path, valid_prefix=each.valid_prefix if judged else None, entropy=each.entropy,
         offers=tuple(
             Offered(rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written)

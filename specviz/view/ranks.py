@@ -28,11 +28,13 @@ OUTCOMES: dict[Outcome, tuple[Mark, str]] = {
     "outside": ("rejected", "not among the children"),
     "unknown": ("untested", "the target never looked here"),
 }
-Cost = Literal["right", "narrow", "wide"]  # of a confusion cell: on the diagonal, right of it, left of it
+# Of a confusion cell: on the diagonal, right of it, left of it; left of it where the prediction made the slot give up.
+Cost = Literal["right", "narrow", "wide", "gave_up"]
 COSTS: dict[Cost, tuple[Mark, str]] = {
     "right": ("accepted", "right bucket"),
     "narrow": ("rejected", "too narrow: the target's token may not be offered, and the round ends there"),
     "wide": ("recovered", "too wide: nodes that buy nothing"),
+    "gave_up": ("rejected", "gave up within reach: no siblings, and the block goes no further"),
 }
 
 

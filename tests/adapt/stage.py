@@ -140,4 +140,3 @@ def texts(events: list[Event]) -> list[list[int]]:
         if isinstance(event, Commit):
             out.setdefault(event.q, []).extend(event.tokens)
     return [out[q] for q in sorted(out)]
-

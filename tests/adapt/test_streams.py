@@ -10,7 +10,7 @@ import torch
 from adapt.stage import PROMPTS, Ticks, decoded, loaded, texts
 from specviz.drafters.part_files import fingerprint
 from specviz.engine.local import LocalRun, Pair
-from specviz.errors import KnobError, SpecvizError
+from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import Adapt, End, Event, Header, Knob, Prefill, RoundEnd
 from specviz.methods import all_methods
 from specviz.trace import Recorder, read_events
@@ -133,9 +133,8 @@ def test_methods_that_need_no_parts_go_through_a_stream(small: tuple[Pair, str],
     given: dict[str, Any] = {"drafter": [folder]} if method == "specblock" else {}
     try:
         _, events = decoded(pair, method, prompts=PROMPTS[:3], level="none", temperature=0.8, seed=5, **given)
-    except SpecvizError as error:
-        assert "train" in str(error) or "name a folder" in str(error)  # no trained part of it lies here
-        return
+    except ModelError as error:
+        pytest.skip(f"no trained part of it lies here: {error}")
     _, plain = decoded(pair, "ar", prompts=PROMPTS[:3], level="none", temperature=0.8, seed=5)
     if all_methods()[method].default_verifier[1] == "walk":
         assert texts(events) == texts(plain)
@@ -186,8 +185,9 @@ def test_learning_may_be_switched_on_and_off_between_queries(small: tuple[Pair, 
 
 def test_replays_are_recorded_and_change_nothing(small: tuple[Pair, str]) -> None:
     pair, folder = small
-    _, events = decoded(pair, "specblock", PROMPTS[:3], drafter=[folder], adapt_regret="replay", **EAGER)
-    _, plain = decoded(pair, "ar", PROMPTS[:3], level="none")
+    longer: dict[str, Any] = {"max_new_tokens": 36}  # enough events to learn from the first query on
+    _, events = decoded(pair, "specblock", PROMPTS[:3], drafter=[folder], adapt_regret="replay", **EAGER, **longer)
+    _, plain = decoded(pair, "ar", PROMPTS[:3], level="none", **longer)
     assert texts(events) == texts(plain)
     found = of(events, Adapt)
     assert all(each.replays for each in found)
@@ -201,6 +201,7 @@ def test_stopping_between_and_inside_queries(small: tuple[Pair, str]) -> None:
     """The round in hand is the last; the trace says stopped; no query begins, and an unfinished one teaches nothing."""
     pair, folder = small
     for stop_at in ((1, 2), (1, None)):
+
         def between(run: LocalRun, stop_at: Any = stop_at) -> None:
             query, number = stop_at
             if run.session.query == query and (run.session.finish if number is None else run.session.number == number):

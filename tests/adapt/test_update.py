@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from adapt.stage import lesson, spoken
-from blocks.small import VOCAB, Text, network
+from blocks.small import network
 from blocks.stage import trained
 from engine.zoo import build
+from specviz.drafters.adapt import update
 from specviz.drafters.adapt.laws import TOP, Laws
-from specviz.drafters.adapt.lessons import RING, Memory, Slot
+from specviz.drafters.adapt.lessons import RING, Lesson, Memory, Slot
 from specviz.drafters.adapt.replay import Sizes, anew, coverage
-from specviz.drafters.adapt.update import Learner, lesson_loss, shared_storage
+from specviz.drafters.adapt.update import Learner, lesson_loss, pair_states, shared_storage
 from specviz.drafters.blocks.network import BlockNetwork
 from specviz.drafters.blocks.rank import ranks
 from specviz.drafters.blocks.vocabulary import Vocabulary
@@ -74,12 +75,12 @@ def test_a_full_update_learns_and_not_the_held_out_places() -> None:
     assert right(peeked, held=True) > right(better, held=True) + 0.3
 
 
-def test_lesson_loss_by_hand() -> None:
+def test_lesson_loss_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slot k of pair i answers for row i + 1 + k; a wrong slot silences those behind it in its pair."""
     net = network(std=0.3)
     made, text = lesson(10, first=3)
     with torch.no_grad():
-        states = spoken_states(net, made, text)
+        states = pair_states(net, text.embed, made)
         total = 0.0
         alive = [True] * 10
         for slot in range(4):
@@ -94,27 +95,10 @@ def test_lesson_loss_by_hand() -> None:
                     losses.append(float(-(made.laws.probs[row] * logits.log_softmax(-1)).sum()))
                 alive[pair] = int(logits.argmax()) == int(made.laws.best[row])
             total += 0.8**slot * (sum(losses) / len(losses) if losses else 0.0)
-        rank_free = float(lesson_loss(net, text.embed, made))
-    assert 0 <= rank_free - total < 5.0
-    assert total == pytest.approx(draft_loss(net, made, text), abs=1e-9)
-
-
-def spoken_states(net: BlockNetwork, made: object, text: Text) -> torch.Tensor:
-    from specviz.drafters.adapt.update import pair_states
-
-    return pair_states(net, text.embed, made)  # type: ignore[arg-type]
-
-
-def draft_loss(net: BlockNetwork, made: object, text: Text) -> float:
-    """The loss less its rank part, which is the whole when the rank head is told what it says anyway."""
-    from specviz.drafters.adapt import update
-
-    kept = update.rank_loss
-    try:
-        update.rank_loss = lambda kind, logits, true, counted: logits[0].new_zeros(())  # type: ignore[assignment]
-        return float(lesson_loss(net, text.embed, made))  # type: ignore[arg-type]
-    finally:
-        update.rank_loss = kept
+        whole = float(lesson_loss(net, text.embed, made))
+        monkeypatch.setattr(update, "rank_loss", lambda kind, logits, true, counted: logits[0].new_zeros(()))
+        assert float(lesson_loss(net, text.embed, made)) == pytest.approx(total, abs=1e-9)
+    assert whole > total
 
 
 def test_coverage_by_hand() -> None:
@@ -196,8 +180,6 @@ def test_the_target_is_bit_identical_after_many_updates() -> None:
         features = torch.randn(n, made.config.shape.n_features, generator=rng, dtype=torch.float64)
         tokens = torch.randint(adapter.vocab, (n + 1,), generator=rng)
         laws = Laws.of(torch.randn(n, adapter.vocab, generator=rng, dtype=torch.float64), made.vocabulary)
-        from specviz.drafters.adapt.lessons import Lesson
-
         query = Lesson(features, tokens, laws, 0, torch.arange(n) % 5 == 0)
         state = torch.randn(16, generator=rng, dtype=torch.float64)
         slots = [Slot(query, state, 0, 1, 0, row, 3, False) for row in range(n)]
@@ -234,7 +216,7 @@ def test_memory_is_a_ring_and_its_batch_half_old() -> None:
 
 
 def test_cut_laws_lump_their_tail() -> None:
-    """The cross-entropy over the 64 likeliest and one lump; whole laws give the usual one. Unknown best tokens say so."""
+    """The cross-entropy over the 64 likeliest and one lump; whole laws give the usual one."""
     rng = torch.Generator().manual_seed(0)
     target, draft = torch.randn(7, 300, generator=rng), torch.randn(7, 300, generator=rng)
     whole, cut = Laws.of(target, Vocabulary(300)), Laws.of(target, Vocabulary(300), whole=100)
@@ -256,4 +238,3 @@ def test_cut_laws_lump_their_tail() -> None:
     assert mapped.probs.sum(-1).tolist() == pytest.approx([1.0] * 7)
     both = Laws.cat([cut[[0, 1]], cut[2:]])
     torch.testing.assert_close(both.cross_entropy(draft), cut.cross_entropy(draft))
-    assert VOCAB

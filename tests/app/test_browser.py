@@ -262,9 +262,10 @@ def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
     _click(page, ".st-key-ranks-confusion", 0.14, 0.14)
     page.get_by_text("A line leads to its round").wait_for()
     lines = page.locator(".st-key-ranks-entries-0-0 canvas").first
-    lines.scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
-    lines.click(position={"x": 16, "y": 52})
+    lines.evaluate("element => element.scrollIntoView({block: 'center'})")
+    page.wait_for_timeout(800)
+    box = lines.bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + 52)
     page.locator(".st-key-ranks-tree").wait_for()
     _until(lambda: re.search(r"at=r([2-9]|1\d)", _address(page)), "the line leads nowhere")
 

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from specviz.bench import compare_run
 from specviz.bench.compare import ALL, Counted, Domain, Ratio, difference_of, domains
-from specviz.bench.prompts import PromptSet, load_prompts
 from specviz.cli import main
 from specviz.metrics.estimate import ratio
+from specviz.sources.prompts import PromptSet, load_prompts
 from specviz.verifiers import get_verifier
 
 Captured = pytest.CaptureFixture[str]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from specviz.bench.prompts import load_prompts, spread
 from specviz.bench.settings import DEFAULT, SHAPES, Contestant, Settings, contestants, parse_knobs
 from specviz.errors import SpecvizError
+from specviz.sources.prompts import load_prompts, spread
 
 
 def test_the_default_measures_every_comparison_there_is_a_bar_for() -> None:

@@ -125,6 +125,29 @@ def session(adapter: ModelAdapter, trained: files.Trained, **knobs: Any) -> Sess
     return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
 
+def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every expanded node of a round, against a fresh cache that runs its path one node at a time."""
+    trained, honest, seen = made(target), drafting.best, []
+
+    def watching(ctx: Any, vocabulary: Any, logits: Any, paths: Any, k: int) -> Any:
+        seen.extend(zip([tuple(path) for path in paths], logits, strict=True))
+        return honest(ctx, vocabulary, logits, paths, k)
+
+    monkeypatch.setattr(drafting, "best", watching)
+    next(iter(session(target, trained, k_max=3, d_max=4).rounds()))
+    fresh = session(target, trained)
+    fresh.prefill()
+    assert len(seen) == 1 + 3 * 3
+    for path, logits in seen:
+        with torch.inference_mode():
+            said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
+            chain: tuple[Link, ...] = (Link(1, calls.first_row, 0),)
+            for depth, token in enumerate(path, 1):
+                h, (row,) = calls.later([Start(token, depth, chain)])
+                said, chain = h[0], (*chain, Link(depth + 1, row, 0))
+            torch.testing.assert_close(trained.network.speak(said)[0], logits, rtol=0, atol=1e-9)
+
+
 @pytest.fixture(scope="module")
 def target() -> ModelAdapter:
     return ModelAdapter(build("llama", seed=1, dtype=torch.float64))

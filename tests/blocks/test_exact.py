@@ -162,6 +162,34 @@ def test_an_interrupted_round_begins_anew(target: ModelAdapter, monkeypatch: pyt
         assert rest == whole[-len(rest) :]
 
 
+def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
+    target: ModelAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt runs in pieces; whichever piece a round breaks off at, the next goes on where it was."""
+    monkeypatch.setattr("specviz.drafters.blocks.calls.MOST_PAIRS", 3)
+    made = trained(target)
+    whole = next(iter(session(target, PROMPT, made).rounds())).draft.tokens
+    honest = made.network.conditions
+    for broken in (1, 2, 3):
+        calls = 0
+
+        def breaking(features: torch.Tensor, broken: int = broken) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == broken:
+                raise KeyboardInterrupt
+            return honest(features)
+
+        run = session(target, PROMPT, made)
+        with monkeypatch.context() as patch:
+            patch.setattr(made.network, "conditions", breaking)
+            with pytest.raises(KeyboardInterrupt):
+                next(iter(run.rounds()))
+        again = next(iter(run.rounds()))
+        assert again.draft.tokens == whole
+        assert run.drafter.text.calls.pairs == len(PROMPT) - 1
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("which", ["draft logits", "rank logits", "logits of a later block"])
 def test_numbers_that_are_not_finite_draft_nothing(

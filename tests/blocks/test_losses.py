@@ -178,3 +178,19 @@ def test_the_reference_follows_the_rank_head_s_own_mistakes() -> None:
         )
         assert float(told.rank) == pytest.approx(float(want))
         assert told.tally.total.tolist() == [1, 0, 0, 0]
+
+
+def test_few_survivors_weigh_less_than_many() -> None:
+    """Four anchors, one of which survives slot 0: with a floor of a half its loss counts half, with none wholly."""
+    truth = truth_of([1, 2, 3, 4, 5, 6, 7])
+    logits = said([[1, 2, 3, 9], [9, 3, 4, 5], [9, 4, 5, 6], [9, 5, 6, 7]])
+    net = Scripted(logits, torch.zeros(4, K, N_BUCKETS, dtype=torch.float64))
+    first = torch.tensor([[0, 1, 2, 3]])
+    whole, half = (
+        block_losses(net, truth, numbered(4), first, How(floor=floor)).draft  # type: ignore[arg-type]
+        for floor in (0.0, 0.5)
+    )
+    counted = [[0, 1, 2, 3], [0], [0], [0]]
+    assert float(whole) == pytest.approx(by_hand(logits, truth, counted), abs=1e-12)
+    first_slot = by_hand(logits, truth, [counted[0]])
+    assert float(half) == pytest.approx(first_slot + (float(whole) - first_slot) / 2, abs=1e-12)

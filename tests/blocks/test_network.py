@@ -137,6 +137,20 @@ def test_the_shift_is_the_only_way_from_one_slot_to_the_next_when_attention_is_o
         assert change.tolist() == [False, True, shift, False]
 
 
+def test_the_shift_by_hand() -> None:
+    """With silent layers `h_k = S [x_k ; x_(k-1)]`, and slot 0 is paired with itself."""
+    net, text = network(), Text(1)
+    with torch.no_grad():
+        for layer in net.layers:
+            layer.o.weight.zero_()
+            layer.down.weight.zero_()
+    embedded = text.embed(text.tokens[:, 1:])
+    x = net.begin(net.conditions(text.features), embedded)[0, 0]
+    h = Calls(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
+    pairs = torch.cat([x, torch.cat([x[:1], x[:-1]])], -1)
+    torch.testing.assert_close(h, pairs @ net.shifts[0].weight.T)
+
+
 def test_discarded_blocks_leave_no_trace() -> None:
     """The rows of later blocks are dropped: the next round's root block is as if they had never been."""
     net, text = network(), Text(N_PAIRS)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from blocks.stage import Hearsay, trained
 from blocks.test_eagle import made as eagle_made
@@ -13,6 +14,7 @@ from engine.zoo import build, save
 from specviz.drafters.blocks import files as block_files
 from specviz.drafters.blocks import grower as drafting
 from specviz.drafters.blocks.rank import bucket
+from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.eagle import files as eagle_files
 from specviz.engine.local import LocalRun, Pair, load_pair
 from specviz.events import (
@@ -43,8 +45,10 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, dict[str, li
     pair = load_pair(save(build("llama", seed=1), root), needs_draft=False, dtype="float64", threads=1)
     adapter = pair.target.adapter
     block_files.KIND.write(root / "blocks", trained(adapter))
+    few = Vocabulary.most_frequent(torch.randperm(260, generator=torch.Generator().manual_seed(3)), 120)
+    block_files.KIND.write(root / "few", trained(adapter, vocabulary=few, draft_vocab=120))
     eagle_files.KIND.write(root / "eagle", eagle_made(adapter))
-    return pair, {"specblock": [str(root / "blocks")], "eagle3": [str(root / "eagle")]}
+    return pair, {"few": [str(root / "few")], "specblock": [str(root / "blocks")], "eagle3": [str(root / "eagle")]}
 
 
 @pytest.fixture
@@ -53,7 +57,8 @@ def run(loaded: tuple[Pair, dict[str, list[str]]]) -> Run:
     pair, folders = loaded
 
     def decoded(method: str, level: Any = "full", **knobs: Any) -> tuple[LocalRun, list[Event]]:
-        own = {"max_new_tokens": 24, **({"drafter": folders[method]} if method in folders else {}), **knobs}
+        method, drafter = ("specblock", "few") if method == "few" else (method, method)
+        own = {"max_new_tokens": 24, **({"drafter": folders[drafter]} if drafter in folders else {}), **knobs}
         lines: list[bytes] = []
         start = Start(prompt="ab ab ab", method=method, knobs=own, level=level)
         made = LocalRun(pair, start, lambda event: lines.append(encode(event)))
@@ -159,6 +164,31 @@ def test_expansions_and_blocks(run: Run, monkeypatch: pytest.MonkeyPatch, temper
     assert known > 40
     assert on_path > 20
     assert later > 10
+
+
+@pytest.mark.parametrize("mode", ["rank", "oracle"])
+def test_ranks_in_a_reduced_vocabulary(run: Run, mode: str) -> None:
+    """A token that the drafter cannot say has no rank, and counts as the last bucket; widths by the oracle follow."""
+    _, events = run("few", width_mode=mode, widths=["2,3,4,5"], temperature=0.9)
+    absent = there = 0
+    for events_ in by_round(events).values():
+        best = {v.node: v.argmax_p for v in of(events_, Verify) if v.argmax_p is not None}
+        parents = {n.parent: best[n.node] for n in of(events_, Node) if n.node in best}
+        for each in of(events_, Expansion):
+            if each.parent not in parents or each.true_bucket is None:
+                continue
+            tokens = [token for token, _ in each.top]
+            if each.true_rank_argmax is None:
+                absent += 1
+                assert each.true_bucket == 3
+                assert parents[each.parent] not in tokens
+            elif each.true_rank_argmax <= len(tokens):
+                there += 1
+                assert tokens[each.true_rank_argmax - 1] == parents[each.parent]
+            if mode == "oracle" and (each.block, each.slot) != (1, 0):
+                assert each.width == (2, 3, 4, 5)[each.true_bucket]
+    assert absent > 5
+    assert there > 0
 
 
 def _maker(node: Node, expansions: list[Expansion]) -> int:

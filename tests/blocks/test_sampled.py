@@ -37,7 +37,9 @@ from specviz.verifiers import get_verifier
 
 EXACT = 1e-12
 PROMPT = (0, 1, 0)
-THREE = Iid(exact_row(["1/2", "1/3", "1/6"]))
+THREE = Iid(
+    exact_row(["1/50", "39/50", "1/5"])
+)  # the draft gives the first more and both others less: residuals have two
 TWO = HISTORY.p
 
 

@@ -132,9 +132,8 @@ def test_a_bad_line_is_one_line_and_loses_nothing(
 ) -> None:  # fmt: skip
     """By its number, before anything is decoded; a trace that lies there stays."""
     (tmp_path / "prompts.jsonl").write_text(text)
-    cli(*args(model, tmp_path / "prompts.jsonl", "--method", "ar")) if not said else None
     kept = tmp_path / "old.sv.jsonl"
-    cli("run", "--prompt", "ab", "--target", model / "target", "--method", "ar", "--max-new-tokens", 4, "--record", kept)
+    cli("run", "--prompt", "ab", "--target", model / "target", "--method", "ar", "--record", kept)
     before = Path(f"{kept}.gz").read_bytes()
     done = cli(*args(model, tmp_path / "prompts.jsonl", "--method", "ar", "--record", kept))
     assert (done.code, done.out) == (2, "")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from engine.zoo import blurred, build, save
-from specviz.events import Catalogue, Commit, End, Event, Header, Knob, Refused, RoundEnd, State, decode
-from specviz.wire import Command, Pause, Resume, SetKnob, Shutdown, Start, StepRounds, Stop, encode_command
+from specviz.events import Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
+from specviz.wire import Command, Pause, Prompt, Resume, SetKnob, Shutdown, Start, StepRounds, Stop, encode_command
 
 PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any honest answer
 
@@ -212,3 +212,25 @@ def test_a_bad_pair_is_one_line_and_exit_2(folders: tuple[str, str], tmp_path: P
     assert done.stdout == ""
     assert "no config.json" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_stream_is_one_run_of_many_queries(client: Client) -> None:
+    """Over the wire: a knob of queries waits for the next one, and is refused once none follows."""
+    stream = [Prompt(text=text, domain=text[:1]) for text in ("ab ab ab", "xyz", "12 1")]
+    client.send(Start(stream=stream, knobs={"max_new_tokens": 6}, paused=True))
+    client.until(State, state="paused")
+    client.send(SetKnob(name="max_new_tokens", value=9))
+    client.send(Resume())
+    changed = client.until(Knob)
+    assert (changed.name, changed.q, changed.applied_r) == ("max_new_tokens", 1, 1)
+    end = client.until(End)
+    assert end.reason == "done"
+    prefills = [event for event in client.seen if isinstance(event, Prefill)]
+    assert [(event.q, event.domain, event.text) for event in prefills] == [
+        (q, prompt.domain, prompt.text) for q, prompt in enumerate(stream)
+    ]
+    lengths = [sum(e.n_emitted for e in client.seen if isinstance(e, RoundEnd) and e.q == q) for q in range(3)]
+    assert lengths == [6, 9, 9]
+    client.until(State, state="idle")
+    client.send(Start(id=9, stream=[Prompt(text="ab"), Prompt(text="", where="p line 2")]))
+    assert client.until(Refused).message.startswith("p line 2: the prompt is empty")

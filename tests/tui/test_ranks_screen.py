@@ -134,7 +134,7 @@ async def test_wrong_buckets_are_told_apart_without_colour(ranked: Path, monkeyp
         rows = [line for line in lines(app) if "pred " in line]
         for row, cells in zip(rows, table.cells, strict=True):
             for cell in cells:
-                sign = {"right": "=", "narrow": "›", "wide": "‹"}[cell.cost]
+                sign = {"right": "=", "narrow": "›", "wide": "‹", "gave_up": "⊘"}[cell.cost]
                 assert not cell.count or f"{cell.count}{sign}" in row
 
 
@@ -194,7 +194,7 @@ async def test_every_part_fits_every_size(ranked: Path, learning: Path) -> None:
                 for _ in parts:
                     seen.append(part(app))
                     assert all(cell_len(line) == size[0] for line in lines(app))
-                    assert len([line for line in lines(app) if line.strip()]) > 8
+                    assert len([line for line in lines(app) if line.strip()]) > 7
                     await press(pilot, "v")
                 assert seen == list(parts)
                 assert part(app) == parts[0]

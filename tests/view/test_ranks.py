@@ -173,8 +173,13 @@ def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
     assert found is not None
     counts = table(ranks(run))
     assert found.n_narrow == sum(counts[p][t] for p, t in product(range(4), range(4)) if t > p)
-    assert found.n_wide == sum(counts[p][t] for p, t in product(range(4), range(4)) if t < p)
     made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
+    early = [e for e in made if e.width_reason == "give_up"]
+    assert found.n_give_ups == len(early) > 0
+    wide = sum(e.true_bucket < e.bucket for e in made if e not in early)  # type: ignore[operator]
+    assert found.n_wide == wide > 0
+    gave_up = [cell.cost for cell in found.cells[3]]
+    assert gave_up == ["gave_up", "gave_up", "gave_up", "right"], "no siblings there, so nothing is too wide"
     missed = [e for e in made if e.true_bucket > e.bucket and (e.true_rank_argmax or 99) > e.n_children]  # type: ignore[operator]
     assert found.n_uncovered == len(missed)
 

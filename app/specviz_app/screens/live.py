@@ -1,5 +1,6 @@
 """Live: decode a prompt in the worker and watch it; move knobs on the way; ask why of any node."""
 
+from collections import Counter
 from typing import Any
 
 import streamlit as st
@@ -7,8 +8,9 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.sources.bundled import bundled_prompts
+from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.view import Frame
-from specviz.wire import Start
+from specviz.wire import Prompt, Start
 from specviz_app import knobs, parts, state
 from specviz_app.core import Core, Tap
 from specviz_app.library import LIVE
@@ -18,6 +20,8 @@ from specviz_app.viewer import Viewer
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
+_SOURCES = ("the prompt below", "all bundled prompts", "a file")
+_PROMPTS_MB = 4
 LANES = ("auto", "serial", "threads", "streams", "two_device")
 
 
@@ -91,7 +95,8 @@ def _start_form(server: Server, core: Core) -> None:
     _example()
     if "prompt" not in st.session_state:
         st.session_state["prompt"] = (start.prompt if start else "") or next(iter(bundled_prompts().values()), "")
-    st.text_area("Prompt", key="prompt", height=110, on_change="ignore")
+    many = _many()
+    st.text_area("Prompt", key="prompt", height=110, on_change="ignore", disabled=bool(many))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         method = _method(core)
         verifiers = [_DEFAULT, *method.verifiers]
@@ -100,7 +105,7 @@ def _start_form(server: Server, core: Core) -> None:
         st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
                      help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
                      "same on all, auto measures which is fastest")  # fmt: skip
-        st.button("Start", type="primary", on_click=_start, args=(core, method), key="start")
+        st.button("Start", type="primary", on_click=_start, args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
                          query_params={state.SRC: LIVE})  # fmt: skip
@@ -124,20 +129,45 @@ def _example() -> None:
         st.selectbox("Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=taken)
 
 
-def _start(core: Core, method: MethodInfo) -> None:
-    """Hand the prompt over, with every knob as it is set."""
+def _many() -> list[Prompt]:
+    """The prompts of a stream; none for the one prompt of the form. What is wrong with a file is said."""
+    with st.expander("Many prompts, one after another", key="many", on_change="rerun"):
+        source = st.selectbox(
+            "Decode", _SOURCES, key="stream", width=240,
+            help="one drafter for all, which learns on the way if its method can (knob adapt)",
+        )  # fmt: skip
+        given = st.file_uploader(
+            "A file of prompts", type=["jsonl"], key="stream-file", max_upload_size=_PROMPTS_MB,
+            disabled=source != _SOURCES[2], help="one JSON object a line: prompt, and domain if you like",
+        )  # fmt: skip
+        try:
+            found = load_prompts(None) if source == _SOURCES[1] else (
+                parse_prompts(given.getvalue(), given.name, given.name) if source == _SOURCES[2] and given else None
+            )  # fmt: skip
+        except SpecvizError as error:
+            st.error(parts.plain(str(error)))
+            return []
+        if found is None:
+            return []
+        kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(found.domains).items())
+        st.caption(parts.plain(f"{len(found.texts)} prompts: {kinds}."))
+    return list(found.stream)
+
+
+def _start(core: Core, method: MethodInfo, many: list[Prompt]) -> None:
+    """Hand the prompt over, or all of a stream, with every knob as it is set."""
     held = st.session_state
     prompt = held.get("prompt") or ""
     verifier = held.get(f"{method.name}.verifier", _DEFAULT)
     pace = held.get("pace", PACES[0])
     template = core.settings.start
     try:
-        if not prompt:
+        if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start = Start(
-            prompt=prompt, method=method.name, verifier=None if verifier == _DEFAULT else verifier,
-            knobs=_given(method), chat=template.chat if template else False, paused=pace == PACES[2],
-            lanes=held.get("lanes") or LANES[0],
+            prompt="" if many else prompt, stream=many, method=method.name,
+            verifier=None if verifier == _DEFAULT else verifier, knobs=_given(method),
+            chat=template.chat if template else False, paused=pace == PACES[2], lanes=held.get("lanes") or LANES[0],
         )  # fmt: skip
         core.start(start, paced=pace == PACES[0])
         held[state.SRC] = LIVE

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from specviz.drafters.blocks.fit import MadeFor
+from specviz.drafters.blocks.fit import TapConfig
 from specviz.drafters.blocks.layers import LayerShape
 from specviz.drafters.blocks.network import BlockNetwork, RopeMode, Shape
 from specviz.drafters.trained import Kind
@@ -11,20 +11,10 @@ from specviz.drafters.trained import Trained as AnyTrained
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """`config.json`. `taps`: target layers whose outputs are read; `draft_vocab` below `vocab` comes with a `d2t` map.
+class Config(TapConfig):
+    """`config.json`. `trained_blocks`: how many blocks of a round the training unrolled."""
 
-    `trained_blocks`: how many blocks of a round the training unrolled.
-    """
-
-    target: str
-    target_name: str
-    target_layers: int
-    target_width: int
     embed_width: int
-    taps: tuple[int, ...]
-    vocab: int
-    draft_vocab: int
     width: int
     heads: int
     kv_heads: int
@@ -39,13 +29,6 @@ class Config:
     shift: bool = True
     broadcast: bool = True
     trained_blocks: int = 3
-
-    @property
-    def made_for(self) -> MadeFor:
-        """The target."""
-        return MadeFor(
-            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, self.taps
-        )  # fmt: skip
 
     @property
     def shape(self) -> Shape:

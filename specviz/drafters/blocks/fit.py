@@ -25,6 +25,29 @@ class MadeFor:
     taps: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TapConfig:
+    """What `config.json` of a drafter that reads layers of its target says of it. `taps`: those layers.
+
+    `draft_vocab` below `vocab` comes with a `d2t` map.
+    """
+
+    target: str
+    target_name: str
+    target_layers: int
+    target_width: int
+    taps: tuple[int, ...]
+    vocab: int
+    draft_vocab: int
+
+    @property
+    def made_for(self) -> MadeFor:
+        """The target."""
+        return MadeFor(
+            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, self.taps
+        )  # fmt: skip
+
+
 def refuse_other_target(folder: Path, made: MadeFor, adapter: ModelAdapter, advice: str, owned: bool = True) -> None:
     """Raises ModelError unless it is this one. `owned`: the folder also says which weights, and they are compared."""
     theirs = (made.n_layers, made.width, made.vocab)

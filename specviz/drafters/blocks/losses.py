@@ -2,7 +2,7 @@
 
 A slot counts only behind slots whose best token was the target's own (the valid-prefix mask): at inference nothing
 else is reached. Every slot's loss is averaged over its own survivors, so late slots keep their weight (specblock.md
-7.2). The rank loss reads detached inputs and moves the rank head alone.
+7.2), unless few are left (`How.floor`). The rank loss reads detached inputs and moves the rank head alone.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,16 @@ TOP = 50
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What ablations turn. `decay`: weight of slot k is decay^k; `draft_loss`: against how much of the target's law."""
+    """What ablations turn. `decay`: weight of slot k is decay^k; `draft_loss`: against how much of the target's law.
+
+    `floor`: a share of slot 0's survivors; a later slot with fewer weighs less, since its few rows are mostly noise.
+    """
 
     rank_loss: RankLoss = "invsqrt"
     draft_loss: DraftLoss = "full"
     decay: float = 0.8
     valid_prefix: bool = True
+    floor: float = 0.25
 
 
 class Truth:
@@ -99,7 +103,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
     alive = torch.ones(len(first), dtype=torch.bool, device=first.device)
     by_rank = alive.clone()  # the reference lets its rank loss follow the rank head's own mistakes
     tally, judged, draft = Tally.empty(slots), _Judged(), states.new_zeros(())
-    first_slot = draft
+    first_slot, n_first = draft, 0.0
     for slot in range(slots):
         inside = first + slot < truth.length
         rows = ((alive | by_rank) & inside).nonzero()[:, 0]
@@ -108,7 +112,9 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
         best, allowed = truth.best[where], truth.allowed[where]
         counts = alive[rows] & allowed
         loss = draft_losses(logits, truth.probs[where], how.draft_loss)
-        mean = (loss * counts).sum() / counts.sum().clamp(min=1)
+        least = max(1.0, how.floor * n_first)
+        n_first = float(counts.sum()) if slot == 0 else n_first
+        mean = (loss * counts).sum() / counts.sum().clamp(min=least)
         draft = draft + how.decay**slot * mean
         first_slot = mean.detach() if slot == 0 else first_slot
         with torch.no_grad():

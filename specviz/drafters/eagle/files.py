@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from specviz.drafters import published
-from specviz.drafters.blocks.fit import OPTION, MadeFor
+from specviz.drafters.blocks.fit import OPTION, TapConfig
 from specviz.drafters.blocks.layers import LayerShape
 from specviz.drafters.eagle.network import EagleNetwork, EagleShape
 from specviz.drafters.part_files import read_tensors
@@ -17,16 +17,9 @@ from specviz.engine.model import ModelAdapter
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(TapConfig):
     """`config.json`. `trained_steps`: how many levels the training unrolled."""
 
-    target: str
-    target_name: str
-    target_layers: int
-    target_width: int
-    taps: tuple[int, ...]
-    vocab: int
-    draft_vocab: int
     heads: int
     kv_heads: int
     head_dim: int
@@ -34,13 +27,6 @@ class Config:
     rope_theta: float
     eps: float = 1e-6
     trained_steps: int = 7
-
-    @property
-    def made_for(self) -> MadeFor:
-        """The target."""
-        return MadeFor(
-            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, self.taps
-        )  # fmt: skip
 
     @property
     def shape(self) -> EagleShape:

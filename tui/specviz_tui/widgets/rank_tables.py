@@ -142,9 +142,9 @@ def blocks(found: Ranks, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
     lines = _numbers(found, cells)
     if found.block_rows:
-        lines += [Text(""), Text("        calls starts  sent share kept    ms", style=FAINT, no_wrap=True)]
+        lines += [Text(""), Text("       calls starts  sent share kept    ms", style=FAINT, no_wrap=True)]
         for row in found.block_rows:
-            line = Text(f"{row.label:<8}{row.calls:>5} {number(row.starts, 1):>6} {row.sent:>5} ", no_wrap=True)
+            line = Text(f"{row.label:<7}{row.calls:>5} {number(row.starts, 1):>6} {row.sent:>5} ", no_wrap=True)
             line.append(f"{percent(row.share):>5}", style=FAINT)
             line.append(f"{row.accepted:>5}", style=STRONG).append(f"{number(row.ms, 2):>6}", style=FAINT)
             lines.append(line)

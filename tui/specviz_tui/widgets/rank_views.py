@@ -50,7 +50,8 @@ def tree(found: RankTree, painter: Painter, cells: int) -> tuple[Text, list[int]
 def _node(node: RankNode, painter: Painter, room: int, cells: int) -> Text:
     line = Text(no_wrap=True).append(" ")
     rails = node.rails if width(node.rails) < room - 8 else f"…{node.rails[-(room - 10) :]}"
-    line.append(rails, style=painter.style(palette.SPINE) if node.spine else FAINT)
+    line.append(rails[:-2], style=FAINT)
+    line.append(rails[-2:], style=painter.style(palette.SPINE) if node.spine else FAINT)
     style = painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN)
     line.append(f"{node.glyph} ", style=painter.tint(node.mark))
     line.append(clip(node.shown, max(6, room - width(rails) - 2)), style=style)

@@ -154,7 +154,7 @@ class RankView(FrameWidget):
     def _follow(self) -> None:
         if self._cursor_line is not None:
             box = self.screen.query_one("#rank-main" if self.id == "rank-left" else "#rank-side", VerticalScroll)
-            box.scroll_to_region(Region(0, max(0, self._cursor_line - 1), 1, 3), animate=False)
+            box.scroll_to_region(Region(0, self._cursor_line, 1, 1), center=True, animate=False)
 
     def render(self) -> Text:
         """The part in the room there is."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from specviz.errors import SpecvizError
+from specviz.wire import Prompt
 
 FIELDS = ("prompt", "turns", "question")
 KINDS = ("domain", "category", "task")
@@ -28,6 +29,12 @@ class PromptSet:
     texts: tuple[str, ...]
     domains: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+
+    @property
+    def stream(self) -> tuple[Prompt, ...]:
+        """As queries, to be decoded one after another."""
+        each = zip(self.texts, self.domains, self.places, strict=True)
+        return tuple(Prompt(text=text, domain=domain, where=where) for text, domain, where in each)
 
 
 def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
