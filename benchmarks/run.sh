@@ -1,5 +1,5 @@
 #!/bin/sh
-# The measurements of this folder, some twenty minutes on two cores. Usage: benchmarks/run.sh FOLDER_WITH_JSONL
+# The measurements of this folder, some twenty-five minutes on two cores. Usage: benchmarks/run.sh FOLDER_WITH_JSONL
 # Each result is one JSON object; `specviz bench` prints the card of the same numbers when --json is left out.
 set -eu
 data=$1
@@ -18,6 +18,7 @@ bench recording-bundled --methods chain,chain+none,chain+summary,chain+full --re
 bench early-exit --methods ar,specbound,adadecode,layerskip,kangaroo,draft_and_verify,hf-early-exit,hf-generate \
     --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --no-memory --threads 1
 bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --no-memory --threads 1
+bench trees --methods ar,chain,specblock,eagle3,static_tree --repeats 5 --minutes 2.5 --no-memory --threads 1
 ablate() {
     name=$1
     shift

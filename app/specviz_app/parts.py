@@ -1,6 +1,7 @@
 """Pieces that several pages show. Token text reaches the page escaped (`specviz.text.html`) or as plain text only."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ def plot(figure: Any, key: str, alt: str, rows: Sequence[Mapping[str, Any]] | No
             if box.open:
                 st.dataframe(list(rows), hide_index=True)
     return event
+
+
+def wide(needed: bool = True) -> Any:
+    """Where a plot of many labels goes: on a narrow page it keeps its width and is moved sideways."""
+    return st.container(key="wide-plot") if needed else nullcontext()
 
 
 def plain(text: str) -> str:

@@ -31,6 +31,10 @@ class Output:
         if self._request.draft and not self._request.needs_draft:
             method = self._request.start.method
             self._narrator.say(f"specviz: warning: method {method} uses no draft model, --draft is not used")
+        if self._request.start.knobs.get("adapt") == "on" and not self._request.stream:
+            self._narrator.say(
+                "specviz: warning: --adapt learns between prompts, and this is one: give more with --stream"
+            )
         if self._request.idle:
             self._narrator.say(f"specviz: warning: without effect here: {', '.join(self._request.idle)}")
         self._narrator.wait("loading the models …")

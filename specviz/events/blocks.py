@@ -36,7 +36,9 @@ class Block(Event, tag="block", kw_only=True):
 class Expansion(Event, tag="expansion", kw_only=True):
     """One slot's distribution. `parent`: the node its tokens follow; `n_children` counts merged ones.
 
-    `width`: children it was given (0: it gave up, and only the spine's own token follows). The true ranks are those of
+    `width`: children it was given (0: it gave up, and only the spine's own token follows); override: not by the
+    predicted bucket alone, but capped, the same for all slots, by the true rank, or by what the budget still affords
+    where siblings are drawn. The true ranks are those of
     the target's best token and of the token that was then written, in this distribution (null: the parent has no
     target row, the parent is off the path, or the token is outside the draft vocabulary, which counts as bucket 3).
     `valid_prefix`: all earlier slots of the block had the target's best token first.
@@ -120,10 +122,10 @@ class Adapt(Event, tag="adapt", kw_only=True):
     has them for every allowed action. `spent`, `budget`: seconds of exploring so far and allowed. `measured_gain`:
     change of held-out coverage times rejections a round. `reverted`: the update was taken back. `reset`: weights put
     back at this boundary, by a person or (reason guard) because the anchor's would have done better. `seconds`: serving
-    time of the query; `update_s`: of the update; `dur_ns`: everything done at this boundary. `length_before`,
-    `length_after`: the running mean acceptance length without and with this query. `regret`: seconds given up by the
-    bandit's own estimates; `replays` and `replay_regret` (by coverage), `next_regret` (by the next query) only where
-    replays were asked for.
+    time of the query; `update_s`: of the update; `dur_ns`: of all that learning took, notes in the rounds and dry runs
+    included. `length_before`, `length_after`: the running mean acceptance length without and with this query. `regret`:
+    seconds given up by the bandit's own estimates; `replays` and `replay_regret` (by coverage), `next_regret` (by the
+    next query) only where replays were asked for.
     """
 
     S: float

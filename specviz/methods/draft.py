@@ -12,6 +12,7 @@ from specviz.draft import ROOT, Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
+from specviz.methods.samples import CHAIN, TREE, by_mode
 from specviz.names import Mode
 
 _CHAINS: dict[str, list[str]] = {"shape": ["chain", "chains", "caterpillar"]}
@@ -19,11 +20,11 @@ _SEVERAL: dict[str, list[str]] = {"shape": ["chains", "caterpillar", "drawn_tree
 _TREE: dict[str, list[str]] = {"shape": ["tree"]}
 _TREES: dict[str, list[str]] = {"shape": ["tree", "drawn_tree"]}
 _PARENTS = {
-    "chain": (ROOT, 0),
+    "chain": CHAIN,
     "tree": (ROOT, ROOT, 0),
     "chains": (ROOT, ROOT, 0, 1),
     "caterpillar": (ROOT, ROOT, 0, 1, 0),
-    "drawn_tree": (ROOT, ROOT, 0, 0),
+    "drawn_tree": TREE,
 }
 
 
@@ -45,21 +46,8 @@ def drawn_mode(knobs: Mapping[str, Any]) -> Mode:
 
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed under these knobs, in its smallest form."""
-    mode = drawn_mode(knobs)
-    cold = knobs["temperature"] == 0
     single = knobs["candidates"] == 1 and knobs["shape"] in ("chains", "caterpillar", "drawn_tree")
-    parents = _PARENTS["chain" if single else knobs["shape"]]
-    n = len(parents)
-    is_drawn = mode != "argmax" and not cold
-    return Draft(
-        tokens=tuple(k if parent == ROOT else 0 for k, parent in enumerate(parents)),
-        parents=parents,
-        ids=tuple(range(n)),
-        n_judged=n,
-        n_fed=n,
-        row_of=tuple(range(n)) if is_drawn else (-1,) * n,
-        shared=mode == "shared" and not cold,
-    )
+    return by_mode(knobs, _PARENTS["chain" if single else knobs["shape"]], drawn_mode(knobs))
 
 
 METHOD = Method(

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.draft import ROOT, Draft
+from specviz.draft import Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method, early
+from specviz.methods.samples import by_mode
 
 _WORD = re.compile(r"([am])([1-9][0-9]{0,5})")
 
@@ -62,11 +63,7 @@ class SkipSet:
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed: one chain, of point masses unless drafts are drawn."""
     SkipSet.parse(knobs["skip_set"])
-    warm = knobs["temperature"] > 0 and knobs["draft_mode"] != "argmax"
-    return Draft(
-        tokens=(0, 0), parents=(ROOT, 0), ids=(0, 1), n_judged=2, n_fed=2, row_of=(0, 1) if warm else (-1, -1),
-        shared=warm and knobs["draft_mode"] == "shared",
-    )  # fmt: skip
+    return by_mode(knobs)
 
 
 METHOD = Method(

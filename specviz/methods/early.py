@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from specviz.cost.gates import shares
-from specviz.draft import ROOT, Draft
+from specviz.draft import Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
+from specviz.methods.samples import by_mode
 
 AUTO, UNADVISED = "auto", "L/8, L/4, 3L/8, L/2"
 _SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
@@ -108,11 +109,7 @@ def example(knobs: Mapping[str, Any]) -> Draft:
     layers(knobs["exit_layers"])
     if "heads" in knobs:
         single(knobs, "heads")
-    warm = knobs["temperature"] > 0 and knobs["draft_mode"] != "argmax"
-    return Draft(
-        tokens=(0, 0), parents=(ROOT, 0), ids=(0, 1), n_judged=2, n_fed=2, row_of=(0, 1) if warm else (-1, -1),
-        shared=warm and knobs["draft_mode"] == "shared",
-    )  # fmt: skip
+    return by_mode(knobs)
 
 
 def alpha() -> KnobSpec:

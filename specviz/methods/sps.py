@@ -7,9 +7,10 @@ it is judged. Method `draft` has the same chain among its layouts, and every ver
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.draft import ROOT, Draft
+from specviz.draft import Draft
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
+from specviz.methods.samples import by_mode
 
 
 def gamma(lowest: int = 0) -> KnobSpec:
@@ -29,11 +30,7 @@ def draft_mode() -> KnobSpec:
 
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed: one chain, drawn unless the mode or the temperature says otherwise."""
-    warm = knobs["temperature"] > 0 and knobs["draft_mode"] != "argmax"
-    return Draft(
-        tokens=(0, 0), parents=(ROOT, 0), ids=(0, 1), n_judged=2, n_fed=2, row_of=(0, 1) if warm else (-1, -1),
-        shared=warm and knobs["draft_mode"] == "shared",
-    )  # fmt: skip
+    return by_mode(knobs)
 
 
 METHOD = Method(

@@ -6,9 +6,10 @@ No knob changes the text: every tree is judged by `walk`, whose draws never look
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.draft import ROOT, Draft
+from specviz.draft import Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
+from specviz.methods.samples import TREE, sample
 
 MOST_CHILDREN, N_BUCKETS = 20, 4
 MOST_BLOCKS, MOST_STARTS = 4, 64
@@ -54,10 +55,7 @@ def example(knobs: Mapping[str, Any]) -> Draft:
             "knob width_mode: oracle asks the target along the best tokens, siblings sampled goes along drawn ones; "
             "use width_mode rank or siblings topb"
         )
-    rows = (0, 1, 2, 3) if sampled and knobs["temperature"] > 0 else (-1,) * 4
-    return Draft(
-        tokens=(0, 1, 0, 1), parents=(ROOT, ROOT, 0, 0), ids=(0, 1, 2, 3), n_judged=4, n_fed=4, row_of=rows
-    )  # fmt: skip
+    return sample(TREE, sampled and knobs["temperature"] > 0)
 
 
 def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:

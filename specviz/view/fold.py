@@ -249,17 +249,10 @@ class Run:
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)
 
-    def _block(self, event: Block) -> None:
+    def _grown(self, event: Block | Expansion | TreeMade) -> None:
+        """What a drafter that grows a tree by calls leaves of a round."""
         if self.rounds:
-            self.rounds[-1].blocks.append(event)
-
-    def _expansion(self, event: Expansion) -> None:
-        if self.rounds:
-            self.rounds[-1].expansions.append(event)
-
-    def _tree(self, event: TreeMade) -> None:
-        if self.rounds:
-            self.rounds[-1].tree = event
+            self.rounds[-1].grew(event)
 
     def _adapt(self, event: Adapt) -> None:
         """It comes when its query is over."""
@@ -305,6 +298,6 @@ _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
     Pieces: Run._pieces, Node: Run._node,
     Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
     Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
-    Block: Run._block, Expansion: Run._expansion, TreeMade: Run._tree, Adapt: Run._adapt,
+    Block: Run._grown, Expansion: Run._grown, TreeMade: Run._grown, Adapt: Run._adapt,
     ExitTable: Run._exit_table, End: Run._end, State: Run._state,
 }  # fmt: skip

@@ -9,8 +9,8 @@ from specviz.view.frame import CLOSING, ROOT
 from specviz.view.nodes import node_text, root_text
 from specviz.view.numbers import number
 from specviz.view.panels import WhyRow
-from specviz.view.rank_facts import offering
-from specviz.view.rank_words import node_phrase, truth_words, width_words
+from specviz.view.rank_facts import offering, true_token
+from specviz.view.rank_words import drawn, node_phrase, truth_words, width_words
 from specviz.view.ranks import BUCKETS, Cost, ExpansionView, Offered, Outcome
 
 _PHI = (*(f"log p{k} of 20" for k in range(1, 11)), "gap 1–2", "gap 1–3", "gap 1–5", "p1 of 20", "entropy of 20")
@@ -67,11 +67,12 @@ def _outcome(family: Family, each: Expansion, kept: dict[tuple[int, int], bool])
     if each.true_bucket is None:
         return "unknown"
     rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
-    if rank is None or rank > each.n_children:
+    token = true_token(family.record, each, each.on_path)
+    if not drawn(family.record) and (rank is None or rank > each.n_children):
         return "outside"
-    if each.top and rank <= len(each.top):
-        return "kept" if kept.get((each.parent, each.top[rank - 1][0]), True) else "pruned"
-    return "kept"
+    if token is not None and (each.parent, token) in kept:
+        return "kept" if kept[each.parent, token] else "pruned"
+    return "outside" if token is not None and drawn(family.record) else "kept"
 
 
 def chosen(

@@ -37,6 +37,10 @@ _NO_BUCKETS = {
     "medusa": "medusa's heads speak in one call and its shape is fixed: no buckets, no starts. The tree with head and "
     "rank of each node, and depths are shown.",
 }
+_DRAWN = (
+    "Siblings are drawn from the draft's law in this run: coverage counts what the best tokens of the same width would "
+    "have covered, and the tree says which were drawn."
+)
 
 
 @dataclass
@@ -99,7 +103,8 @@ class RanksMaker:
 
     def _notes(self) -> tuple[str, ...]:
         method = self.run.header.method if self.run.header else ""
-        return (_NO_BUCKETS[method],) if method in _NO_BUCKETS else ()
+        drawn = (_DRAWN,) if self.run.knobs.get("siblings") == "sampled" else ()
+        return (_NO_BUCKETS[method],) if method in _NO_BUCKETS else drawn
 
     def _missing(self) -> str | None:
         header = self.run.header

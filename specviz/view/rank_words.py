@@ -36,11 +36,24 @@ def width_words(run: Run, record: RoundRecord, each: Expansion) -> str:
     if each.width_reason == "trim":
         return f"{_upper(said)}, but the draft is {prob(_sure(each))} sure of its first: trimmed to {got}."
     if each.width_reason == "override":
-        why = "widths are fixed" if record.knobs.get("width_mode") == "fixed" else "w_max caps it"
+        why = _overrides(record)
         return f"{_upper(said)}, but {why}: {got}."
     if each.width_reason == "give_up":
         return _gave_up(record, each, said)
     return f"{_upper(said)}, which this preset gives {each.width}: {got}."
+
+
+def drawn(record: RoundRecord) -> bool:
+    """Whether siblings are drawn from the draft's law, not its best tokens."""
+    return record.knobs.get("siblings") == "sampled"
+
+
+def _overrides(record: RoundRecord) -> str:
+    """What set a width in place of the predicted bucket."""
+    mode = record.knobs.get("width_mode")
+    if mode in ("fixed", "oracle"):
+        return "widths are fixed" if mode == "fixed" else "the true rank sets it"
+    return "drawn siblings get what the budget still affords" if drawn(record) else "w_max caps it"
 
 
 def _gave_up(record: RoundRecord, each: Expansion, said: str) -> str:
@@ -71,6 +84,8 @@ def truth_words(run: Run, record: RoundRecord, each: Expansion, pruned: bool) ->
     what += f", {run.name(found)}," if found is not None else ""
     if rank is None:
         return f"{_upper(what)} is not in the draft's vocabulary: no width offers it."
+    if drawn(record):
+        return f"{_upper(what)} is the draft's {ordinal(rank)} choice; {each.n_children} siblings were drawn."
     if rank <= each.n_children:
         tail = "; the budget pruned it" if pruned else ""
         return f"{_upper(what)} was its {ordinal(rank)} choice: among the children{tail}."
@@ -166,7 +181,7 @@ def ending_words(run: Run, family: Family) -> str:
     if below:
         return _was_pruned(run, family, below[0], token)
     if here:
-        return " ".join([_not_offered(run, here, token), *_leaf_note(run, family, here)])
+        return " ".join([_not_offered(run, here, token, drawn(record)), *_leaf_note(run, family, here)])
     if closing.kind == "bonus":
         return _no_children(family)
     return _elsewhere(family, closing.token, token)
@@ -189,7 +204,7 @@ def _linear(log: float) -> float:
     return math.exp(min(0.0, log))
 
 
-def _not_offered(run: Run, here: Sequence[Expansion], token: str) -> str:
+def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool) -> str:
     """By every distribution that offered children there, the best rank first."""
     ranked = sorted(here, key=lambda each: (each.true_rank_emitted is None, each.true_rank_emitted or 0))
     each = ranked[0]
@@ -198,6 +213,8 @@ def _not_offered(run: Run, here: Sequence[Expansion], token: str) -> str:
     who = f"{place(each)} predicted rank {BUCKETS[each.bucket]} and offered {each.n_children}{root}"
     if rank is None:
         return f"{token} is not in the draft's vocabulary, so no width offers it ({who})."
+    if is_drawn:
+        return f"{token} was not among the siblings drawn there ({place(each)}); the draft ranks it {ordinal(rank)}."
     if rank <= each.n_children:
         return f"{token} was its {ordinal(rank)} choice and among the {each.n_children} offered ({place(each)})."
     more = f" {len(ranked) - 1} more offered there, none of them nearer." if len(ranked) > 1 else ""

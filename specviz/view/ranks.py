@@ -1,10 +1,9 @@
 """What the screen and page *Ranks* show: which block and slot offered a node, which rank the target's token had, and
 what the offered width cost and brought.
 
-Plain values, as in `specviz.view.frame`: texts are escaped and formatted, None is unknown. An *expansion* is one
-(block, slot) distribution at one parent node; ranks belong to expansions, since a node may be offered by several.
-Figures over expansions *on the path* are conditional on a right prefix, those over *all kept* parents are not; every
-table says which one it is.
+Plain values, None unknown. An *expansion* is one (block, slot) distribution at one parent node; ranks belong to
+expansions, since a node may be offered by several. Figures *on the path* are conditional on a right prefix, those over
+*all kept* parents are not; every table says which it is.
 """
 
 from dataclasses import dataclass
@@ -274,10 +273,7 @@ class DepthRow:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Everything about ranks at one moment. `missing`: why there is nothing at all.
-
-    `notes`: what of the screen does not apply to this method, a line each.
-    """
+    """Everything about ranks at one moment. `missing`: why there is nothing; `notes`: what does not apply."""
 
     missing: str | None
     notes: tuple[str, ...] = ()

@@ -57,6 +57,15 @@ class RoundRecord:
     tree: TreeMade | None = None
     other: list[Event] = field(default_factory=list)  # records of one method
 
+    def grew(self, event: Block | Expansion | TreeMade) -> None:
+        """File what a tree drafter said of itself."""
+        if isinstance(event, Block):
+            self.blocks.append(event)
+        elif isinstance(event, Expansion):
+            self.expansions.append(event)
+        else:
+            self.tree = event
+
     @property
     def q(self) -> int:
         return self.start.q

@@ -100,7 +100,7 @@ def test_every_query_has_its_record_in_its_place(small: tuple[Pair, str], tmp_pa
 def test_the_network_from_disk_is_never_written_to(small: tuple[Pair, str]) -> None:
     """Another run of the same folder begins where the first one began."""
     pair, folder = small
-    runs = [decoded(pair, "specblock", drafter=[folder], **EAGER) for _ in range(2)]
+    runs = [decoded(pair, "specblock", PROMPTS[:3], "none", drafter=[folder], **EAGER) for _ in range(2)]
     first, second = ([(each.action, each.S, each.coverage_before) for each in of(events, Adapt)] for _, events in runs)
     assert first[0][1:] == second[0][1:]
     networks = [run.session.drafter.trained.network for run, _ in runs]  # type: ignore[union-attr]
@@ -115,7 +115,7 @@ def test_a_clock_and_a_seed_settle_everything(small: tuple[Pair, str], monkeypat
     def found() -> list[Adapt]:
         monkeypatch.setattr("time.perf_counter_ns", Ticks(100_000))
         monkeypatch.setattr("specviz.drafters.adapt.tutor.Tutor.__init__.__defaults__", ((), Ticks(100_000)))
-        _, events = decoded(pair, "specblock", drafter=[folder], **EAGER)
+        _, events = decoded(pair, "specblock", PROMPTS[:4], "none", drafter=[folder], **EAGER)
         monkeypatch.undo()
         return of(events, Adapt)
 
@@ -186,13 +186,14 @@ def test_learning_may_be_switched_on_and_off_between_queries(small: tuple[Pair, 
 def test_replays_are_recorded_and_change_nothing(small: tuple[Pair, str]) -> None:
     pair, folder = small
     longer: dict[str, Any] = {"max_new_tokens": 36}  # enough events to learn from the first query on
-    _, events = decoded(pair, "specblock", PROMPTS[:3], drafter=[folder], adapt_regret="replay", **EAGER, **longer)
-    _, plain = decoded(pair, "ar", PROMPTS[:3], level="none", **longer)
+    some = PROMPTS[:2]
+    _, events = decoded(pair, "specblock", some, "none", drafter=[folder], adapt_regret="replay", **EAGER, **longer)
+    _, plain = decoded(pair, "ar", some, level="none", **longer)
     assert texts(events) == texts(plain)
     found = of(events, Adapt)
     assert all(each.replays for each in found)
     assert [each.next_length is None for each in found[0].replays] == [False, False, False]
-    assert [each.next_length is None for each in found[2].replays] == [True, True, True]  # no query follows
+    assert [each.next_length is None for each in found[1].replays] == [True, True, True]  # no query follows
     taken = next(each for each in found[0].replays if each.action == found[0].action)
     assert found[1].mean_acceptance_length == pytest.approx(taken.next_length, rel=1e-5)  # it came as foretold
 

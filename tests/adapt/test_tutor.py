@@ -143,6 +143,26 @@ def test_a_harmful_update_is_taken_back_and_still_charged(
         assert record.measured_gain < 0
 
 
+def test_moments_that_are_not_finite_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update that blows up is taken back, and the next one is a healthy one again."""
+    stage = Stage()
+    stage.query(**ALWAYS, adapt_actions="head")
+    good = list(stage.slots)
+    stage.slots = [replace(slot, state=slot.state * float("nan")) for slot in good]
+    assert stage.query(**ALWAYS, adapt_actions="head").reverted
+    stage.slots, stage.tutor.memory.slots = good, []
+    record = stage.query(**ALWAYS, adapt_actions="head")
+    assert (record.action, record.reverted, record.version_after) == ("head", False, record.version_before + 1)
+
+
+def test_inference_mode_around_it_does_no_harm() -> None:
+    """Whoever decodes may do it inside inference mode: what is learnt is made outside of it."""
+    plain, inside = Stage(), Stage()
+    with torch.inference_mode():
+        found = [inside.query(**ALWAYS) for _ in range(3)]
+    assert found == [plain.query(**ALWAYS) for _ in range(3)]
+
+
 def test_frozen_shows_and_does_nothing() -> None:
     stage = Stage()
     record = stage.query(**ALWAYS, adapt_do="freeze")

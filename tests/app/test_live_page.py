@@ -10,6 +10,7 @@ import pytest
 
 from app.conftest import Open
 from specviz.errors import SpecvizError
+from specviz.sources.bundled import bundled_prompts
 from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.core import Core, Tap
 from specviz_app.server import Server, current
@@ -187,3 +188,51 @@ def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> Non
     assert frame["state"]["name"] == "ended"
     assert frame["tree"]["nodes"][0]["id"] == -1
     assert frame["strip"]["tokens"][0]["m"] == "prompt"
+
+
+def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    asked: list[Start] = []
+    monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
+    at.selectbox(key="stream").set_value("all bundled prompts").run()
+    at.button(key="start").click().run()
+    assert not at.exception
+    assert asked[0].prompt == ""
+    assert {p.text for p in asked[0].stream} == set(bundled_prompts().values())
+    assert {p.domain for p in asked[0].stream} == {"code", "prose", "sums"}
+    at.selectbox(key="stream").set_value("a file").run()
+    lines = b'{"prompt": "def f(", "domain": "code"}\n{"prompt": "The module"}\n'
+    at.file_uploader(key="stream-file").set_value(("mine.jsonl", lines, "application/jsonl")).run()
+    at.button(key="start").click().run()
+    assert not at.exception
+    assert [(p.text, p.domain) for p in asked[1].stream] == [("def f(", "code"), ("The module", "mine")]
+
+
+def test_a_bad_file_of_prompts_is_refused_with_its_line(open_page: Open) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    at.selectbox(key="stream").set_value("a file").run()
+    at.file_uploader(key="stream-file").set_value(("bad.jsonl", b'{"prompt": "x"}\nnope\n', "application/jsonl")).run()
+    assert not at.exception
+    assert "bad.jsonl line 2 is not JSON" in at.error[0].value.replace("\\", "")
+
+
+def test_knobs_that_other_methods_are_known_by_are_off_with_a_reason(open_page: Open) -> None:
+    at = open_page(_settings(live=True), method="specblock")
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert not at.exception
+    assert at.slider(key="specblock.blocks").value == 2
+    off = {s.label: s for s in at.slider if s.key and s.key.startswith("absent.")}
+    assert set(off) == {"ε", "α", "τ"}
+    assert all(s.disabled for s in off.values())
+    assert "specblock has no tau" in off["τ"].help

@@ -15,7 +15,8 @@ from specviz.errors import SpecvizError
 from specviz.events import Event, Expansion, Node
 from specviz.view import Options, Player, fold
 from specviz.view.ranks import ExpansionView, RankFilter, Ranks
-from specviz.view.width_change import WidthTable, offered, recorded, width_change
+from specviz.view.width_change import width_change
+from specviz.view.width_rows import WidthTable, offered, recorded
 from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
 from specviz_app.figures.rank_widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
 from specviz_app.figures.ranks import (
@@ -145,6 +146,12 @@ def test_wider_never_covers_less_and_narrower_loses_what_was_accepted() -> None:
 def test_what_cannot_be_counted_is_refused_with_the_reason() -> None:
     with pytest.raises(SpecvizError, match="belong to method specblock"):
         recorded(fold(make_events()))
+    drawn = rank_events()
+    for event in drawn:
+        if isinstance(event, Node):
+            event.mode = "sampled"
+    with pytest.raises(SpecvizError, match="siblings were drawn"):
+        recorded(fold(drawn))
     rows = recorded(fold(rank_events()))
     with pytest.raises(SpecvizError, match="no expansion"):
         width_change(rows, rows.own, RankFilter(block=9))

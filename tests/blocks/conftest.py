@@ -1,9 +1,21 @@
 """One thread and no global randomness, as for all that runs torch."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
+
+from blocks.recorded import Run
+from blocks.stage import trained
+from blocks.test_eagle import made as eagle_made
+from engine.zoo import build, save
+from specviz.drafters.blocks import files as block_files
+from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.drafters.eagle import files as eagle_files
+from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.events import Event, decode, encode
+from specviz.wire import Start
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -18,3 +30,36 @@ def global_generator_untouched() -> Iterator[None]:
     before = torch.random.get_rng_state()
     yield
     assert torch.equal(before, torch.random.get_rng_state()), "the global generator was used"
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, dict[str, list[str]]]:
+    """A target from disk, and a folder of random weights for every method."""
+    root = tmp_path_factory.mktemp("target")
+    pair = load_pair(save(build("llama", seed=1), root), needs_draft=False, dtype="float64", threads=1)
+    adapter = pair.target.adapter
+    block_files.KIND.write(root / "blocks", trained(adapter))
+    few = Vocabulary.most_frequent(torch.randperm(260, generator=torch.Generator().manual_seed(3)), 120)
+    block_files.KIND.write(root / "few", trained(adapter, vocabulary=few, draft_vocab=120))
+    eagle_files.KIND.write(root / "eagle", eagle_made(adapter))
+    return pair, {"few": [str(root / "few")], "specblock": [str(root / "blocks")], "eagle3": [str(root / "eagle")]}
+
+
+@pytest.fixture
+def run(loaded: tuple[Pair, dict[str, list[str]]]) -> Run:
+    """A whole run, through lines and back."""
+    pair, folders = loaded
+
+    def decoded(method: str, level: Any = "full", **knobs: Any) -> tuple[LocalRun, list[Event]]:
+        method, drafter = ("specblock", "few") if method == "few" else (method, method)
+        own = {"max_new_tokens": 24, **({"drafter": folders[drafter]} if drafter in folders else {}), **knobs}
+        lines: list[bytes] = []
+        start = Start(prompt="ab ab ab", method=method, knobs=own, level=level)
+        made = LocalRun(pair, start, lambda event: lines.append(encode(event)))
+        for _ in made.rounds():
+            pass
+        events = [decode(line) for line in lines]
+        assert None not in events
+        return made, [event for event in events if event is not None]
+
+    return decoded

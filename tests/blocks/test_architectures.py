@@ -26,10 +26,14 @@ from specviz.verifiers import get_verifier
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_every_drafter_runs_over_every_architecture(name: str) -> None:
+TIED = ["llama", "gpt2", "gemma3"]  # head and embedding are one tensor
+
+
+@pytest.mark.parametrize(("name", "tied"), [*((name, False) for name in CONFIGS), *((name, True) for name in TIED)])
+def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> None:
     """Freshly begun networks, as training begins them: drafts come, and the text is plain decoding's."""
-    adapter = ModelAdapter(build(name, seed=2, dtype=torch.float64))
+    adapter = ModelAdapter(build(name, seed=2, dtype=torch.float64, tie_word_embeddings=tied))
+    assert (adapter.head.weight.data_ptr() == adapter.embedding.weight.data_ptr()) == tied
     windows, nowhere = Windows(np.zeros((1, 8), dtype=np.int32), 2), Path()
     blocks = block_drafter._begin(block_drafter.Request(None, nowhere, nowhere, 1), adapter, windows)
     eagle = eagle3._begin(eagle3.Request(None, nowhere, nowhere, 1), adapter, windows)

@@ -125,6 +125,32 @@ def session(adapter: ModelAdapter, trained: files.Trained, **knobs: Any) -> Sess
     return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("first", [1, 3])
+def test_numbers_that_are_not_finite_draft_nothing(
+    target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, first: int, value: float
+) -> None:
+    """From the first call of a round on or from a later one: no draft, a word about it, the text as ever."""
+    trained = made(target)
+    speak, calls = trained.network.speak, 0
+
+    def odd(states: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        logits = speak(states)
+        if calls >= first:
+            logits[-1, 5:] = value
+        return logits
+
+    monkeypatch.setattr(trained.network, "speak", odd)
+    run = session(target, trained, max_new_tokens=12)
+    done = next(iter(run.rounds()))
+    assert [fact.code for fact in done.facts] == ["draft_not_finite"]
+    assert (len(done.draft), calls) == (0, first)
+    rest = plain_session(target, None, PROMPT, method="ar", max_new_tokens=12).generate()
+    assert [*done.tokens, *(token for more in run.rounds() for token in more.tokens)] == rest
+
+
 def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every expanded node of a round, against a fresh cache that runs its path one node at a time."""
     trained, honest, seen = made(target), drafting.best, []

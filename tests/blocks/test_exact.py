@@ -10,6 +10,7 @@ from blocks.stage import Hearsay, session, trained
 from engine.driver import session as plain_session
 from engine.zoo import build
 from specviz.drafters.blocks import grower as drafting
+from specviz.drafters.blocks.calls import Link, Start
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.engine.model import ModelAdapter
 from specviz.engine.session import Session
@@ -188,6 +189,38 @@ def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
         again = next(iter(run.rounds()))
         assert again.draft.tokens == whole
         assert run.drafter.text.calls.pairs == len(PROMPT) - 1
+
+
+def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of a round of three levels, against a fresh cache that runs its chain one block at a time."""
+    trained_ = trained(target)
+    grow, grown, seen, honest = drafting.Grower.grow, [], [], drafting.offers
+
+    def growing(self: Any, root: torch.Tensor) -> bool:
+        grown.append(self)
+        return grow(self, root)
+
+    def watching(ctx: Any, vocabulary: Any, spoken: Any, paths: Any, reading: Any) -> Any:
+        seen.extend(spoken[0])
+        return honest(ctx, vocabulary, spoken, paths, reading)
+
+    monkeypatch.setattr(drafting.Grower, "grow", growing)
+    monkeypatch.setattr(drafting, "offers", watching)
+    next(iter(session(target, PROMPT, trained_, blocks=3, start_cap=4).rounds()))
+    fresh = session(target, PROMPT, trained_)
+    fresh.prefill()
+    blocks = {made.row: made for made in grown[0].made}
+    assert [made.block for made in blocks.values()] == [1, *[2] * 4, *[3] * 4]
+    for (row, made), logits in zip(blocks.items(), seen, strict=True):
+        with torch.inference_mode():
+            said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
+            chain, at = (), calls.first_row
+            for number, link in enumerate(made.start.chain, 1):
+                chain = (*chain, Link(link.block, at, link.slot))
+                start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
+                h, (at,) = calls.later([Start(start.token, start.depth, chain)])
+                said = h[0]
+            torch.testing.assert_close(trained_.network.speak(said)[0], logits, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

@@ -110,6 +110,17 @@ def test_tokens_are_those_of_plain_decoding(
     assert most == 4
 
 
+def test_numbers_that_are_not_finite_draft_nothing(target: ModelAdapter) -> None:
+    trained = made(target)
+    with torch.no_grad():
+        trained.network.outer[2, 7, 0] = float("nan")
+    run = session(target, trained, max_new_tokens=10)
+    rounds = list(run.rounds())
+    assert run.new_tokens == plain_session(target, None, PROMPT, method="ar", max_new_tokens=10).generate()
+    for done in rounds[:6]:  # later ones have no room for the third head
+        assert (len(done.draft), [fact.code for fact in done.facts]) == (0, ["draft_not_finite"])
+
+
 def test_ends_limits_and_short_prompts(target: ModelAdapter) -> None:
     trained = made(target)
     want = plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()

@@ -160,6 +160,16 @@ def test_discarded_blocks_leave_no_trace() -> None:
     assert torch.equal(said[0], said[1])
 
 
+def test_a_root_block_spoken_again_forgets_the_levels_below_it() -> None:
+    """An interrupted round may begin anew with other starts."""
+    net, text = network(), Text(N_PAIRS)
+    calls = opened(net, text, 5)
+    chains(calls, text, 5, CUTS[3:])
+    calls.again()
+    fresh = chains(opened(net, text, 5), text, 5, CUTS[:2])
+    torch.testing.assert_close(torch.stack(chains(calls, text, 5, CUTS[:2])), torch.stack(fresh), **CLOSE)
+
+
 def test_a_start_says_the_same_whoever_starts_beside_it() -> None:
     net, text = network(), Text(N_PAIRS)
     whole = chains(opened(net, text, 5), text, 5, CUTS)

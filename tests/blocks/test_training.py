@@ -38,13 +38,13 @@ from specviz.train import (
     medusa_card,
     medusa_loop,
     own_text,
-    sums,
     tree_card,
 )
 from specviz.train.console import Console
 from specviz.train.drafter_loop import DrafterRun, Lesson
 from specviz.train.schedule import Budget
 from specviz.train.tokens import Feed
+from train.little_text import little_corpus
 
 STEPS = 60
 
@@ -52,11 +52,7 @@ STEPS = 60
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A random target of five layers in a folder, a little text, and budgets in steps."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parent.rglob("*.py"))]
-    documents = [
-        corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
-        for number, text in enumerate(texts)
-    ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(200, seed=0)]
+    documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
         (own_text, {"LENGTH": 40}),
@@ -128,7 +124,18 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
 
 def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> None:
     out = Path(small) / "medusa"
-    arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--heads", "3"]
+    arguments = [
+        "--target",
+        small,
+        "--out",
+        str(out),
+        "--work",
+        str(tmp_path / "work"),
+        "--heads",
+        "3",
+        "--rate",
+        "0.003",
+    ]
     done = CliRunner().invoke(medusa_command, arguments)
     assert done.exit_code == 0, done.output
     found = medusa_files.KIND.pick(load(small, "target", None, None).adapter, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from law.drafts import Builder, Grow, chain, siblings
+from law.drafts import Builder, Grow, chain, siblings, without
 from law.enumerate import BranchKeys, Law, chained
 from law.rounds import emitted, play_once
 from specviz.draft import ROOT, Draft
@@ -106,6 +106,37 @@ def softmax_best(width: int) -> Grow:
             b.point(ROOT, int(token), law=row)
 
     return grow
+
+
+def softmax_best_without(width: int) -> Grow:
+    """The same, each recording what the better ones left of the softmax."""
+
+    def grow(b: Builder) -> None:
+        row = b.row(ROOT)
+        left = row
+        for token in np.argsort(-row, kind="stable")[:width]:
+            b.point(ROOT, int(token), law=left)
+            left = without(left, int(token))
+
+    return grow
+
+
+def not_renormalised(draft: Draft, rows: Any) -> Plan:
+    """Point-mass siblings in turn, each kept with its plain share: what the ones before left is not scaled up."""
+
+    def open_step(state: State) -> Step:
+        node, failed = state  # type: ignore[misc]
+        children = draft.children.get(node, ())
+        if failed < len(children):
+            child = children[failed]
+            share = rows[node + 1][draft.tokens[child]]
+            return Test(child, share, (child, 0), (node, failed + 1), share, None, child)
+        left = rows[node + 1]
+        for child in children:
+            left = positive_part(left, draft.law(child, len(left)))
+        return Draw(node, lambda: left, {}, "residual" if children else "target", "recovered")
+
+    return Plan(draft, (ROOT, 0), open_step)
 
 
 def plain_row_kept(width: int) -> Grow:

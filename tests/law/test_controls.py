@@ -101,6 +101,30 @@ def test_ratio_rule_on_deterministic_siblings() -> None:
     assert off(CASE_B, controls.softmax_best(2), TOKENWISE, 1) == Fraction(9, 20)
 
 
+def test_ratio_rule_on_deterministic_siblings_without_replacement() -> None:
+    """The second of two chosen siblings is no draw either, whatever is left of the softmax."""
+    row, share = CASE_B.p.row(()), CASE_B.q.row(())
+    first, second = (int(token) for token in sorted(range(len(share)), key=lambda token: -share[token])[:2])
+    found = controls.control_law(CASE_B, controls.softmax_best_without(2), TOKENWISE, 1)
+    assert found[(first,)] == min(1, row[first] / share[first]) != row[first]
+    assert first != second
+    assert off(CASE_B, controls.softmax_best_without(2), TOKENWISE, 1) > Fraction(1, 10)
+
+
+@pytest.mark.parametrize("case", "BC")
+def test_siblings_in_turn_need_the_rest_scaled_up(case: str) -> None:
+    """The second of two comes out with (1 - p_1) p_2; scaled, which is `tokenwise` on point masses, nothing is off."""
+    problem = CASES[case]
+    row, share = problem.p.row(()), problem.q.row(())
+    grow = drafts.paths_tree([[int(token)] for token in sorted(range(len(share)), key=lambda token: -share[token])[:2]])
+    draft = draw_draft(None, (), problem, grow)
+    one, two = draft.tokens
+    found = controls.control_law(problem, grow, controls.not_renormalised, 1)
+    assert found.get((two,), 0) == (1 - row[one]) * row[two]
+    assert (off(problem, grow, controls.not_renormalised, 1) > 0) == bool(row[one] * row[two])
+    assert off(problem, grow, TOKENWISE, 1) == off(problem, grow, WALK, 1) == 0
+
+
 @pytest.mark.parametrize("case", "BC")
 def test_a_shared_node_tested_twice(case: str) -> None:
     assert off(CASES[case], controls.retested(2, 2), TOKENWISE, 3) > Fraction(1, 10_000)

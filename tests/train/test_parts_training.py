@@ -29,7 +29,6 @@ from specviz.train import (
     skip_card,
     skip_costs,
     skip_set,
-    sums,
 )
 from specviz.train.console import Console
 from specviz.train.decoded import Decoded, decode, gain
@@ -38,16 +37,13 @@ from specviz.train.kangaroo_loop import AdapterRun
 from specviz.train.schedule import Budget
 from specviz.train.skip_search import Trials, choices, ranked, search, set_of
 from specviz.train.tokens import Feed
+from train.little_text import little_corpus
 
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """A target of four layers in a folder, a little text, and budgets in steps."""
-    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parent.rglob("*.py"))]
-    documents = [
-        corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
-        for number, text in enumerate(files)
-    ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(200, seed=0)]
+    documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
         (own_text, {"LENGTH": 40}),
@@ -139,6 +135,23 @@ def test_an_adapter_is_trained_to_say_what_the_target_says():
         said = FinalHead(target).scores(adapter.norm(adapter(states, rope)[0, -1:]))[0].log_softmax(-1)
         total -= float(out.logits[row, place, : target.vocab].softmax(-1) @ said.detach())
     assert float(loss.detach()) == pytest.approx(total / 2)
+
+
+def test_layers_that_were_tried_are_not_tried_again(small, tmp_path, monkeypatch):
+    """Trying takes longer than a short training: what an interruption leaves of it is kept, layer by layer."""
+    asked, tried = asked_kangaroo(small, tmp_path, layers=(1, 2)), []
+
+    def cost(target, adapter, shape, layer, prompts):
+        tried.append(layer)
+        if tried == [1, 2]:
+            raise KeyboardInterrupt
+        return {"tokens_per_round": 2.0, "layer_calls_per_token": 3.0, "ns_per_token": 100 + layer}
+
+    monkeypatch.setattr(kangaroo, "_cost", cost)
+    with pytest.raises(KeyboardInterrupt):
+        kangaroo.train_kangaroo(asked, Console())
+    assert kangaroo.train_kangaroo(asked, Console())["layer"] == 1
+    assert tried == [1, 2, 2]
 
 
 @pytest.mark.parametrize(

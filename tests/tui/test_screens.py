@@ -17,6 +17,7 @@ from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.lanes_pane import LanesPane
 from specviz_tui.widgets.layers_pane import LayersPane
 from specviz_tui.widgets.panel import FrameWidget
+from specviz_tui.widgets.ranks_pane import RanksPane
 from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.tree_canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
@@ -154,6 +155,7 @@ TABLES = [
     (keymap.TREE_KEYS, TreeCanvas),
     (keymap.LAYER_KEYS, LayersPane),
     (keymap.LANE_KEYS, LanesPane),
+    (keymap.RANK_KEYS, RanksPane),
     (keymap.SCAN_KEYS, ScanPane),
     (keymap.KNOB_KEYS, KnobPanel),
 ]  # fmt: skip

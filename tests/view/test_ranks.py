@@ -285,7 +285,7 @@ def test_views_hold_the_records(run: Run) -> None:
 def test_level_summary_has_no_distributions_and_says_no_token() -> None:
     found = ranks(fold(rank_events(level="summary")), 1)
     assert found.round_expansions
-    assert all(view.offers == view.probs == view.phi == () for view in found.round_expansions)
+    assert not any(view.offers or view.probs or view.phi for view in found.round_expansions)
     assert found.confusion is not None
 
 

@@ -55,7 +55,12 @@ class ClockAsked(Message):
 
 
 @dataclass
-class RankMoved(Message):
+class RankAsked(Message):
+    """Anything asked on screen Ranks."""
+
+
+@dataclass
+class RankMoved(RankAsked):
     """An arrow on screen Ranks, in one of its parts."""
 
     direction: str
@@ -63,21 +68,21 @@ class RankMoved(Message):
 
 
 @dataclass
-class RankFiltered(Message):
+class RankFiltered(RankAsked):
     """Another filter of what is counted: `path`, `block` or `slot`."""
 
     what: str
 
 
 @dataclass
-class RankEntered(Message):
+class RankEntered(RankAsked):
     """Enter on screen Ranks, in one of its parts."""
 
     part: str
 
 
 @dataclass
-class RankPicked(Message):
+class RankPicked(RankAsked):
     """A cell of the table was clicked: predicted and true bucket."""
 
     pred: int

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from specviz.view.numbers import number, percent
 from specviz.view.palette import colour
 from specviz.view.terms import Mark
-from specviz.view.width_change import BucketChange, WidthChange, share_text
+from specviz.view.width_change import BucketChange, WidthChange
 from specviz_app.figures.base import empty, figure, sentence
 
 _LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first
@@ -87,7 +87,7 @@ def change_rows(change: WidthChange) -> list[dict[str, Any]]:
     """A row a predicted bucket: the run beside the table."""
     return [
         {"predicted": b.label, "expansions": b.n, "width in the run": b.ran_width, "width here": b.width,
-         "covered in the run": share_text(b.ran), "covered here": share_text(b.here),
+         "covered in the run": percent(b.ran), "covered here": percent(b.here),
          "children in the run": b.ran_children, "children here": b.children}
         for b in change.buckets
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from specviz.view.ranks import (
     COSTS,
     BlockRow,
     Confusion,
+    Cost,
     DepthRow,
     ReachPoint,
     SlotRow,
@@ -24,13 +25,15 @@ from specviz_app.figures.exit_grid import SCALE, squares
 
 _QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
 _HEIGHT = 270
+_ARROWS: dict[Cost, str] = {"right": "", "narrow": " ▸", "wide": " ◂", "gave_up": " ∅"}
 _HATCH = {"fgopacity": 0.4, "fillmode": "overlay"}
 
 
 def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure:
     """Predicted buckets as rows, true ones as columns, counts in the cells, shaded by share of the row.
 
-    Right of the diagonal a width was too narrow (▸), left of it too wide (◂). At the margins precision and recall.
+    Right of the diagonal a width was too narrow (▸), left of it too wide (◂) or given up within reach (∅). At the
+    margins precision and recall.
     """
     if table is None or not table.n:
         return empty("no expansion with a known rank yet")
@@ -75,8 +78,8 @@ def _recall(share: float | None) -> str:
     return f"{prob(share)} found"
 
 
-def _arrow(cost: str) -> str:
-    return {"right": "", "narrow": " ▸", "wide": " ◂"}[cost]
+def _arrow(cost: Cost) -> str:
+    return _ARROWS[cost]
 
 
 def _cell_hover(table: Confusion, cell: Any) -> str:

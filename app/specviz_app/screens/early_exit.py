@@ -34,6 +34,7 @@ from specviz_app.figures.layers import (
 from specviz_app.screens import exit_replay, moving
 from specviz_app.viewer import Viewer
 
+_CROWDED = 25  # columns of the map for which a phone is too narrow
 _PARTS = ("this round", "the run", "other settings")
 
 
@@ -65,9 +66,10 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
                  "is about the token after it. Small dots: the test decided; other cells are hindsight.")  # fmt: skip
     _what_tau(held, heat)
     alt = f"Confidence of the exit heads, {len(heat.columns)} rows by {heat.n_layers} layers; {heat.words}."
-    event = parts.plot(
-        fig_heat(heat, dark), "layers-heat", alt, heat_rows(heat), on_select="rerun", selection_mode="points"
-    )
+    with parts.wide(len(heat.columns) > _CROWDED):
+        event = parts.plot(
+            fig_heat(heat, dark), "layers-heat", alt, heat_rows(heat), on_select="rerun", selection_mode="points"
+        )
     if cell := moving.click(event, "layers"):
         _look(held, *map(int, cell[:4]))
         st.rerun()

@@ -141,9 +141,9 @@ def _many() -> list[Prompt]:
             disabled=source != _SOURCES[2], help="one JSON object a line: prompt, and domain if you like",
         )  # fmt: skip
         try:
-            found = load_prompts(None) if source == _SOURCES[1] else (
-                parse_prompts(given.getvalue(), given.name, given.name) if source == _SOURCES[2] and given else None
-            )  # fmt: skip
+            found = load_prompts(None) if source == _SOURCES[1] else None
+            if source == _SOURCES[2] and given is not None:
+                found = parse_prompts(given.getvalue(), given.name, given.name.removesuffix(".jsonl"))
         except SpecvizError as error:
             st.error(parts.plain(str(error)))
             return []

@@ -56,7 +56,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     frame, tree = held.frame, found.tree
     st.html(f'<p class="sv-said">{parts.escaped(" ".join(filter(None, (found.shape, found.ending))))}</p>')
     parts.legend(dark)
-    with st.container(key="ranks-tree-box"):
+    with parts.wide():
         event = parts.plot(
             fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree", rank_tree_alt(tree),
             rank_tree_rows(tree), on_select="rerun", selection_mode="points",

@@ -86,7 +86,8 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
     left, right = st.columns([6, 5], gap="large")
     with left:
         st.subheader("Predicted × true bucket", help="Which rank the target's token has: as the rank head said, and "
-                     "as it was. ▸ too narrow: the round may end there; ◂ too wide: nodes for nothing.")  # fmt: skip
+                     "as it was. ▸ too narrow: the round may end there; ◂ too wide: nodes for nothing; ∅ gave up "
+                     "though it was in reach.")  # fmt: skip
         alt = f"{table.n} expansions, {table.basis}. {' '.join(table.findings)}"
         event = parts.plot(
             fig_rank_confusion(table, dark), "ranks-confusion", alt, rank_confusion_rows(table), on_select="rerun",

@@ -4,7 +4,8 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.view.ranks import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
-from specviz.view.width_change import MOST, Recorded, WidthChange, WidthTable, recorded, width_change
+from specviz.view.width_change import WidthChange, width_change
+from specviz.view.width_rows import MOST, Recorded, WidthTable, recorded
 from specviz_app import parts, state
 from specviz_app.figures.rank_widths import (
     change_rows,
@@ -46,11 +47,11 @@ def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
 def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         picked = [
-            st.slider(f"said {name}", 0, MOST, key=key, bind="query-params", width=146,
+            st.slider(f"said {name}", 0, MOST, key=key, bind="query-params", width=128,
                       help=f"children where the rank head says {word}; 0 gives the block up")
             for key, name, word in zip(_KEYS, BUCKETS, BUCKET_WORDS, strict=True)
         ]  # fmt: skip
-        beam = st.slider("root", 1, MOST, key=_BEAM, bind="query-params", width=146,
+        beam = st.slider("root", 1, MOST, key=_BEAM, bind="query-params", width=128,
                          help="children of its own slot, whatever its bucket")  # fmt: skip
     table = WidthTable((picked[0], picked[1], picked[2], picked[3]), beam)
     change = width_change(rows, table, which)
@@ -62,7 +63,8 @@ def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     _told(change)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**What so many children cover** · by predicted bucket")
+        st.markdown("**What so many children cover** · by predicted bucket", help="slots behind a 0 in their block get "
+                    "one child whatever is said there; the table above counts that, the curves do not")  # fmt: skip
         alt = "; ".join(f"{b.label}: {b.width} children cover {b.here}" for b in change.buckets if b.n)
         parts.plot(fig_curves(change, dark), "widths-curves", alt, curve_rows(change))
     with right:

@@ -34,12 +34,16 @@ class _Spoke:
 
 @dataclass(slots=True)
 class Notes:
-    """Of one query. `phase`: tokens that earlier queries committed, so that the held-out places wander."""
+    """Of one query. `phase`: tokens that earlier queries committed, so that the held-out places wander.
+
+    `ns`: what taking them took, which is part of the price of learning.
+    """
 
     vocabulary: Vocabulary
     taps: tuple[int, ...]
     phase: int = 0
     n_rounds: int = 0
+    ns: int = 0
     _features: list[Tensor] = field(default_factory=list)
     _tokens: list[int] = field(default_factory=list)  # behind the rows: token i + 1 of pair i
     _laws: list[Laws] = field(default_factory=list)

@@ -52,7 +52,7 @@ class Tutor:
         self, network: BlockNetwork, embed: Embed, target: Iterable[torch.Tensor] = (),
         clock: Clock = time.perf_counter_ns,
     ) -> None:  # fmt: skip
-        self._target, self._clock = list(target), clock
+        self._target, self.clock = list(target), clock
         self.learner = Learner(network, embed)
         self.bandit = Bandit({})
         self.memory, self.anchor = Memory(), Anchor()
@@ -73,7 +73,7 @@ class Tutor:
         self, notes: Notes, ended: Ended, sizes: Sizes, drafter: "Callable[[BlockNetwork], Drafter] | None" = None
     ) -> Adapt:
         """A query is over: learn from it, or not. `drafter` makes one of a network, for replays."""
-        began, version = self._clock(), self.version
+        began, version = self.clock(), self.version
         signal, served = notes.signal(), self.bandit.served
         before = served.tau if served.n else None
         tale = ended.served
@@ -86,14 +86,15 @@ class Tutor:
             accepted_histogram=list(tale.histogram), n_rounds=tale.n_rounds, n_tokens=tale.n_tokens,
             n_events=len(self.memory.slots), n_held=len(self.memory.held), seconds=six(tale.seconds),
         )  # fmt: skip
-        self._boundary(record, signal, ended, sizes, drafter)
+        with torch.inference_mode(False):
+            self._boundary(record, signal, ended, sizes, drafter)
         record.version_after = self.version
-        record.dur_ns = self._clock() - began
+        record.dur_ns = notes.ns + self.clock() - began
         return record
 
     def _take(self, notes: Notes, first_token: int) -> None:
-        slots = notes.lesson(first_token)
-        self.memory.add(slots)
+        with torch.inference_mode(False):  # tensors that training may save
+            self.memory.add(notes.lesson(first_token))
         self.n_tokens += notes.n_tokens
 
     def _boundary(
@@ -130,13 +131,17 @@ class Tutor:
 
     def attempt(self, kind: Kind, knobs: Knobs, sizes: Sizes) -> Try:
         """Make an update on a copy and measure it."""
-        began = self._clock()
+        began = self.clock()
         steps, rate = knobs["adapt_steps"], knobs[f"adapt_lr_{kind}"]
-        if kind == "head":
-            weights = self.learner.head(self.memory.batch, steps, rate)
-        else:
-            weights = self.learner.full(self.memory.slots[-1].lesson, steps, rate)
+        try:
+            if kind == "head":
+                weights = self.learner.head(self.memory.batch, steps, rate)
+            else:
+                weights = self.learner.full(self.memory.slots[-1].lesson, steps, rate)
+        except torch.OutOfMemoryError:  # serving goes on without it, and learns what trying costs
+            return Try({}, None, self._since(began), None, None)
         if not all(bool(each.isfinite().all()) for each in weights.values()):
+            self.learner.forget(kind)
             return Try(weights, None, self._since(began), None, None)
         network = self.learner.built(weights)
         before, after = self._coverages(network, self.memory.held, kind == "full", sizes)
@@ -156,7 +161,7 @@ class Tutor:
         """Put an update that is fit in place; states that the older weights made are worked out anew."""
         if tried.network is None:
             return
-        began = self._clock()
+        began = self.clock()
         self.learner.keep(tried.weights, tried.network)
         self.anchor.accepted(self.bandit.served.tau)
         if kind == "full":
@@ -198,7 +203,7 @@ class Tutor:
                 self.bandit.arms[kind] = Arm(self.attempt(kind, knobs, sizes).seconds)
 
     def _since(self, began: int) -> float:
-        return (self._clock() - began) / 1e9
+        return (self.clock() - began) / 1e9
 
     def _refuse_aliases(self) -> None:
         assert not shared_storage(self.learner.tensors(), self._target), "a trained tensor lies in the target's memory"

@@ -111,8 +111,12 @@ class Learner:
             self._put(self.base_weights, self.base)
         else:
             self._put(dict(self.anchor), self.built(self.anchor))
-        for optimizer in self._optimizers.values():
-            optimizer.state.clear()
+        for kind in KINDS:
+            self.forget(kind)
+
+    def forget(self, kind: Kind) -> None:
+        """Begin an action's moments anew: what is not finite would stay in them for good."""
+        self._optimizers[kind].state.clear()
 
     def _put(self, weights: Weights, network: BlockNetwork) -> None:
         self.weights, self.network = weights, network

@@ -10,6 +10,7 @@ mask says who sees whom, and no key is copied.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from specviz.drafters.blocks.cache import RowCache
@@ -97,12 +98,12 @@ class Calls:
     def _mask(self, starts: Sequence[Start], before: int) -> Tensor:
         """`[1, 1, B * K, filled + B * K]`, True = visible."""
         slots = self.network.slots
-        seen = torch.zeros(len(starts), slots, before + len(starts) * slots, dtype=torch.bool)
+        seen = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
         seen[:, :, : self.first_row] = True
-        causal = torch.ones(slots, slots, dtype=torch.bool).tril()
+        causal = np.tri(slots, dtype=np.bool_)
         for k, start in enumerate(starts):
             for link in start.chain:
                 seen[k, :, link.row : link.row + link.slot + 1] = True
             own = before + k * slots
             seen[k, :, own : own + slots] = causal
-        return seen.flatten(0, 1)[None, None]
+        return torch.from_numpy(seen).flatten(0, 1)[None, None]

@@ -59,9 +59,10 @@ class SpecBlock:
         """Keep the new pairs for the next call, and complete what is on record of this round."""
         if self.facts is not None and seen.outcome is not None:
             self.facts.judge(seen)
-        if self.notes is not None:
-            growth, made = self._grown or (None, [])
+        if self.notes is not None and self.tutor is not None:
+            began, (growth, made) = self.tutor.clock(), self._grown or (None, [])
             self.notes.observe(seen, growth, made)
+            self.notes.ns += self.tutor.clock() - began
         self.facts = self._grown = None
         self.text.observe(seen)
 

@@ -48,6 +48,7 @@ class Facts:
     def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[Made], pace: Pace) -> None:
         self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
+        self.n_kept = len(draft)
         self.expansions: list[Expansion] = []
 
     def _id(self, node: int) -> int:
@@ -74,14 +75,14 @@ class Facts:
                 record.entropy = None if offer.entropy is None else six(offer.entropy)
             self.expansions.append(record)
             ctx.note(record)
-        ctx.note(self.pace.of(self._tree(len(self.growth.kept())), ctx.counters.n_draft_calls))
+        ctx.note(self.pace.of(self._tree(), ctx.counters.n_draft_calls))
 
-    def _tree(self, n_kept: int) -> TreeMade:
+    def _tree(self) -> TreeMade:
         growth = self.growth
         widths = [each.width.n for each in growth.expansions]
         guessed = [each.offer.bucket for each in growth.expansions]
         return TreeMade(
-            n_raw=growth.n_offered, n_merged=growth.n_offered - len(growth.nodes), n_kept=n_kept,
+            n_raw=growth.n_offered, n_merged=growth.n_offered - len(growth.nodes), n_kept=self.n_kept,
             widths=[widths.count(n) for n in range(max(widths) + 1)],
             buckets=[guessed.count(b) for b in range(N_BUCKETS)],
         )  # fmt: skip

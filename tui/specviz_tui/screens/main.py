@@ -32,10 +32,7 @@ from specviz_tui.messages import (
     Moved,
     NodePicked,
     Pressed,
-    RankEntered,
-    RankFiltered,
-    RankMoved,
-    RankPicked,
+    RankAsked,
     Seek,
 )
 from specviz_tui.paint import painter_of
@@ -214,22 +211,9 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
     def _clock_asked(self) -> None:
         self.switch_clock()
 
-    @on(RankMoved)
-    def _rank_moved(self, message: RankMoved) -> None:
-        self.move_rank(message.direction, message.part)
-
-    @on(RankFiltered)
-    def _rank_filtered(self, message: RankFiltered) -> None:
-        self.filter_ranks(message.what)
-
-    @on(RankEntered)
-    def _rank_entered(self, message: RankEntered) -> None:
-        self.enter_rank(message.part)
-
-    @on(RankPicked)
-    def _rank_picked(self, message: RankPicked) -> None:
-        self.focus_main()
-        self.pick_bucket(message.pred, message.true)
+    @on(RankAsked)
+    def _rank_asked(self, message: RankAsked) -> None:
+        self.do_on_ranks(message)
 
     @on(Seek)
     def _sought(self, message: Seek) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.view.ranks import BUCKETS, Ranks
 from specviz_tui.feed import RunFeed
+from specviz_tui.messages import RankAsked, RankEntered, RankFiltered, RankMoved, RankPicked
 from specviz_tui.widgets.tree_moves import neighbour
 
 if TYPE_CHECKING:
@@ -31,10 +32,23 @@ class RankActions(Base):
         def select(self, node: int | None) -> None: ...
         def choose(self, name: str) -> None: ...
         def paint_soon(self) -> None: ...
+        def focus_main(self) -> None: ...
 
     @property
     def _ranks(self) -> Ranks | None:
         return self.frame.ranks if self.frame is not None else None
+
+    def do_on_ranks(self, message: RankAsked) -> None:
+        """An arrow, a filter, enter, or a click on the table."""
+        if isinstance(message, RankMoved):
+            self.move_rank(message.direction, message.part)
+        elif isinstance(message, RankFiltered):
+            self.filter_ranks(message.what)
+        elif isinstance(message, RankEntered):
+            self.enter_rank(message.part)
+        elif isinstance(message, RankPicked):
+            self.focus_main()
+            self.pick_bucket(message.pred, message.true)
 
     def move_rank(self, direction: str, part: str) -> None:
         """An arrow: over the table, down a cell's list, over the queries, or over the tree."""

@@ -1,0 +1,159 @@
+"""A step of a drafter's training: losses, rates, windows, what it begins with, what is computed in."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from engine.zoo import build
+from specviz.drafters.blocks.losses import draft_losses
+from specviz.engine.model import ModelAdapter
+from specviz.errors import SpecvizError
+from specviz.train import (
+    block_drafter,
+    block_text,
+    drafter_loop,
+    eagle3,
+)
+from specviz.train.console import Console
+from specviz.train.drafter_loop import Lesson, Pace
+from specviz.train.tokens import Feed
+from specviz.train.workers import Workers
+from train.small_drafter import WINDOWS, quiet, run_of
+
+HERE = Path("here")
+
+
+@pytest.fixture(scope="module")
+def target() -> ModelAdapter:
+    return ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
+
+
+def test_the_loss_on_fifty_tokens_by_hand() -> None:
+    """The likeliest fifty keep their probabilities, so they add up to less than one; a small vocabulary is whole."""
+    rng = torch.Generator().manual_seed(0)
+    logits, probs = torch.randn(3, 80, generator=rng), torch.randn(3, 80, generator=rng).softmax(-1)
+    logs = logits.log_softmax(-1)
+    want = [-sum(float(probs[n, v] * logs[n, v]) for v in probs[n].argsort(descending=True)[:50]) for n in range(3)]
+    assert draft_losses(logits, probs, "top50").tolist() == pytest.approx(want, rel=1e-5)
+    assert draft_losses(logits, probs, "full").tolist() == pytest.approx((-(probs * logs).sum(-1)).tolist(), rel=1e-5)
+    few = draft_losses(logits[:, :40], probs[:, :40], "top50")
+    assert torch.equal(few, draft_losses(logits[:, :40], probs[:, :40], "full"))
+
+
+def test_places_ahead_weigh_less_by_the_decay_asked_for(target: ModelAdapter, tmp_path: Path) -> None:
+    """The losses of all levels at three decays lie on the line that their weights say."""
+    told = {}
+    for decay in (1.0, 0.5, 0.25):
+        request = eagle3.Request(None, tmp_path, tmp_path, 1, steps=2, decay=decay)
+        made = eagle3._begin(request, target, WINDOWS)
+        lesson = Lesson(target.model, made, made.config.taps, WINDOWS, 3)
+        told[decay] = float(eagle3._steps(request, target, lesson)(0).loss.detach())
+    assert told[1.0] - told[0.5] == pytest.approx(2 * (told[0.5] - told[0.25]), rel=1e-4)
+    assert told[1.0] > told[0.5] > told[0.25] > 0
+
+
+def test_the_rate_rises_and_falls_in_a_line(target: ModelAdapter, tmp_path: Path) -> None:
+    run = run_of(target, tmp_path, steps=10, rate=1e-3, warm_up=4, optimizer="adamw")
+    (only,) = run.optimizers
+    rates = []
+    while run.progress < 1:
+        run.advance()
+        rates.append(only[0].param_groups[0]["lr"])
+    want = [1e-3 * min(1, (n + 1) / 4) * (1 - 0.95 * n / 10) for n in range(10)]
+    assert rates == pytest.approx(want)
+
+
+def test_parts_of_a_step_have_windows_of_their_own(target: ModelAdapter, tmp_path: Path) -> None:
+    """The first part of a step is drawn as ever; every other part of it, and every other step, differently."""
+    made = run_of(target, tmp_path)
+    lesson = Lesson(target.model, None, (), WINDOWS, 3)
+    del made
+    keys = [lesson.key(step, at, what) for step in range(3) for at in range(3) for what in (1, 2)]
+    assert keys[:2] == [(3, 0, 1), (3, 0, 2)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, tmp_path: Path) -> None:
+    """bfloat16 only rounds what is computed: one step lands near the float32 one, and not on it."""
+    ends = []
+    for precision in ("fp32", "bf16"):
+        folder = tmp_path / precision
+        folder.mkdir()
+        run = run_of(target, folder, steps=1, precision=precision, optimizer="adamw", warm_up=1)
+        run.finish(quiet)
+        ends.append(torch.cat([each.detach().flatten() for each in run.network.parameters()]))
+    assert {each.dtype for each in ends} == {torch.float32}
+    assert not torch.equal(*ends)
+    assert float((ends[0] - ends[1]).abs().mean()) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"optimizer": "sgd"}, "--optimizer sgd: unknown; use muon or adamw"),
+        ({"precision": "fp8"}, "--precision fp8: unknown; use bf16 or fp32"),
+        ({"draft_loss": "top5"}, "--draft-loss top5: unknown; use full or top50"),
+    ],
+)
+def test_words_that_are_not_known_are_refused(asked: dict[str, str], says: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecvizError, match=says):
+        eagle3.train_eagle3(eagle3.Request(None, tmp_path, tmp_path, 1, **asked), Console())
+
+
+def test_windows_are_as_long_as_asked(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_text, "PROMPT", 4)
+    feed = Feed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    assert block_text.write_batch(target.model, feed, (0, 0), 3, length=13).shape == (3, 13)
+
+
+@pytest.mark.parametrize("length", [3, 100_000])
+def test_windows_the_target_cannot_hold_are_refused(target: ModelAdapter, length: int, tmp_path: Path) -> None:
+    from specviz.train.drafter import _fits
+
+    with pytest.raises(SpecvizError, match=f"--length {length}"):
+        _fits(eagle3.Request(None, tmp_path, tmp_path, 1, length=length), target)
+
+
+def test_pace_is_what_the_request_says() -> None:
+    asked = eagle3.Request(None, HERE, HERE, 1, batch=3, accumulate=2, optimizer="adamw", rate=1e-4, warm_up=9)
+    assert asked.pace == Pace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
+    assert eagle3.Request(None, HERE, HERE, 1).pace == Pace()
+    assert Workers().main
+    assert Pace().batch == drafter_loop.WINDOWS
+
+
+def test_inputs_reach_the_first_rows_whole(target: ModelAdapter, tmp_path: Path) -> None:
+    """Tokens turn, conditions stay, slots alike pass straight through: what training begins with loses nothing."""
+    network = run_of(target, tmp_path).network.requires_grad_(False)
+    rng = torch.Generator().manual_seed(0)
+    width, noise = network.shape.layer.width, 0.25  # of fresh queries: their map is left at N(0, .02)
+    one, other, token, word = torch.randn(4, 1, 1, width, generator=rng)
+    rows = {(c, t): network.begin(c, t)[0, 0, 0] for c in (one, other) for t in (token, word)}
+    conditions, tokens = network.norm_condition(torch.cat([one, other])), network.norm_token(torch.cat([token, word]))
+    by_condition = rows[one, token] - rows[other, token]
+    assert torch.allclose(by_condition, conditions[0, 0] - conditions[1, 0], atol=1e-5)
+    by_token = rows[one, token] - rows[one, word]
+    assert float(by_token.norm()) == pytest.approx(float((tokens[0] - tokens[1]).norm()), rel=1e-4)
+    alike = torch.randn(1, 1, 1, width, generator=rng).expand(-1, -1, network.slots, -1)
+    for shift in network.shifts:
+        passed = shift(torch.cat([alike, alike], -1))
+        assert float((passed - alike).norm() / alike.norm()) < noise
+    thirds = network.condition.weight.chunk(3, 1)
+    assert all(torch.allclose(part @ part.T, part.square().sum(1).diag(), atol=1e-4) for part in thirds)
+
+
+def test_block_one_learns_alone_at_first(target: ModelAdapter, tmp_path: Path) -> None:
+    """Before step `alone` and half of the time, the later blocks' part of the loss is not there."""
+    request = block_drafter.Request(None, tmp_path, tmp_path, 1, alone=5, floor=1.0)
+    made = block_drafter._begin(request, target, WINDOWS)
+    lesson = Lesson(target.model, made, made.config.taps, WINDOWS, 3)
+    steps = block_drafter._steps(request, target, lesson)
+    early, late, short = (float(steps(*at).loss.detach()) for at in ((4, 0, 0.1), (5, 0, 0.1), (4, 0, 0.6)))
+    everything = block_drafter._steps(
+        block_drafter.Request(None, tmp_path, tmp_path, 1, alone=0, floor=1.0), target, lesson
+    )
+    assert float(everything(4, 0, 0.1).loss.detach()) == pytest.approx(short, rel=1e-6)
+    assert early < 0.6 * short  # one block of three
+    assert late > 1.5 * early

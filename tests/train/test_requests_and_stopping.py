@@ -1,0 +1,227 @@
+"""What all trainers share: requests, work folders begun before, and being interrupted."""
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from engine.zoo import build
+from specviz.cli import INTERRUPTED, TERMINATED, main
+from specviz.engine.model import ModelAdapter
+from specviz.errors import SpecvizError
+from specviz.train import (
+    block_drafter,
+    eagle3,
+    exit_heads,
+    hrad,
+    kangaroo,
+    own_batches,
+    part,
+    skip_set,
+    stopping,
+)
+from specviz.train.console import Console
+from specviz.train.drafter_loop import Step
+from specviz.train.request import Timed
+from specviz.train.schedule import Budget
+from specviz.train.stopping import held
+from train.small_drafter import quiet, run_of
+
+HERE = Path("here")
+
+
+@pytest.fixture(scope="module")
+def target() -> ModelAdapter:
+    return ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Timed):
+    """A trainer with an option of every type."""
+
+    command_name: ClassVar[str] = "thing"
+    named: ClassVar[tuple[str, ...]] = ("kind",)
+
+    kind: str = "low"
+    layers: tuple[int, ...] = ()
+    rate: float = 0.5
+    shift: bool = True
+    wide: bool = False
+
+
+def test_a_request_names_what_is_not_usual() -> None:
+    plain = Asked("some/model", HERE, HERE, 3)
+    assert plain.command == "specviz train thing --minutes 3 --seed 0 --target model --kind low"
+    asked = Asked(
+        None, HERE, HERE, 0.5, layers=(1, 4), rate=1e-4, shift=False, wide=True, seed=7, packages=True,
+        texts=(Path("/private/a.txt"),), device="cpu", threads=3,
+    )  # fmt: skip
+    assert asked.command == (
+        "specviz train thing --minutes 0.5 --seed 7 --kind low --layers 1,4 --rate 0.0001 --no-shift --wide "
+        "--packages --text a.txt"
+    )
+    assert asked.settings == {
+        "seed": 7, "kind": "low", "layers": [1, 4], "rate": 1e-4, "shift": False, "wide": True, "packages": True,
+        "texts": ["a.txt"],
+    }  # fmt: skip
+
+
+BEGUN = {  # settings.json of runs that were begun before trainers shared their requests
+    block_drafter.Request: {
+        "seed": 0, "slots": 4, "layers": 2, "blocks": 3, "width": 0, "draft_vocab": 0, "packages": True,
+        "rope_mode": "offset", "rank_loss": "invsqrt", "shift": True, "broadcast": True, "valid_prefix": True,
+        "texts": ["gsm8k_train.jsonl"],
+    },
+    eagle3.Request: {"seed": 0, "steps": 7, "draft_vocab": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    exit_heads.Request: {
+        "seed": 0, "kind": "lowrank", "rank": 64, "shortlist": 0, "labels": "hard", "layers": [], "packages": True,
+        "texts": ["gsm8k_train.jsonl"],
+    },
+    kangaroo.Request: {"seed": 0, "layers": [], "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    skip_set.Request: {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    hrad.Request: {
+        "gamma": 4, "temperature": 0.0, "layers": 4, "seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BEGUN)
+def test_runs_begun_before_are_gone_on_with(kind: Any, tmp_path: Path) -> None:
+    """Options that came later were then at their defaults; asked for otherwise, they are refused."""
+    (tmp_path / "settings.json").write_text(json.dumps(BEGUN[kind]))
+    time = {} if kind is hrad.Request else {"minutes": 1}
+    asked = {"packages": True, "texts": (Path("x/gsm8k_train.jsonl"),), **time}
+    same = kind(None, tmp_path, tmp_path, **asked)
+    part.claim(tmp_path, tmp_path, same.settings, same.usual)
+    assert json.loads((tmp_path / "settings.json").read_text()) == BEGUN[kind]
+    other = kind(None, tmp_path, tmp_path, **asked, seed=1)
+    with pytest.raises(SpecvizError, match="begun with seed=0"):
+        part.claim(tmp_path, tmp_path, other.settings, other.usual)
+
+
+def test_a_later_option_is_refused_where_it_was_not_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps(BEGUN[block_drafter.Request]))
+    asked = block_drafter.Request(
+        None, tmp_path, tmp_path, 1, packages=True, texts=(Path("gsm8k_train.jsonl"),), batch=8, precision="fp32"
+    )
+    with pytest.raises(SpecvizError, match="begun with batch=2, precision=bf16"):
+        part.claim(tmp_path, tmp_path, asked.settings, asked.usual)
+
+
+def test_an_interrupted_step_is_finished_and_kept(target: ModelAdapter, tmp_path: Path) -> None:
+    """Ctrl-C in the middle of step 2: the step ends, the checkpoint holds it, the run goes on as if none had come."""
+    once, folder = run_of(target, tmp_path), tmp_path / "again"
+    once.finish(quiet)
+    folder.mkdir()
+    run = run_of(target, folder)
+    take = run.take
+
+    def interrupted(step: int, at: int, progress: float) -> Step:
+        if step == 2:
+            signal.raise_signal(signal.SIGINT)
+        return take(step, at, progress)
+
+    run.take = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run.finish(quiet)
+    assert torch.load(folder / "run.pt", weights_only=True)["ledger"]["steps"] == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    gone_on = run_of(target, folder)
+    gone_on.finish(quiet)
+    for mine, theirs in zip(once.network.parameters(), gone_on.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_second_interruption_is_obeyed_at_once(
+    target: ModelAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "AGAIN_S", 0.0)
+    run = run_of(target, tmp_path)
+
+    def twice(step: int, at: int, progress: float) -> Step:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the step went on")
+
+    run.take = twice
+    with pytest.raises(KeyboardInterrupt):
+        run.finish(quiet)
+
+
+def test_one_interruption_that_comes_twice_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the terminal, and again from the launcher."""
+    monkeypatch.setattr(stopping, "AGAIN_S", 60.0)
+    reached = []
+
+    def block() -> None:
+        with held() as came:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            reached.append(came())
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert reached == [True]
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """A shell starts background jobs with SIGINT ignored: noting it would end a run early that nobody interrupted."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with held() as came:
+            signal.raise_signal(signal.SIGINT)
+            assert not came()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
+    """A batch that was cut short is drawn again by its number; those before it are kept."""
+    path, asked = tmp_path / "own.npz", []
+
+    def write(number: int) -> own_batches.Ids:
+        asked.append(number)
+        if asked.count(2) == 1 and number == 2:
+            raise KeyboardInterrupt
+        return np.full((2, 3), number, dtype=np.int32)
+
+    with pytest.raises(KeyboardInterrupt):
+        own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
+    ids = own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
+    assert ids[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert asked == [0, 1, 2, 2, 3]
+    path.write_bytes(b"half a file")
+    with pytest.raises(SpecvizError, match="--work"):
+        own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])
+@pytest.mark.parametrize("name", ["kangaroo", "eagle3", "hrad"])
+def test_whoever_interrupts_is_told_how_to_go_on(
+    name: str, number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it happens: here, while the target is loaded."""
+    from specviz.engine import loading, pair
+
+    def interrupt(*_: Any) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(loading, "load", interrupt)
+    monkeypatch.setattr(pair, "load", interrupt)
+    assert main(["train", name, "--work", "some-folder"]) == code
+    told = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert told == ["specviz: interrupted; give the same command again to go on from what is in some-folder"]
+
+
+def test_a_checkpoint_of_another_run_is_refused(target: ModelAdapter, tmp_path: Path) -> None:
+    run_of(target, tmp_path, steps=1).finish(quiet)
+    with pytest.raises(SpecvizError, match=r"cannot go on from .*run\.pt.*--work"):
+        run_of(target, tmp_path, slots=2)
+    (tmp_path / "run.pt").write_bytes(b"half a file")
+    with pytest.raises(SpecvizError, match="cannot go on from"):
+        run_of(target, tmp_path)
