@@ -1,6 +1,6 @@
 """The expansions of a round as views: what was predicted, offered and true, each with its sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from specviz.events import Expansion, prob
 from specviz.view.family import Family
@@ -10,9 +10,11 @@ from specviz.view.nodes import node_text, root_text
 from specviz.view.numbers import number
 from specviz.view.panels import WhyRow
 from specviz.view.rank_facts import offering, true_token
-from specviz.view.rank_words import drawn, node_phrase, truth_words, width_words
+from specviz.view.rank_words import node_phrase, truth_words, width_words
 from specviz.view.ranks import BUCKETS, Cost, ExpansionView, Offered, Outcome
+from specviz.view.records import RoundRecord
 
+Children = dict[int, dict[int, bool]]
 _PHI = (*(f"log p{k} of 20" for k in range(1, 11)), "gap 1–2", "gap 1–3", "gap 1–5", "p1 of 20", "entropy of 20")
 
 
@@ -27,19 +29,19 @@ def cost_of(bucket: int, true: int | None, gives_up: bool) -> Cost | None:
 
 def expansion_views(run: Run, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
     """All of the round; what is true stays unknown until it may be told."""
-    kept = {(family.parent(i), node.token): node.kept for i, node in family.nodes.items()}
-    return tuple(_view(run, family, each, judged, kept) for each in family.record.expansions)
+    children = _offers(family)
+    return tuple(_view(run, family, each, judged, children.get(each.id, {})) for each in family.record.expansions)
 
 
 def _view(
-    run: Run, family: Family, each: Expansion, judged: bool, kept: dict[tuple[int, int], bool]
+    run: Run, family: Family, each: Expansion, judged: bool, children: Mapping[int, bool]
 ) -> ExpansionView:  # fmt: skip
     true = each.true_bucket if judged else None
     best, written = (each.true_rank_argmax, each.true_rank_emitted) if judged else (None, None)
-    outcome = _outcome(family, each, kept) if judged else "unknown"
+    outcome = _outcome(family.record, each, children) if judged else "unknown"
     words = width_words(run, family.record, each)
     if judged:
-        words += f" {truth_words(run, family.record, each, outcome == 'pruned')}"
+        words += f" {truth_words(run, family.record, each, outcome)}"
     return ExpansionView(
         id=each.id, parent=each.parent, parent_shown=_shown(run, family, each.parent), block=each.block,
         slot=each.slot, start=each.start, bucket=each.bucket, bucket_text=BUCKETS[each.bucket],
@@ -62,17 +64,28 @@ def _shown(run: Run, family: Family, node: int) -> str:
     return node_text(run, family, node)
 
 
-def _outcome(family: Family, each: Expansion, kept: dict[tuple[int, int], bool]) -> Outcome:
-    """Whether the target's token was among the children, and survived the pruning where the tokens are on record."""
+def _offers(family: Family) -> Children:
+    """By expansion: the tokens it offered, and whether they were sent. A merged node was offered by several."""
+    out: Children = {}
+    record = family.record
+    places = {(each.parent, each.block, each.slot): each.id for each in record.expansions}
+    for node in family.nodes.values():
+        src = node.src
+        maker = src.get("expansion", places.get((node.parent, src.get("block", -1), src.get("slot", -1)), -1))
+        for id in (maker, *(src.get("merged") or ())):
+            out.setdefault(id, {})[node.token] = node.kept
+    return out
+
+
+def _outcome(record: RoundRecord, each: Expansion, children: Mapping[int, bool]) -> Outcome:
+    """Whether the target's token was among the children, and survived the pruning; by rank where no token is known."""
     if each.true_bucket is None:
         return "unknown"
+    token = true_token(record, each, each.on_path)
+    if token is not None:
+        return "outside" if token not in children else "kept" if children[token] else "pruned"
     rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
-    token = true_token(family.record, each, each.on_path)
-    if not drawn(family.record) and (rank is None or rank > each.n_children):
-        return "outside"
-    if token is not None and (each.parent, token) in kept:
-        return "kept" if kept[each.parent, token] else "pruned"
-    return "outside" if token is not None and drawn(family.record) else "kept"
+    return "kept" if rank is not None and rank <= each.n_children else "outside"
 
 
 def chosen(

@@ -15,7 +15,7 @@ from specviz.view.fold import Run
 from specviz.view.frame import ROOT
 from specviz.view.numbers import fine, prob
 from specviz.view.rank_facts import true_token
-from specviz.view.ranks import BUCKETS
+from specviz.view.ranks import BUCKETS, Outcome
 from specviz.view.records import RoundRecord
 
 
@@ -74,7 +74,7 @@ def _sure(each: Expansion) -> float | None:
     return math.exp(min(0.0, each.top[0][1])) if each.top else None
 
 
-def truth_words(run: Run, record: RoundRecord, each: Expansion, pruned: bool) -> str:
+def truth_words(run: Run, record: RoundRecord, each: Expansion, outcome: Outcome) -> str:
     """Where the target's token stood, and what width would have had it."""
     if each.true_bucket is None:
         return "The target never looked here: the parent was pruned."
@@ -84,16 +84,18 @@ def truth_words(run: Run, record: RoundRecord, each: Expansion, pruned: bool) ->
     what += f", {run.name(found)}," if found is not None else ""
     if rank is None:
         return f"{_upper(what)} is not in the draft's vocabulary: no width offers it."
-    if drawn(record):
-        return f"{_upper(what)} is the draft's {ordinal(rank)} choice; {each.n_children} siblings were drawn."
-    if rank <= each.n_children:
-        tail = "; the budget pruned it" if pruned else ""
+    if outcome in ("kept", "pruned"):
+        tail = "; the budget pruned it" if outcome == "pruned" else ""
         return f"{_upper(what)} was its {ordinal(rank)} choice: among the children{tail}."
+    if drawn(record):
+        return f"{_upper(what)} is its {ordinal(rank)} choice, and not among the {each.n_children} siblings drawn."
     return f"{_upper(what)} was its {ordinal(rank)} choice: {reachable(rank, each)}."
 
 
 def reachable(rank: int, each: Expansion) -> str:
     """Which width would have had it."""
+    if rank <= each.n_children:
+        return f"not among the {each.n_children} offered"
     if rank > 20:
         return f"{each.n_children} offered, and no width reaches that far"
     return f"{each.n_children} offered, {rank} would have had it"

@@ -59,8 +59,8 @@ def test_the_truth_names_rank_and_the_width_that_would_have_had_it(runs: list[Ru
     covered = missed = unseen = 0
     for run, record in rounds(runs):
         for each in record.expansions:
-            words = truth_words(run, record, each, pruned=False)
             rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
+            words = truth_words(run, record, each, "kept" if (rank or 99) <= each.n_children else "outside")
             if each.true_bucket is None:
                 assert "never looked here" in words
                 unseen += 1
@@ -80,7 +80,7 @@ def test_the_written_token_is_named_where_the_distribution_is_not_on_record() ->
     for record in run.rounds:
         for each in record.expansions:
             if each.on_path and record.commit is not None:
-                words = truth_words(run, record, each, pruned=False)
+                words = truth_words(run, record, each, "kept")
                 assert any(run.name(token) in words for token in record.commit.tokens)
                 named += 1
     assert named
@@ -259,7 +259,7 @@ def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     for run, record in rounds(runs):
         family = Family(record)
         words = closing_words(run, family) + shape_words(run, record)
-        words += "".join(truth_words(run, record, each, pruned=True) for each in record.expansions)
+        words += "".join(truth_words(run, record, each, "pruned") for each in record.expansions)
         assert "\x1b" not in words
     assert "\x1b" not in quoted(" \x1b[31m", None)
 

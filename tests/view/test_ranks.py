@@ -14,6 +14,7 @@ from specviz.view.fold import Run, fold
 from specviz.view.frame import CLOSING, ROOT, Cursor, Phase
 from specviz.view.options import Feed, Options
 from specviz.view.ranks import BUCKETS, RankFilter, Ranks
+from specviz.view.records import RoundRecord
 from trace_factory import make_events, make_header
 
 ALL = RankFilter()
@@ -280,6 +281,31 @@ def test_views_hold_the_records(run: Run) -> None:
         assert [offer.child for offer in view.offers].count(True) == each.n_children
         assert len(view.phi) == 15
         assert view.bucket_text == BUCKETS[each.bucket]
+
+
+def test_whether_a_token_was_offered_is_told_by_the_nodes_not_by_its_rank() -> None:
+    """Tokens are offered in the order of what is allowed (bans, repetition penalty), which need not be that of the
+    draft's law: an accepted child is among the children whatever rank is on record."""
+    events = rank_events(temperature=0.8, new_tokens=40)
+    for event in events:
+        if isinstance(event, ev.Expansion) and event.true_rank_emitted is not None:
+            event.true_rank_emitted += 30
+    odd, told = fold(events), 0
+    for record in odd.rounds:
+        accepted = {v.node for v in record.verdicts.values() if v.status == "accepted"}
+        ways = {record.nodes[i].parent: record.nodes[i] for i in accepted}
+        for view in ranks(odd, record.index).round_expansions:
+            child = ways.get(view.parent)
+            if child is not None and view.id in (*child.src["merged"], _maker(record, child)):
+                assert view.outcome == "kept"
+                assert "among the children" in view.words
+                told += 1
+    assert told > 10
+
+
+def _maker(record: RoundRecord, node: ev.Node) -> int:
+    place = (node.parent, node.src["block"], node.src["slot"])
+    return next(each.id for each in record.expansions if (each.parent, each.block, each.slot) == place)
 
 
 def test_level_summary_has_no_distributions_and_says_no_token() -> None:
