@@ -217,8 +217,8 @@ def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool
         return f"{token} is not in the draft's vocabulary, so no width offers it ({who})."
     if is_drawn:
         return f"{token} was not among the siblings drawn there ({place(each)}); the draft ranks it {ordinal(rank)}."
-    if rank <= each.n_children:
-        return f"{token} was its {ordinal(rank)} choice and among the {each.n_children} offered ({place(each)})."
+    if rank <= each.n_children:  # the order of the law is not that of what is allowed
+        return f"{token} was not among the {each.n_children} offered ({place(each)}): bans or penalties moved it down."
     more = f" {len(ranked) - 1} more offered there, none of them nearer." if len(ranked) > 1 else ""
     tail = f"a width of {rank} would have had it" if rank <= 20 else "no width reaches that far"
     return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"
