@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 
 from specviz.drafters.blocks.fit import OPTION
+from specviz.drafters.sizes import are_shares
 from specviz.errors import ModelError
 
 Shares = tuple[tuple[float, ...], ...]
-NAME, FORMAT = "static_tree.json", "specviz-static-tree"
+NAME, FORMAT, VERSION = "static_tree.json", "specviz-static-tree", 1
 CALIBRATE = "calibrate it with specviz train static-tree"
 
 
@@ -23,7 +24,7 @@ def weights_hash(folder: Path) -> str:
 
 def write_table(folder: Path, right: Shares) -> None:
     """Beside the drafter it was counted with."""
-    made = {"format": FORMAT, "version": 1, "drafter": weights_hash(folder), "right": right}
+    made = {"format": FORMAT, "version": VERSION, "drafter": weights_hash(folder), "right": right}
     (folder / NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
@@ -34,12 +35,13 @@ def read_table(folder: Path) -> Shares:
         raise ModelError(f"{OPTION} {folder}: no {NAME} in it, so its tree has no shape; {CALIBRATE}")
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-        right = tuple(tuple(float(value) for value in row) for row in given["right"])
-        owner, named = given["drafter"], given["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error!r}); {CALIBRATE}") from None
-    if named != FORMAT or not right or not all(right):
-        raise ModelError(f"{OPTION} {folder}: {NAME} holds no table of ranks; {CALIBRATE}")
+        right, owner, named = given["right"], given["drafter"], (given["format"], given["version"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error!r:.120}); {CALIBRATE}") from None
+    if named != (FORMAT, VERSION) or not are_shares(right):
+        raise ModelError(
+            f"{OPTION} {folder}: {NAME} holds no table of ranks (version {VERSION}, shares between 0 and 1); {CALIBRATE}"
+        )
     if owner != weights_hash(folder):
         raise ModelError(f"{OPTION} {folder}: {NAME} was counted with other weights; {CALIBRATE}")
-    return right
+    return tuple(tuple(float(share) for share in row) for row in right)

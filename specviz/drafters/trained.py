@@ -5,8 +5,8 @@ one line: it would only cost time, unseen. Weights are kept in bfloat16 and read
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from torch import nn
 from specviz.drafters.blocks.fit import OPTION, MadeFor, checked_vocabulary, refuse_other_target
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.part_files import fingerprint, read_config, read_tensors, refuse_format, refuse_odd, shipped
+from specviz.drafters.sizes import fault, shown
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
@@ -51,7 +52,7 @@ class Trained(Generic[C, N]):
 
 @dataclass(frozen=True)
 class Kind(Generic[C, N]):
-    """One kind of drafter. `build` makes a network with empty weights; `refuse` says what is wrong with a config.
+    """One kind of drafter. `build` makes a network with empty weights.
 
     `published` reads a folder of somebody else's layout, one whose config names no format of ours.
     """
@@ -62,7 +63,6 @@ class Kind(Generic[C, N]):
     beside: str  # the folder's name when it lies with its target
     config: type[C]
     build: Callable[[C], N]
-    refuse: Callable[[dict[str, Any]], str | None] = lambda given: None
     published: "Callable[[Path, dict[str, Any], ModelAdapter], tuple[C, dict[str, torch.Tensor]]] | None" = None
     weights: str = "drafter.safetensors"
 
@@ -110,25 +110,35 @@ class Kind(Generic[C, N]):
             tensors = read_tensors(folder, OPTION, adapter.device)
         vocabulary = checked_vocabulary(folder, config.vocab, config.draft_vocab, tensors.pop("d2t", None))
         refuse_odd(folder, OPTION, tensors)
-        network = self.build(config)
-        try:
-            network.load_state_dict(tensors)
-        except RuntimeError as error:
-            why = " ".join(str(error).split())[:200]
-            raise ModelError(f"{OPTION} {folder}: the weights are not what config.json says: {why}") from error
-        network = network.to(adapter.device, adapter.dtype).requires_grad_(False).eval()
+        network = self._built(folder, config, tensors, adapter)
         return Trained(config, network, vocabulary)
 
     def _config(self, folder: Path, given: dict[str, Any]) -> C:
         refuse_format(folder, OPTION, given, (self.format, VERSION), self.what)
-        wrong = self.refuse(given)
+        known: Any = fields(self.config)  # type: ignore[arg-type]
+        needed = [each.name for each in known if each.default is MISSING]
+        wrong = fault({each.name: given[each.name] for each in known if each.name in given}, needed)
         if wrong is not None:
-            raise ModelError(f"{OPTION} {folder}: config.json {wrong}")
-        names = [each.name for each in fields(self.config)]  # type: ignore[arg-type]
+            raise ModelError(f"{OPTION} {folder}: config.json {wrong}; mend it, or {self.advice}")
         try:
-            return msgspec.convert({name: given[name] for name in names if name in given}, self.config)
+            return msgspec.convert({each.name: given[each.name] for each in known if each.name in given}, self.config)
         except msgspec.ValidationError as error:
-            raise ModelError(f"{OPTION} {folder}: config.json: {error}") from None
+            raise ModelError(f"{OPTION} {folder}: config.json: {error}; mend it, or {self.advice}") from None
+
+    def _built(self, folder: Path, config: C, tensors: dict[str, torch.Tensor], adapter: ModelAdapter) -> N:
+        """The network with its weights. Shapes are compared first, while nothing takes memory: a config may say much.
+
+        Raises ModelError for weights of other sizes.
+        """
+        with torch.device("meta"):
+            network = self.build(config).to(adapter.dtype)
+        wrong = _differing(network, tensors)
+        if wrong is not None:
+            raise ModelError(
+                f"{OPTION} {folder}: the weights are not what config.json says: {wrong}; mend it, or {self.advice}"
+            )
+        network.to_empty(device=adapter.device).load_state_dict(tensors)
+        return network.requires_grad_(False).eval()
 
     def pick(self, adapter: ModelAdapter, wanted: str | None) -> Trained[C, N]:
         """The drafter to use: a folder's, or None for the one that lies with the target. Raises ModelError."""
@@ -137,11 +147,32 @@ class Kind(Generic[C, N]):
     def folder(self, adapter: ModelAdapter, wanted: str | None) -> Path:
         """Where that drafter lies. Raises ModelError when nothing was named and nothing lies with the target."""
         if wanted is not None:
-            return Path(wanted)
+            return self._named(wanted)
         for folder in shipped(adapter, self.beside, self.beside):
             if read_config(folder, OPTION, self.advice).get("target") == fingerprint(adapter):
                 return folder
         raise ModelError(f"no {self.what} for the target {adapter.name}: name a folder with {OPTION}, or {self.advice}")
+
+    def _named(self, wanted: str) -> Path:
+        try:
+            Path(wanted).resolve().is_dir()
+        except (OSError, ValueError) as error:  # too long, or with a zero byte in it
+            raise ModelError(f"{OPTION} {shown(wanted)}: no such folder ({error}); {self.advice}") from None
+        return Path(wanted)
+
+
+def _differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
+    """The first tensor that is not of the network's shape, by name; None: all are."""
+    wanted = {name: list(each.shape) for name, each in network.state_dict().items()}
+    held = {name: list(each.shape) for name, each in tensors.items()}
+    for name in sorted(wanted.keys() | held.keys()):
+        if name not in held:
+            return f"tensor {shown(name)} is missing"
+        if name not in wanted:
+            return f"tensor {shown(name)} has no place"
+        if wanted[name] != held[name]:
+            return f"tensor {shown(name)} is {held[name]}, not {wanted[name]}"
+    return None
 
 
 _loaded: "WeakKeyDictionary[ModelAdapter, dict[tuple[str, str], Any]]" = WeakKeyDictionary()

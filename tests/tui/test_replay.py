@@ -228,6 +228,18 @@ async def test_a_bookmark_is_marked_listed_and_found(chain_trace: Path) -> None:
         assert frame_of(app).round == 3
 
 
+async def test_two_bookmarks_of_one_round_stand_in_the_list(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("]", "b", *"one", "enter", "b", *"two", "enter", "B")
+        await pilot.pause()
+        assert "one" in shown(app)
+        assert "two" in shown(app)
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert frame_of(app).round == 2
+
+
 async def test_export_writes_the_screen_and_the_node(
     chain_trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """Block drafters on disk. `rope_mode` is fixed by training, so it is read from the folder and nowhere else."""
 
 from dataclasses import dataclass
-from typing import Any, get_args
 
 from specviz.drafters.blocks.fit import TapConfig
 from specviz.drafters.blocks.layers import LayerShape
@@ -45,16 +44,7 @@ class Config(TapConfig):
 Trained = AnyTrained[Config, BlockNetwork]
 
 
-def _wrong(given: dict[str, Any]) -> str | None:
-    mode, layers = given.get("rope_mode"), given.get("n_layers", 2)
-    if mode not in get_args(RopeMode):
-        return f"has rope_mode '{mode}'; known are {' and '.join(get_args(RopeMode))}"
-    if isinstance(layers, int) and layers < 2:
-        return f"has n_layers {layers}; a block network needs two layers"
-    return None
-
-
 KIND = Kind(
     "specviz-block-drafter", "block drafter", "specviz train block-drafter", "block-drafter", Config,
-    lambda config: BlockNetwork(config.shape), _wrong,
+    lambda config: BlockNetwork(config.shape),
 )  # fmt: skip

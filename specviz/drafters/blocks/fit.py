@@ -11,6 +11,7 @@ from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
 OPTION = "--drafter"
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,16 @@ def refuse_other_target(folder: Path, made: MadeFor, adapter: ModelAdapter, advi
 
 def checked_vocabulary(folder: Path, vocab: int, draft_vocab: int, d2t: torch.Tensor | None) -> Vocabulary:
     """The map of a folder. Raises ModelError for one that is not what `config.json` says."""
-    made = Vocabulary(vocab, d2t)
+    if d2t is not None and (d2t.dim() != 1 or d2t.dtype not in _WHOLE):
+        kind = str(d2t.dtype).removeprefix("torch.")
+        raise ModelError(
+            f"{OPTION} {folder}: its map d2t is {list(d2t.shape)} of type {kind}; "
+            "a map is one row of whole numbers, what is added to each draft id"
+        )
+    made = Vocabulary(vocab, None if d2t is None else d2t.long())
     ids = made.ids
     wrong = made.n_draft != draft_vocab or (
-        ids is not None and bool((ids[0] < 0) | (ids[-1] >= vocab) | (ids.diff() <= 0).any())
+        ids is not None and bool(((ids < 0) | (ids >= vocab)).any() | (ids.diff() <= 0).any())
     )
     if wrong:
         held = "no map" if d2t is None else f"a map of {len(d2t)} tokens"

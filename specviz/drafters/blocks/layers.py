@@ -31,8 +31,12 @@ class LayerShape:
 
 
 def linear(n_in: int, n_out: int) -> nn.Linear:
-    """A map without bias whose weights are left for the caller to fill: nothing is drawn from a global generator."""
-    made: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out, bias=False)  # type: ignore[no-untyped-call]
+    """A map without bias whose weights are left for the caller to fill: nothing is drawn from a global generator.
+
+    On the default device, so that shapes alone can be built on `meta`.
+    """
+    device = torch.get_default_device()
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out, bias=False, device=device)  # type: ignore[no-untyped-call]
     return made
 
 

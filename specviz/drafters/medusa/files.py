@@ -67,15 +67,7 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
     return config, tensors
 
 
-def _wrong(given: dict[str, Any]) -> str | None:
-    right, heads = given.get("right"), given.get("heads")
-    if not isinstance(right, list) or len(right) != heads or not all(isinstance(row, list) and row for row in right):
-        held = len(right) if isinstance(right, list) else "no"
-        return f"has shares of ranks for {held} heads, there are {heads}"
-    return None
-
-
 KIND = Kind(
     "specviz-medusa", "set of Medusa heads", "specviz train medusa", "medusa", Config,
-    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _wrong, _published,
+    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _published,
 )  # fmt: skip

@@ -213,7 +213,8 @@ class LookingActions(Base):
         """All bookmarks; enter goes there."""
         rounds = self.feed.player.run.rounds
         choices = [
-            Choice(str(record.index), f"r{record.r}", note.text) for record in rounds for note in record.notes
+            Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several
+            for record in rounds for k, note in enumerate(record.notes)
         ]  # fmt: skip
         if not choices:
             self.notify("no bookmarks; b makes one", markup=False)
@@ -222,7 +223,7 @@ class LookingActions(Base):
 
     def _go_to_mark(self, index: str | None) -> None:
         if index is not None:
-            self.go(self.feed.player.seek_index(int(index)))
+            self.go(self.feed.player.seek_index(int(index.partition("-")[0])))
 
     def action_export(self) -> None:
         """The screen as SVG, or the node as JSON, into the working folder."""
