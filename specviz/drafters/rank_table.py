@@ -35,13 +35,15 @@ def read_table(folder: Path) -> Shares:
         raise ModelError(f"{OPTION} {folder}: no {NAME} in it, so its tree has no shape; {CALIBRATE}")
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
-        right, owner, named = given["right"], given["drafter"], (given["format"], given["version"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error!r:.120}); {CALIBRATE}") from None
-    if named != (FORMAT, VERSION) or not are_shares(right):
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error}); {CALIBRATE}") from None
+    known = given if isinstance(given, dict) else {}
+    right = known.get("right")
+    if (known.get("format"), known.get("version")) != (FORMAT, VERSION) or not are_shares(right):
         raise ModelError(
-            f"{OPTION} {folder}: {NAME} holds no table of ranks (version {VERSION}, shares between 0 and 1); {CALIBRATE}"
+            f"{OPTION} {folder}: {NAME} holds no table of ranks, rows of shares between 0 and 1 in version {VERSION}; "
+            f"{CALIBRATE}"
         )
-    if owner != weights_hash(folder):
+    if known.get("drafter") != weights_hash(folder):
         raise ModelError(f"{OPTION} {folder}: {NAME} was counted with other weights; {CALIBRATE}")
     return tuple(tuple(float(share) for share in row) for row in right)

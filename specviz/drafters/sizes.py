@@ -8,6 +8,7 @@ import json
 import reprlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, get_args
 
 from specviz.drafters.blocks.network import RopeMode
@@ -38,7 +39,7 @@ def _whole(most: int, least: int = 1) -> Check:
 def _are_taps(value: Any) -> bool:
     if not isinstance(value, (list, tuple)) or not all(_is_whole(tap, 0, MOST_TOKENS) for tap in value):
         return False
-    return all(low < high for low, high in zip(value, value[1:], strict=False))
+    return all(low < high for low, high in pairwise(value))
 
 
 def are_shares(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """Medusa: its heads, its fixed tree of ranks, and the text of plain decoding."""
 
+import json
 import random
 from typing import Any
 
@@ -147,7 +148,14 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     assert files.KIND.load(tmp_path, target).config.right == RIGHT
     knobs = MEDUSA.table.knobs({"drafter": [str(tmp_path)]})
     assert drafting.make(Models(target, None, 64), knobs).trained.vocabulary.n_draft == 90
-    text = (tmp_path / "config.json").read_text().replace('"heads": 4', '"heads": 5')
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(ModelError, match="shares of ranks for 4 heads, there are 5"):
-        files.KIND.read(tmp_path, target)
+    given = json.loads((tmp_path / "config.json").read_text())
+    for name, odd in (
+        ("heads", 5),
+        ("heads", 1e30),
+        ("heads", True),
+        ("right", [[0.5], [], [0.5], [0.5]]),
+        ("right", 4),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(given | {name: odd}))
+        with pytest.raises(ModelError, match=r"config.json says (heads|right) = .*; it must be a .*train one with"):
+            files.KIND.read(tmp_path, target)

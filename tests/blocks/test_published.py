@@ -130,6 +130,11 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         (lambda c: c | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 2, 3]}}, r"layers \[0, 2, 3\], not"),
         (lambda c: c | {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}, r"features of layers \[0, 1, 3\]"),
         (without("hidden_size"), "lacks 'hidden_size'"),
+        (without("intermediate_size"), "lacks 'intermediate_size'"),
+        (lambda c: c | {"hidden_act": "a\nb"}, r"with activation 'a.nb' is not supported"),
+        (lambda c: c | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": 5}}, "features of layers 5, not"),
+        (lambda c: c | {"eagle_aux_hidden_state_layer_ids": True}, "features of layers true, not"),
+        (lambda c: without("head_dim")(c) | {"num_attention_heads": 64}, "says head_dim = 0; it must be an even"),
     ],
 )  # fmt: skip
 def test_what_an_eagle_config_leaves_open_is_refused(
@@ -140,6 +145,95 @@ def test_what_an_eagle_config_leaves_open_is_refused(
     with pytest.raises(ModelError, match=said) as refused:
         EAGLE.read(folder, target)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("odd", [0, -1, 1.5, 1e30, float("inf"), float("nan"), True, "x", [4], {"a": 1}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
+        "draft_vocab_size",
+    ],
+)  # fmt: skip
+def test_sizes_of_an_eagle_config_are_checked(target: ModelAdapter, tmp_path: Path, name: str, odd: Any) -> None:
+    """Neither truncated nor left to a library's traceback, and never called a lack."""
+    folder = eagle_folder(target, tmp_path / "eagle")
+    (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG | {name: odd}))
+    with pytest.raises(ModelError, match=f"of an EAGLE-3 checkpoint says {name} = .*; it must be "):
+        EAGLE.read(folder, target)
+
+
+@pytest.mark.parametrize("where", [{}, {"rope_parameters": None}, {"rope_scaling": None}])
+@pytest.mark.parametrize("name", ["rope_theta", "rms_norm_eps"])
+def test_numbers_of_an_eagle_config_are_checked(
+    target: ModelAdapter, tmp_path: Path, name: str, where: dict[str, Any]
+) -> None:
+    folder = eagle_folder(target, tmp_path / "eagle")
+    for odd in (0, -1, 1e30, float("inf"), float("nan"), True, "x", [1]):
+        changes = {table: {name: odd} for table in where} or {name: odd}
+        (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG | changes))
+        with pytest.raises(ModelError, match=f"says {name} = .*; it must be a number"):
+            EAGLE.read(folder, target)
+
+
+@pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters", "eagle_config"])
+@pytest.mark.parametrize("odd", ["x", 5, [1], True])
+def test_tables_of_an_eagle_config_are_tables(target: ModelAdapter, tmp_path: Path, name: str, odd: Any) -> None:
+    folder = eagle_folder(target, tmp_path / "eagle")
+    (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG | {name: odd}))
+    with pytest.raises(ModelError, match=f"says {name} = .*; it must be a table"):
+        EAGLE.read(folder, target)
+
+
+def test_nulls_stand_for_what_is_usual(target: ModelAdapter, tmp_path: Path) -> None:
+    """As released configs have them; a null where a size is needed is not called a lack."""
+    folder = eagle_folder(target, tmp_path / "eagle")
+    nulls = dict.fromkeys(("head_dim", "rope_scaling", "rms_norm_eps", "eagle_config"))
+    (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG | nulls))
+    assert EAGLE.read(folder, target).config.head_dim == 8
+    (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG | {"hidden_size": None}))
+    with pytest.raises(ModelError, match="says hidden_size = null; it must be a whole number"):
+        EAGLE.read(folder, target)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"3000000000.1.weight": torch.ones(260, 32)}, "it has 3000000000.1.weight"),
+        ({"9" * 5_000 + ".1.weight": torch.ones(260, 32)}, "it has 9999"),
+        ({"999.1.weight": torch.ones(260, 32)}, "head 4 lacks a part"),
+        ({"medusa_head.0.1.weight": torch.ones(260, 32)}, "holds a tensor twice"),
+        ({f"{j}.1.weight": torch.ones(260) for j in range(4)}, r"\[32, 32\] and \[32\] and \[260\] are no head"),
+        ({f"{j}.1.weight": torch.tensor(1.0) for j in range(4)}, "are no head"),
+        ({f"{j}.1.weight": torch.ones(260, 31) for j in range(4)}, "are no head"),
+        ({f"{j}.0.linear.bias": torch.ones(31) for j in range(4)}, "are no head"),
+        ({f"{j}.0.linear.weight": torch.ones(32, 31) for j in range(4)}, "are no head"),
+        ({"0.1.weight": torch.ones(260, 32, dtype=torch.float8_e5m2)}, "heads of several sizes or types"),
+        ({f"{j}.1.weight": torch.ones(0, 32) for j in range(4)}, "of width 32 and 0 tokens"),
+    ],
+)
+def test_tensors_that_are_no_medusa_heads_are_refused(
+    target: ModelAdapter, tmp_path: Path, more: dict[str, torch.Tensor], said: str
+) -> None:
+    """At once: a head's number is no reason to count up to it."""
+    folder = medusa_folder(target, tmp_path / "medusa")
+    path = folder / "medusa_lm_head.safetensors"
+    save_file(load_file(path) | more, path)
+    with pytest.raises(ModelError, match=said):
+        MEDUSA.read(folder, target)
+
+
+@pytest.mark.parametrize("shape", [(), (90,), (80, 32), (90, 32, 1)])
+def test_an_eagle_tensor_of_another_shape_is_refused(
+    target: ModelAdapter, tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    """With a map, and without one, where padded rows are cut."""
+    folder = eagle_folder(target, tmp_path / "eagle", **{"lm_head.weight": torch.ones(shape)})
+    with pytest.raises(ModelError, match=r"tensor 'head.weight' is \["):
+        EAGLE.read(folder, target)
+    (folder / "config.json").write_text(json.dumps(without("draft_vocab_size")(EAGLE_CONFIG)))
+    with pytest.raises(ModelError, match=r"tensor 'head.weight' is \["):
+        EAGLE.read(_dropped(folder, "d2t"), target)
 
 
 def test_settings_are_read_where_newer_files_keep_them(target: ModelAdapter, tmp_path: Path) -> None:

@@ -109,8 +109,18 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
         static.make(Models(target, None, 64), knobs)
     write_table(tmp_path, RIGHT)
     assert static.make(Models(target, None, 64), knobs).right == RIGHT
+    given = json.loads((tmp_path / NAME).read_text())
+    for odd in ([[5]], [[-1]], [[1e20]], [[float("nan")]], [["1"]], ["1"], [], {}, 10**400):
+        (tmp_path / NAME).write_text(json.dumps(given | {"right": odd}))
+        with pytest.raises(ModelError, match=r"no table of ranks, rows of shares between 0 and 1"):
+            read_table(tmp_path)
+    (tmp_path / NAME).write_text(json.dumps(given | {"version": 2}))
+    with pytest.raises(ModelError, match=r"in version 1; calibrate it with"):
+        read_table(tmp_path)
+    write_table(tmp_path, RIGHT)
     for broken, said in (
-        ("{", "cannot be read"), ("[]", "cannot be read"), ('{"right": [], "drafter": "", "format": "x"}', "no table"),
+        ("[" * 100_000 + "]" * 100_000, "cannot be read"),
+        ("{", "cannot be read"), ("[]", "no table"), ('{"right": [], "drafter": "", "format": "x"}', "no table"),
         (json.dumps(json.loads((tmp_path / NAME).read_text()) | {"right": [[0.5], []]}), "no table"),
     ):  # fmt: skip
         whole = (tmp_path / NAME).read_text()
