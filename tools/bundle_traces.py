@@ -34,8 +34,11 @@ RUNS: dict[str, dict[str, Any]] = {
     "kangaroo": {"method": "kangaroo", "knobs": {"max_new_tokens": 72}},
     "specblock": {"method": "specblock", "knobs": {"max_new_tokens": 72}},
     "eagle3": {"method": "eagle3", "knobs": {"max_new_tokens": 72}},
-    "stream-specblock": {"method": "specblock", "level": "summary", "knobs": {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48}},
-}
+    "stream-specblock": {
+        "method": "specblock", "level": "summary",
+        "knobs": {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48},
+    },
+}  # fmt: skip
 SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
 STREAMS = ("stream-specblock",)  # over all bundled prompts, domain after domain
 EVERYWHERE = ("ar", "draft", "hsd", "tree", "ngram")  # the others on code alone
