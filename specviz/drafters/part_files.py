@@ -58,12 +58,19 @@ def refuse_format(folder: Path, option: str, given: dict[str, Any], wanted: tupl
         raise ModelError(f"{option} {folder}: these are no {what} (config.json says {_kind_of(given)})")
     if given.get("version") != version:
         raise ModelError(
-            f"{option} {folder}: written in version {given.get('version')} of the format, this specviz reads {version}"
+            f"{option} {folder}: written in version {_line(given.get('version'))} of the format, "
+            f"this specviz reads {version}"
         )
 
 
 def _kind_of(given: dict[str, Any]) -> str:
-    return f"model_type {given['model_type']}" if "model_type" in given else f"format {given.get('format')}"
+    said = f"model_type {given['model_type']}" if "model_type" in given else f"format {given.get('format')}"
+    return _line(said)
+
+
+def _line(value: object) -> str:
+    """Somebody else's text, for a line of ours."""
+    return " ".join(str(value).split())[:80]
 
 
 def refuse_other_model(

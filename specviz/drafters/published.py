@@ -44,6 +44,7 @@ _USUAL_SHARES = (0.55, 0.12, 0.06, 0.04, 0.03, 0.02, 0.015, 0.012, 0.01, 0.008)
 def name_of(folder: Path, given: dict[str, Any]) -> str:
     """What a published folder is called: its target where it names one."""
     base = given.get("base_model_name_or_path") or given.get("_name_or_path")
+    base = " ".join(str(base or "").split())[:120]
     return f"{base} (published layout, target weights not named)" if base else f"{folder.name} (published layout)"
 
 

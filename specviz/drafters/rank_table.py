@@ -6,6 +6,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from specviz.drafters.blocks.fit import OPTION
 from specviz.drafters.sizes import are_shares
@@ -38,7 +39,7 @@ def read_table(folder: Path) -> Shares:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error}); {CALIBRATE}") from None
     known = given if isinstance(given, dict) else {}
-    right = known.get("right")
+    right: Any = known.get("right")
     if (known.get("format"), known.get("version")) != (FORMAT, VERSION) or not are_shares(right):
         raise ModelError(
             f"{OPTION} {folder}: {NAME} holds no table of ranks, rows of shares between 0 and 1 in version {VERSION}; "

@@ -51,6 +51,9 @@ def are_shares(value: Any) -> bool:
 
 
 CHECKS: dict[str, Check] = {
+    "target_name": Check(
+        "one line of text", lambda value, given: isinstance(value, str) and len(value.splitlines()) <= 1
+    ),
     "target_layers": _whole(4_096),
     "target_width": _whole(WIDEST),
     "vocab": _whole(MOST_TOKENS),

@@ -10,7 +10,7 @@ from blocks.stage import Hearsay, session, trained
 from engine.driver import session as plain_session
 from engine.zoo import build
 from specviz.drafters.adapt.lessons import HELD_OUT, MOST_PAIRS, Lesson
-from specviz.drafters.adapt.replay import anew
+from specviz.drafters.adapt.replay import Sizes, anew, coverage
 from specviz.drafters.adapt.tutor import Tutor
 from specviz.drafters.blocks import grower as drafting
 from specviz.drafters.blocks.drafter import SpecBlock
@@ -87,6 +87,27 @@ def test_slots_of_the_path(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch
         torch.testing.assert_close(made.laws.probs[slot.row], logits[place].softmax(-1), rtol=0, atol=1e-9)
         assert slot.held == (slot.row % HELD_OUT == 0)
     assert not any(slot.state.is_inference() for slot in slots), "training could not save them"
+
+
+def test_coverage_ranks_tokens_as_they_were_offered(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a penalty and a ban: the drafter in hand covers exactly the tokens that stood among its offers."""
+    _, drafter, ear = learning(
+        target, monkeypatch, right=0.0, repetition_penalty=1.8, ban=["id:31"], widths=["1,1,1,1"]
+    )
+    assert drafter.notes is not None
+    slots = drafter.notes.lesson(PROMPT[0])
+    written = [
+        (each, done.tokens[depth_of(done, each)])
+        for done, found in ear.rounds for each in found if each.on_path and depth_of(done, each) < len(done.tokens)
+    ]  # fmt: skip
+    assert len(slots) == len(written) > 20
+    reordered = 0
+    for slot, (each, token) in zip(slots, written, strict=True):
+        tokens = [offered for offered, _ in each.top or ()]
+        assert coverage(drafter.network, [slot], Sizes((5,) * 4, 5)) == float(token in tokens[:5])
+        logits = drafter.network.speak(slot.state)[0]
+        reordered += logits.topk(5).indices.tolist() != tokens[:5]
+    assert reordered > 10
 
 
 def depth_of(done: Any, each: Expansion) -> int:

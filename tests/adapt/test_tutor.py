@@ -9,7 +9,7 @@ import torch
 
 from adapt.stage import Ticks, Told, ended, lesson, spoken
 from blocks.small import network
-from specviz.drafters.adapt.replay import Sizes
+from specviz.drafters.adapt.replay import Sizes, coverage
 from specviz.drafters.adapt.tutor import Tutor
 from specviz.events import Adapt
 
@@ -179,6 +179,9 @@ def test_a_reset_is_done_once_at_the_boundary(to: str) -> None:
         stage.query(**ALWAYS)
     record = stage.query(**ALWAYS, adapt_do=f"reset_to_{to}")
     assert (record.reset, record.reason, record.action) == (to, "skip", "skip")
+    assert record.spent == pytest.approx(stage.tutor.bandit.explored_s, rel=1e-4)
+    assert record.spent > 0
+    assert record.budget == pytest.approx(stage.tutor.bandit.served.seconds * ALWAYS["adapt_budget"])
     assert record.version_after == record.version_before + 1
     learner = stage.tutor.learner
     want = learner.anchor if to == "anchor" else dict(stage.net.named_parameters())
@@ -262,3 +265,17 @@ def test_replays_try_every_action_and_leave_no_trace() -> None:
             assert found["head"].next_profit == pytest.approx(saved - found["head"].seconds, rel=1e-4)
     for name, each in plain.tutor.network.named_parameters():
         assert torch.equal(each, replayed.tutor.network.get_parameter(name))
+
+
+def test_replays_are_measured_at_the_same_places() -> None:
+    """A full update has no states for later blocks: what is told of the others leaves those places out too."""
+    stage = Stage()
+    stage.slots = [replace(slot, block=2, token=-1) if n % 2 else slot for n, slot in enumerate(stage.slots)]
+    still = {"adapt_lr_head": 1e-9, "adapt_lr_full": 1e-9, "adapt_regret": "replay"}
+    record = stage.query(**ALWAYS | still)
+    assert record.replays is not None
+    assert [each.action for each in record.replays] == ["skip", "head", "full"]
+    first, whole = ([s for s in stage.slots if s.held and s.block <= most] for most in (1, 2))
+    shares = {each.coverage for each in record.replays}
+    assert shares == {coverage(stage.net, first, SIZES)}
+    assert shares != {coverage(stage.net, whole, SIZES)}

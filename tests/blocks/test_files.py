@@ -84,7 +84,11 @@ def edited(folder: Path, **changes: Any) -> Path:
         ({"n_layers": 3}, "says: tensor 'layers.2.down.weight' is missing"),
         ({"shift": False}, "says: tensor 'shifts.0.weight' has no place"),
         ({"shift": "yes"}, "Expected `bool`"),
-        ({"target_name": 5}, "Expected `str`"),
+        ({"target_name": 5}, "says target_name = 5; it must be one line of text"),
+        ({"target_name": "a\nb"}, "says target_name = .*; it must be one line of text"),
+        ({"target": 5}, "Expected `str`"),
+        ({"format": "a\nb"}, r"config.json says format a b\)"),
+        ({"version": "2\n"}, "written in version 2 of"),
     ],
 )
 def test_mismatches_are_refused_in_one_line(

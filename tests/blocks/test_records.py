@@ -112,6 +112,38 @@ def test_ranks_in_a_reduced_vocabulary(run: Run, mode: str) -> None:
     assert there > 0
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("mode", ["rank", "oracle"])
+def test_ranks_are_places_among_the_offers(
+    run: Run, monkeypatch: pytest.MonkeyPatch, mode: str, temperature: float
+) -> None:
+    """Under a penalty and a ban tokens are offered in another order than by their logits, and ranks follow it."""
+    law = {"repetition_penalty": 1.8, "ban": ["a"], "temperature": temperature}
+    knowing(run, monkeypatch, right=0.6, **law)
+    _, events = run("specblock", width_mode=mode, widths=["2,3,4,5"], **law)
+    reordered = placed = 0
+    for events_ in by_round(events).values():
+        path = [-1] + [v.node for v in of(events_, Verify) if v.status == "accepted"]
+        after = dict(zip(path, [token for each in of(events_, Commit) for token in each.tokens], strict=False))
+        for each in of(events_, Expansion):
+            tokens, logs = [token for token, _ in each.top], [log for _, log in each.top]
+            reordered += logs != sorted(logs, reverse=True)
+            if mode == "oracle" and each.true_bucket is not None and (each.block, each.slot) != (1, 0):
+                assert each.width == (2, 3, 4, 5)[each.true_bucket]
+            if each.parent not in after:
+                assert not each.on_path
+                continue
+            token = after[each.parent]
+            assert (token in tokens) == (each.true_rank_emitted <= len(tokens))
+            if token in tokens:
+                placed += 1
+                assert each.true_rank_emitted == tokens.index(token) + 1
+                if temperature == 0:
+                    assert each.true_rank_argmax == each.true_rank_emitted
+    assert reordered > 4
+    assert placed > 10
+
+
 def _maker(node: Node, expansions: list[Expansion]) -> int:
     """The expansion that made a node: of its block and slot, at its parent, with it at that rank."""
     for each in expansions:

@@ -151,7 +151,7 @@ class Bandit:
 
         `frozen`: look, and skip.
         """
-        budget = setting.budget * self.served.seconds
+        budget = self.budget(setting)
         views = {action: self._view(action, s, setting) for action in setting.actions if action in self.arms}
 
         def decision(action: Action, reason: Reason) -> Decision:
@@ -167,6 +167,10 @@ class Bandit:
             self.explored_s += hopeful.cost
             return decision(hopeful.action, "explore")
         return decision("skip", "skip")
+
+    def budget(self, setting: Setting) -> float:
+        """Seconds that exploring may have taken by now."""
+        return setting.budget * self.served.seconds
 
     def _view(self, action: Action, s: float, setting: Setting) -> View:
         arm = self.arms[action]

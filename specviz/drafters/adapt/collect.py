@@ -15,6 +15,7 @@ from specviz.drafters.adapt.lessons import HELD_OUT, MOST_PAIRS, Lesson, Slot
 from specviz.drafters.adapt.signal import Signal
 from specviz.drafters.blocks.facts import Made
 from specviz.drafters.blocks.growth import Growth
+from specviz.drafters.blocks.offers import Order
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.engine.context import Observation
 
@@ -30,6 +31,7 @@ class _Spoke:
     block: int
     slot: int
     row: int
+    order: Order | None
 
 
 @dataclass(slots=True)
@@ -82,7 +84,9 @@ class Notes:
                 continue
             block = made[each.start]
             assert block.h is not None
-            self._spoke.append(_Spoke(block.h[each.slot], n_before - 1, each.block, each.slot, n_before + depth))
+            self._spoke.append(
+                _Spoke(block.h[each.slot], n_before - 1, each.block, each.slot, n_before + depth, block.order)
+            )
             if depth == len(ids) - 1 and block.logits is not None:
                 last = block.logits[each.slot], seen.tokens[depth]
         if last is not None:
@@ -128,6 +132,6 @@ class Notes:
         ids, there = self.vocabulary.find(written)
         return [
             Slot(lesson, state, each.pair - cut, each.block, each.slot, each.row - places.start, token,
-                 held[each.row - places.start])
+                 held[each.row - places.start], each.order)
             for each, state, token in zip(spoke, states, torch.where(there, ids, -1).tolist(), strict=True)
         ]  # fmt: skip

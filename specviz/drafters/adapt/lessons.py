@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.drafters.adapt.laws import Laws
+from specviz.drafters.blocks.offers import Order
 
 Tensor = torch.Tensor
 RING, HELD_OUT, MOST_PAIRS = 512, 5, 512
@@ -40,7 +41,10 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slot:
-    """What spoke at a place. `token`: draft id of what was written there, -1 outside the draft vocabulary."""
+    """What spoke at a place. `token`: draft id of what was written there, -1 outside the draft vocabulary.
+
+    `order`: how its tokens were ranked, where a penalty or a ban had a say; None: by its logits.
+    """
 
     lesson: Lesson
     state: Tensor  # h [width]
@@ -50,6 +54,7 @@ class Slot:
     row: int  # of the lesson's laws
     token: int
     held: bool
+    order: Order | None = None
 
     @property
     def is_root(self) -> bool:

@@ -40,8 +40,18 @@ def coverage(network: BlockNetwork, slots: Sequence[Slot], sizes: Sizes) -> floa
         root = torch.tensor([slot.is_root for slot in slots], device=logits.device)
         tokens = torch.tensor([slot.token for slot in slots], device=logits.device)
         offered = torch.where(root, sizes.root, widths)
-        inside = (tokens >= 0) & (ranks(logits, tokens.clamp(min=0)) <= offered)
+        inside = (tokens >= 0) & (ranks(_scores(logits, slots), tokens.clamp(min=0)) <= offered)
         return float(inside.double().mean())
+
+
+def _scores(logits: Tensor, slots: Sequence[Slot]) -> Tensor:
+    """What tokens would be offered by: the logits, or what a penalty or a ban made of them in that query."""
+    if all(slot.order is None for slot in slots):
+        return logits
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return torch.stack([
+        row if slot.order is None else slot.order(row[None])[0] for row, slot in zip(wide, slots, strict=True)
+    ])  # fmt: skip
 
 
 def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slot]:

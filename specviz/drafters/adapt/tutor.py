@@ -102,7 +102,7 @@ class Tutor:
         drafter: "Callable[[BlockNetwork], Drafter] | None",
     ) -> None:  # fmt: skip
         """Put weights back, or decide and perhaps update; completes the record."""
-        knobs = ended.knobs
+        knobs, setting = ended.knobs, setting_of(ended.knobs)
         asked = {"reset_to_anchor": "anchor", "reset_to_base": "base"}.get(knobs["adapt_do"])
         record.frozen = knobs["adapt_do"] == "freeze"
         guarded = not (asked or record.frozen) and self._fallen(sizes)
@@ -110,8 +110,8 @@ class Tutor:
             record.reset = "base" if asked == "base" else "anchor"
             record.reason = "guard" if guarded else "skip"
             self._reset(record.reset)
+            record.spent, record.budget = six(self.bandit.explored_s), six(self.bandit.budget(setting))
             return
-        setting = setting_of(knobs)
         self._price(setting, knobs, sizes)
         done = self.bandit.decide(signal.per_round, signal.rejections, len(self.memory.slots), setting, record.frozen)
         tell_decision(record, done)
@@ -235,21 +235,27 @@ class Replays:
 
     def _skip(self) -> AdaptReplay:
         tutor = self.tutor
-        covered = coverage(tutor.network, tutor.memory.held, self.sizes)
         return AdaptReplay(
-            action="skip", seconds=0.0, coverage=covered, measured_gain=0.0, next_length=self._next(tutor.network)
+            action="skip", seconds=0.0, coverage=self._covered(tutor.network), measured_gain=0.0,
+            next_length=self._next(tutor.network),
         )  # fmt: skip
 
     def _of(self, kind: Kind) -> AdaptReplay:
         tutor = self.tutor
         with tutor.learner.trial(kind):
             tried = tutor.attempt(kind, self.knobs, self.sizes)
+            same = kind == "full" or tried.after is None
+            after = tried.after if same else self._covered(tutor.learner.built(tried.weights))
         kept = tried.network is not None
         return AdaptReplay(
-            action=kind, seconds=six(tried.seconds), coverage=tried.after,
+            action=kind, seconds=six(tried.seconds), coverage=after,
             measured_gain=six(tried.change * self.rate) if kept else 0.0,
             next_length=self._next(tried.network or tutor.network),
         )  # fmt: skip
+
+    def _covered(self, network: BlockNetwork) -> float | None:
+        """Of root blocks alone, the places that a full update can be measured at too."""
+        return coverage(network, [slot for slot in self.tutor.memory.held if slot.block == 1], self.sizes)
 
     def _next(self, network: BlockNetwork) -> float | None:
         if self.ended.next_length is None or self.drafter is None:

@@ -6,13 +6,13 @@ the target cannot reach a decision. Every kept parent has a target row, so true 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from specviz.draft import ROOT, Draft
 from specviz.drafters.blocks.calls import Start
 from specviz.drafters.blocks.growth import Growth
+from specviz.drafters.blocks.offers import Order
 from specviz.drafters.blocks.rank import N_BUCKETS, bucket, ranks
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.pace import Pace
@@ -28,7 +28,7 @@ Tensor = torch.Tensor
 class Made:
     """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache.
 
-    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them.
+    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them; `order`: how the logits were ranked.
     """
 
     node: int
@@ -37,9 +37,16 @@ class Made:
     row: int
     logits: Tensor | None = None
     h: Tensor | None = None
+    order: Order | None = None
     kv_len: int = 0
     batch: int = 1
     dur_ns: int = 0
+
+    @property
+    def scores(self) -> Tensor:
+        """`[K, V_d]`, what tokens were offered by."""
+        assert self.logits is not None
+        return self.logits if self.order is None else self.order(self.logits)
 
 
 class Facts:
@@ -95,22 +102,26 @@ class Facts:
         best = best_tokens(seen.target_probs, [row_of[record.parent] for record in known])
         emitted = _emitted(seen)
         followed = [emitted.get(record.parent, -1) for record in known]
-        by_best, by_emitted = self._ranks(known, best), self._ranks(known, followed)
+        scores = self._scores(known)
+        by_best, by_emitted = self._ranks(scores, best), self._ranks(scores, followed)
         for record, first, second in zip(known, by_best, by_emitted, strict=True):
             record.true_rank_argmax, record.true_rank_emitted = first, second
             record.true_bucket = N_BUCKETS - 1 if first is None else bucket(first)
             record.on_path = record.parent in emitted
         self._prefixes()
 
-    def _ranks(self, records: list[Expansion], tokens: list[int]) -> list[int | None]:
+    def _scores(self, records: list[Expansion]) -> Tensor:
+        """`[n, V_d]`, what each expansion's tokens were offered by."""
+        rows = {start: self.made[start].scores for start in {record.start for record in records}}
+        return torch.stack([rows[record.start][record.slot] for record in records]) if records else torch.empty(0, 0)
+
+    def _ranks(self, scores: Tensor, tokens: list[int]) -> list[int | None]:
         """The rank of each token in its expansion; None for one that is not there to rank."""
-        rows: Any = [self.made[record.start].logits for record in records]
-        if not records:
+        if not tokens:
             return []
-        logits = torch.stack([row[record.slot] for row, record in zip(rows, records, strict=True)])
-        wanted = torch.tensor(tokens, device=logits.device)
+        wanted = torch.tensor(tokens, device=scores.device)
         place, there = self.vocabulary.find(wanted.clamp(min=0))
-        found = ranks(logits, place).masked_fill(~there | (wanted < 0), 0).tolist()
+        found = ranks(scores, place).masked_fill(~there | (wanted < 0), 0).tolist()
         return [rank or None for rank in found]
 
     def _prefixes(self) -> None:

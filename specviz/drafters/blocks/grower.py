@@ -13,7 +13,7 @@ from specviz.drafters.blocks.calls import Calls, Link, Start
 from specviz.drafters.blocks.facts import Made
 from specviz.drafters.blocks.files import Trained
 from specviz.drafters.blocks.growth import Candidate, Growth, Offer
-from specviz.drafters.blocks.offers import offers
+from specviz.drafters.blocks.offers import offers, order
 from specviz.drafters.blocks.oracle import Oracle
 from specviz.drafters.blocks.rank import N_TOP, bucket, ranks
 from specviz.drafters.blocks.reading import Round
@@ -82,7 +82,9 @@ class Grower:
         took = time.perf_counter_ns() - began
         for k, (made, each) in enumerate(zip(level, found, strict=True)):
             self.growth.expand(made.node, len(self.made), made.block, each)
-            made.logits, made.h = (spoken[0][k], h[k]) if self.wanted else (None, None)
+            if self.wanted:
+                made.logits, made.h = spoken[0][k], h[k]
+                made.order = order(ctx, self.trained.vocabulary, paths[k])
             made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
             self.made.append(made)
         return True
@@ -94,7 +96,9 @@ class Grower:
         n = min(len(block), self.plan.growing.deepest - made.start.depth)
         best = self.oracle.best([(*path, *spine[:slot]) for slot in range(n)])
         place, known = self.trained.vocabulary.find(torch.tensor(best, device=logits.device))
-        rank = ranks(logits[:n], place).masked_fill(~known, logits.shape[-1] + N_TOP).tolist()
+        offered = order(self.ctx, self.trained.vocabulary, path)
+        scores = logits[:n] if offered is None else offered(logits[:n])
+        rank = ranks(scores, place).masked_fill(~known, logits.shape[-1] + N_TOP).tolist()
         return [replace(o, true_bucket=bucket(r)) for o, r in zip(block, rank, strict=False)] + block[n:]
 
 

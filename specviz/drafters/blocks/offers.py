@@ -1,7 +1,7 @@
 """What a call's logits offer the tree, read off the device in one copy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +10,11 @@ from specviz.drafters.blocks.growth import Offer
 from specviz.drafters.blocks.rank import N_BUCKETS, N_SUMMARY, N_TOP
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.engine.context import Context
+from specviz.engine.sampling import Warper
 
 Tensor = torch.Tensor
+Order = Callable[[Tensor], Tensor]
+"""Logits `[n, V_d]` of one start -> the scores its tokens were ranked by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,30 @@ def ranked(
 
     They are ranked as the target ranks tokens: penalised, banned ones last.
     """
-    wide = logits if logits.dtype == torch.float64 else logits.float()
+    wide = _wide(logits)
     scores = wide
-    if ctx.warper.banned or ctx.warper.needs_prefix:
+    if _reorders(ctx.warper):
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
         scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(wide), prefixes))
     best = scores.topk(min(n, scores.shape[-1]), -1).indices
     return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
+
+
+def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:
+    """How `ranked` ranks below a start that `path` leads to, for once the round is over; None: by the logits alone."""
+    warper = ctx.warper
+    if not _reorders(warper):
+        return None
+    prefix = [*ctx.tokens, *path]
+    return lambda rows: vocabulary.to_draft(warper.allowed(vocabulary.spread(_wide(rows)), [prefix] * len(rows)))
+
+
+def _reorders(warper: Warper) -> bool:
+    return bool(warper.banned) or warper.needs_prefix
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def _offer(row: list[float], n_top: int, full: bool) -> Offer:

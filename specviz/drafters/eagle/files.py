@@ -46,7 +46,8 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
     tensors = published.eagle_tensors(folder, read_tensors(folder, OPTION, adapter.device), adapter)
     sizes["vocab"] = min(sizes["vocab"], adapter.vocab)
     if "d2t" not in tensors and sizes["draft_vocab"] >= adapter.vocab:  # padded rows stand for no token
-        tensors["head.weight"] = torch.atleast_1d(tensors["head.weight"])[: adapter.vocab]
+        head = tensors["head.weight"]
+        tensors["head.weight"] = head[: adapter.vocab] if head.dim() else head
         sizes["draft_vocab"] = adapter.vocab
     config = Config(
         target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers, **sizes,
