@@ -5,6 +5,7 @@ made them.
 """
 
 import json
+import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from specviz.train.drafter import Held, Made
 from specviz.train.tree_measure import Arm, compared, side_by_side
 
 N_PROMPTS, PROMPT, N_NEW = 8, 48, 64
+MINUTES_A_PROMPT = 5  # short trainings are measured on fewer texts: measuring should not outlast them by far
 BUSY = "Times are of this machine, with whatever else it was doing."
 
 
@@ -29,7 +31,7 @@ def numbers(
     console: Console, known: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Everything a card states: `known` of its kind, what decoding gains with `own` arms and beside other kinds."""
-    prompts = head_card.prompts(held.source.held_out, N_PROMPTS, PROMPT)
+    prompts = head_card.prompts(held.source.held_out, n_prompts(made.spent["minutes"]), PROMPT)
     beside = side_by_side(adapter, folder)
     total = sum(map(len, prompts.values())) * (len(own) + len(beside))
     with console.ticks("decoding", total, "texts") as tick:
@@ -42,6 +44,11 @@ def numbers(
         "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
         "threads": torch.get_num_threads(),
     }  # fmt: skip
+
+
+def n_prompts(minutes: float) -> int:
+    """How many texts of each domain are decoded after a training of so many minutes."""
+    return min(N_PROMPTS, math.ceil(minutes / MINUTES_A_PROMPT))
 
 
 def write(folder: Path, found: dict[str, Any], page: Sequence[str], places: tuple[str, str]) -> dict[str, Any]:

@@ -85,6 +85,11 @@ def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
     assert tree_card.curve([], ("a", "b")) == ""
 
 
+def test_short_trainings_are_measured_on_fewer_texts() -> None:
+    found = [tree_card.n_prompts(minutes) for minutes in (0.05, 5, 12, 60, 600)]
+    assert found == [1, 1, 3, tree_card.N_PROMPTS, tree_card.N_PROMPTS]
+
+
 def test_curves_outside_the_usual_range_are_drawn() -> None:
     for y in (0.0, 0.49, 7.0):
         assert "nan" not in plot.svg("x", [plot.Line("a", [(1.0, y), (2.0, y)])])
