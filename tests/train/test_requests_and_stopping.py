@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -111,6 +112,14 @@ def test_a_later_option_is_refused_where_it_was_not_asked_for(tmp_path: Path) ->
     )
     with pytest.raises(SpecvizError, match="begun with batch=2, precision=bf16"):
         part.claim(tmp_path, tmp_path, asked.settings, asked.usual)
+
+
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """SIGINT as a terminal sends it, also where these tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupted_step_is_finished_and_kept(target: ModelAdapter, tmp_path: Path) -> None:
