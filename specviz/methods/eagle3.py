@@ -2,7 +2,7 @@
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.trees import MOST_CHILDREN, budget, example, folder
+from specviz.methods.trees import MOST_CHILDREN, budget, example, folder, levels
 
 METHOD = Method(
     name="eagle3",
@@ -13,9 +13,7 @@ METHOD = Method(
     example=example,
     knobs=(
         budget(),
-        KnobSpec(
-            name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each",
-        ),
+        levels(),
         KnobSpec(
             name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10,
             help="children of a node; nodes expanded per level",

@@ -1,8 +1,7 @@
 """`static_tree`: the drafter of `eagle3` on a shape that was calibrated once (specblock.md 10)."""
 
-from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.trees import budget, example, folder
+from specviz.methods.trees import budget, example, folder, levels
 
 METHOD = Method(
     name="static_tree",
@@ -11,11 +10,5 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,
-    knobs=(
-        budget(),
-        KnobSpec(
-            name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each",
-        ),
-        folder("EAGLE-3 drafter with a calibrated tree"),
-    ),
-)  # fmt: skip
+    knobs=(budget(), levels(), folder("EAGLE-3 drafter with a calibrated tree")),
+)

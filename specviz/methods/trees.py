@@ -73,6 +73,13 @@ def root_children() -> KnobSpec:
     )  # fmt: skip
 
 
+def levels() -> KnobSpec:
+    """Depth, where every level is a call."""
+    return KnobSpec(
+        name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each"
+    )  # fmt: skip
+
+
 def folder(what: str) -> KnobSpec:
     """Which trained part."""
     return KnobSpec(

@@ -1,8 +1,8 @@
 """The weights a block network begins with: every input reaches the stream whole, and slots pass straight through.
 
-From N(0, .02) everywhere the first slot stayed at 30 % right for 1,400 steps of the embedded target's text, because
-`fuse` had to learn to keep condition and token apart and `shifts` not to scramble the stream; from here it is at 60 %
-after 300. Nothing is fixed by this: all of it trains.
+From N(0, .02) everywhere `fuse` must first learn to keep condition and token apart, and `shifts` not to scramble the
+stream. On the embedded target's text the first slot then stayed at 30 % right for 1,400 steps; from here, at lower
+rates and with block 1 learning alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
 """
 
 import torch

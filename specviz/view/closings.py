@@ -9,6 +9,7 @@ from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.numbers import percent, prob
 from specviz.view.rank_words import ending_words
+from specviz.view.ranks import METHODS
 from specviz.view.words import ENDED, span
 
 N_ENTRIES = 5
@@ -82,12 +83,19 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
         window = next(iter(family.record.every(Window)), None)
         if window is not None:
             return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
-        reason = _EMPTY.get(end.draft_end, "Nothing was drafted") if end else "Nothing was drafted"
+        reason = _why_empty(run, end.draft_end if end else None)
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
     free = f"the same target pass has one more row{after}: a token for free"
     return f"A drafted path was kept to its end, and {free}. {how}."
+
+
+def _why_empty(run: Run, reason: str | None) -> str:
+    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states or numbers."""
+    if reason == "no_match" and run.header is not None and run.header.method in METHODS:
+        return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
+    return _EMPTY.get(reason or "", "Nothing was drafted")
 
 
 def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.view import rank_counts as counts
 from specviz.view.adapt_maker import adapt_missing, adapt_view
+from specviz.view.closings import closing_words
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import Tree
@@ -71,9 +72,14 @@ class RanksMaker:
             self._over_run(options, metrics), tree=rank_tree(family, seen, now), expansions=here,
             expansions_title=title, round_expansions=views,
             shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
-            ending=ending_words(self.run, family) if judged else "",
+            ending=self._ending(family) if judged else "",
             adapt=adapt_view(self.run, family.record), adapt_missing=adapt_missing(self.run),
         )  # fmt: skip
+
+    def _ending(self, family: Family) -> str:
+        """Why the walk over the tree stopped; where there was no tree, why not."""
+        words = closing_words if family.record.tree is None else ending_words
+        return words(self.run, family)
 
     def _over_run(self, options: Options, metrics: "Metrics | None") -> Ranks:
         """What is counted over all finished rounds; worked out again when there are more, or another cell is chosen."""

@@ -380,3 +380,18 @@ def test_a_run_that_grows_is_counted_as_it_grows() -> None:
             builder.frame(Cursor(len(run.rounds) - 1, Phase.COMMIT, 0), Options(ranks=True), Feed())
     grown = builder.frame(Cursor(0, Phase.COMMIT, 0), Options(ranks=True), Feed()).ranks
     assert grown == ranks(fold(events))
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("length", "There is room for one token only"), ("no_match", "The drafter had nothing to go on")],
+)
+def test_a_round_without_a_tree_says_why(reason: str, said: str) -> None:
+    """No block drafter looks for words in the text, so a round that drafted nothing must not say that none matched."""
+    events = rank_events(temperature=0.0, new_tokens=1)
+    for event in events:
+        if isinstance(event, ev.RoundEnd):
+            event.draft_end = reason  # type: ignore[assignment]
+    found = ranks(fold(events))
+    assert not found.round_expansions
+    assert found.ending.startswith(said)
