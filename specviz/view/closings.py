@@ -92,7 +92,7 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
 
 
 def _why_empty(run: Run, reason: str | None) -> str:
-    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states or numbers."""
+    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states, numbers."""
     if reason == "no_match" and run.header is not None and run.header.method in METHODS:
         return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
     return _EMPTY.get(reason or "", "Nothing was drafted")
