@@ -14,14 +14,22 @@ class KnobDesk:
         self._ids: dict[int, str] = {}
         self._before: list[tuple[str, Any]] = []  # name and what was staged before, newest last
 
+    def wanted(self, name: str, now: Any) -> Any:
+        """The value a knob is on its way to: what is staged, else what was sent, else the one in force."""
+        return self.staged.get(name, self.sent.get(name, now))
+
     def stage(self, spec: KnobSpec, value: Any, now: Any) -> None:
-        """Choose a value; choosing the one in force takes the knob off the table. Raises KnobError."""
-        checked = spec.check(value)
-        self._before.append((spec.name, self.staged.get(spec.name)))
-        if checked == now:
+        """Choose a value; choosing the one in force, or the one sent, takes the knob off the table. Raises KnobError.
+
+        A choice that changes nothing (an arrow at the end of the range) is no step for `undo`.
+        """
+        checked, before = spec.check(value), self.staged.get(spec.name)
+        if checked == self.sent.get(spec.name, now):
             self.staged.pop(spec.name, None)
         else:
             self.staged[spec.name] = checked
+        if self.staged.get(spec.name) != before:
+            self._before.append((spec.name, before))
 
     def undo(self) -> bool:
         """Take the last choice back."""

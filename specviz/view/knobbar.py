@@ -55,10 +55,14 @@ def _item(
     spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str]
 ) -> KnobItem:  # fmt: skip
     value = values.get(spec.name, spec.default)
-    staged, sent = (None if a == value else a for a in (options.staged.get(spec.name), options.sent.get(spec.name)))
+    sent = options.sent.get(spec.name)
+    sent = None if sent == value else sent
+    staged = options.staged.get(spec.name)
+    staged = None if staged == (value if sent is None else sent) else staged
+    wanted = next((a for a in (staged, sent) if a is not None), value)
     return KnobItem(
         name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=_text(spec, value, parts),
-        fill=_fill(spec, value), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
+        fill=_fill(spec, wanted), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
         applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
         staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
         sent_text=None if sent is None else shown(sent), disabled=disabled,
@@ -104,9 +108,14 @@ def _queries_left(run: Run) -> bool:
     return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
 
 
+def label(item: KnobItem) -> str:
+    """The symbol where it is a Greek one, else the name, which tells `d_max` from every other d: `γ`, `top_p`."""
+    return item.name if item.symbol.isascii() else item.symbol
+
+
 def _pending(items: Sequence[KnobItem]) -> str:
-    staged = [f"{i.symbol} {i.text}→{i.staged_text}" for i in items if i.staged is not None]
-    sent = [f"{i.symbol} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
+    staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
+    sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
     return "  ".join(filter(None, ("pending " + ", ".join(staged) if staged else "", ", ".join(sent))))
 
 
@@ -116,8 +125,9 @@ def _last(run: Run, record: RoundRecord | None) -> str:
     changes = [c for c in run.changes if (c.q, c.applied_r) <= limit]
     if not changes:
         return ""
-    change = changes[-1]
-    what = f"last r{change.applied_r}: {change.name} {shown(change.old)}→{shown(change.new)}"
+    place = (changes[-1].q, changes[-1].applied_r)
+    together = [f"{c.name} {shown(c.old)}→{shown(c.new)}" for c in changes if (c.q, c.applied_r) == place]
+    what = f"last r{place[1]}: {', '.join(together)}"
     effect = _effect(run, [(c.q, c.applied_r) for c in changes], limit)
     return f"{what}, {effect}" if effect else what
 

@@ -92,7 +92,7 @@ class KnobItem:
     kind: str
     value: Any
     text: str
-    fill: float | None  # place of the value in its range, 0..1
+    fill: float | None  # place in its range of the value asked for, else of the one in force, 0..1
     lo: float | None
     hi: float | None
     choices: tuple[str, ...]

@@ -11,6 +11,7 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
 from specviz_tui.screens.start import StartScreen
+from specviz_tui.widgets.knob_bar import KnobPanel
 from trace_factory import make_events
 from tui_stage import WIDE, Script, catalogue, live_app, shown
 
@@ -168,6 +169,74 @@ async def test_undo_default_and_a_typed_value(script: Script) -> None:
         await pilot.press("backspace", "backspace", *"12", "enter")
         await pilot.pause()
         assert desk.staged == {"gamma": 12}
+
+
+def press_at_once(app: SpecvizApp, *actions: str) -> None:
+    """Keys that all come before the next frame, as a held key sends them."""
+    panel = app.screen.query_one(KnobPanel)
+    for action in actions:
+        {
+            "right": lambda: panel.action_adjust(1),
+            "left": lambda: panel.action_adjust(-1),
+            "down": lambda: panel.action_move(1),
+        }[action]()
+
+
+async def test_a_burst_of_presses_loses_none(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await started(pilot, script, 2)
+        desk = main_of(app).feed.desk
+        await pilot.press("K")
+        press_at_once(app, *["right"] * 6, "left", "right")
+        await pilot.pause()
+        assert desk.staged == {"gamma": 10}
+        assert "4→10" in shown(app)
+        press_at_once(app, "right", "down")  # the cursor has gone on when the press is answered
+        await pilot.pause()
+        assert desk.staged == {"gamma": 11}
+
+
+async def test_every_undo_takes_back_what_can_be_seen(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await started(pilot, script, 2)
+        desk = main_of(app).feed.desk
+        await pilot.press("K")
+        press_at_once(app, *["right"] * 3)
+        await pilot.pause()
+        seen = []
+        for _ in range(3):
+            await pilot.press("z")
+            seen.append(dict(desk.staged))
+        assert seen == [{"gamma": 6}, {"gamma": 5}, {}]
+        press_at_once(app, *["left"] * 6)  # four to the end of the range, two that change nothing
+        await pilot.pause()
+        await pilot.press("z")
+        assert desk.staged == {"gamma": 1}
+
+
+async def test_the_slider_stands_at_the_value_asked_for(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        rest = await started(pilot, script, 2)
+        await pilot.press("K", "enter", "backspace", *"64", "enter")
+        await pilot.pause()
+        panel = app.screen.query_one(KnobPanel)
+        assert panel.item is not None
+        assert (panel.item.value, panel.item.fill) == (4, 1.0)
+        await pilot.press("a")
+        await pilot.pause()
+        assert panel.item.fill == 1.0, "sent, not yet confirmed"
+        await pilot.press("left")
+        await pilot.pause()
+        assert main_of(app).feed.desk.staged == {"gamma": 63}, "from the value that was sent"
+        assert "4⇒64→63" in shown(app)
+        await pilot.press("z")
+        script.play([ev.Knob(name="gamma", old=4, new=64, requested_r=2, applied_r=3, r=3)])
+        script.play(rest[0])
+        await settle(pilot)
+        assert (panel.item.value, panel.item.staged, panel.item.fill) == (64, None, 1.0)
 
 
 async def test_a_refused_knob_is_told_and_taken_back(script: Script) -> None:

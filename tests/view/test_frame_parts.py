@@ -197,6 +197,25 @@ def test_pending_knobs_go_from_chosen_to_sent_to_in_force() -> None:
     assert items(player)["gamma"].value == 2
 
 
+def test_what_is_sent_and_what_is_chosen_after_it_are_told_apart() -> None:
+    player = Player(fold(make_events(temperature=0.8, seed=1, gamma=2)))
+    bar = player.frame(Options(sent={"gamma": 4}, staged={"gamma": 2})).knobs
+    gamma = next(item for item in bar.items if item.name == "gamma")
+    assert (gamma.sent, gamma.staged, gamma.fill) == (4, 2, 2 / 64), "2 is not in force any more once 4 is sent"
+    assert bar.pending == "pending γ 4→2  γ 2→4 (sent, next round)"
+
+
+def test_pending_names_a_knob_by_what_stands_in_the_bar() -> None:
+    pending = Player(fold(make_events(temperature=0.8, seed=1))).frame(Options(staged={"d_max": 7})).knobs.pending
+    assert pending == "pending d_max 3→7"
+
+
+def test_changes_of_one_round_are_all_named() -> None:
+    player = changed(1, 1)
+    player.run.apply(ev.Knob(name="k_max", old=6, new=8, requested_r=1, applied_r=2))
+    assert player.frame().knobs.last == "last r2: gamma 2→4, k_max 6→8"
+
+
 def changed(n_before: int, n_after: int) -> Player:
     """Rounds of one token, then a change, then rounds of three or four."""
     one = [plain_round(r, 6 + r, 4, 0) for r in range(1, n_before + 1)]

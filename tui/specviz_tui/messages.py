@@ -1,7 +1,6 @@
 """What widgets tell the screen. A widget never acts on the run itself."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from textual.message import Message
 
@@ -104,11 +103,11 @@ class Pressed(Message):
 
 
 @dataclass
-class KnobStaged(Message):
-    """A value was chosen for a knob, not yet sent."""
+class KnobStepped(Message):
+    """An arrow on a knob: up or down from the value it is on its way to."""
 
     name: str
-    value: Any
+    step: int
 
 
 @dataclass

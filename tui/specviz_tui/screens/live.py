@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
+from specviz.view.frame import KnobItem
 from specviz.wire import Start, Stop
 from specviz_tui.feed import RunFeed
 from specviz_tui.screens.ask import AskScreen, Question
 from specviz_tui.screens.start import StartScreen, Wanted
+from specviz_tui.widgets import knob_values
 from specviz_tui.widgets.knob_bar import KnobPanel
 
 if TYPE_CHECKING:
@@ -110,10 +112,22 @@ class LiveActions(Base):
         panel.to_enabled()
         panel.focus()
 
+    def _knob(self, name: str) -> KnobItem | None:
+        """A knob of the frame on screen, wherever the cursor has gone since it was asked for."""
+        bar = self.query_one(KnobPanel).bar
+        return next((item for item in bar.items if item.name == name), None) if bar is not None else None
+
+    def step_knob(self, name: str, step: int) -> None:
+        """One step up or down. Presses come quicker than frames, so each begins where the last one ended: at the
+        desk, not at what is painted."""
+        item = self._knob(name)
+        if item is not None:
+            self.stage(name, knob_values.stepped(item, self.feed.desk.wanted(name, item.value), step))
+
     def stage(self, name: str, value: Any) -> None:
         """Choose a value, or say why not."""
-        item = self.query_one(KnobPanel).item
-        if item is None or item.name != name:
+        item = self._knob(name)
+        if item is None:
             return
         if item.disabled:
             self.app.bell()  # the reason stands in the line below the knobs
@@ -130,7 +144,7 @@ class LiveActions(Base):
 
     def type_knob(self, name: str) -> None:
         """Ask for a value."""
-        item = self.query_one(KnobPanel).item
+        item = self._knob(name)
         if item is None or item.disabled:
             self.stage(name, None)
             return

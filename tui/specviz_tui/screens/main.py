@@ -26,7 +26,7 @@ from specviz_tui.messages import (
     CellPicked,
     ClockAsked,
     KnobCommand,
-    KnobStaged,
+    KnobStepped,
     KnobTyping,
     Left,
     Moved,
@@ -227,9 +227,9 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
     def _left(self) -> None:
         self.focus_main()
 
-    @on(KnobStaged)
-    def _staged(self, message: KnobStaged) -> None:
-        self.stage(message.name, message.value)
+    @on(KnobStepped)
+    def _stepped(self, message: KnobStepped) -> None:
+        self.step_knob(message.name, message.step)
 
     @on(KnobTyping)
     def _typing(self, message: KnobTyping) -> None:

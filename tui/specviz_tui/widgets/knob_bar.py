@@ -3,8 +3,6 @@
 Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short
 screen the bar is one line; focused, it opens."""
 
-from typing import Any
-
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
@@ -12,8 +10,9 @@ from textual.reactive import reactive
 
 from specviz.text import clip
 from specviz.view.frame import Frame, KnobBar, KnobItem
+from specviz.view.knobbar import label
 from specviz_tui.keymap import KNOB_KEYS, bindings
-from specviz_tui.messages import KnobCommand, KnobStaged, KnobTyping, Left
+from specviz_tui.messages import KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.paint import CURSOR, FAINT, STRONG, joined, spread, track
 from specviz_tui.widgets import knob_values
 from specviz_tui.widgets.panel import FrameWidget
@@ -66,11 +65,7 @@ class KnobPanel(FrameWidget, can_focus=True):
             return spread(line, Text(""), width)
         parts = [Text(" K", style=STRONG)]
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
-        parts += [
-            Text(f"{knob_values.label(item)} {item.text}")
-            for item in bar.items
-            if item.disabled is None or not bar.pending
-        ]
+        parts += [Text(f"{label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
         return joined(parts, width, "  ")
 
     def _row(self, bar: KnobBar, start: int, count: int, cells: int) -> Text:
@@ -81,10 +76,10 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     def _cell(self, item: KnobItem, cells: int, lit: bool) -> Text:
         """`γ 4→5 ▕████────▏`, padded; a disabled knob is faint."""
-        value = item.text if item.staged_text is None else f"{item.text}→{item.staged_text}"
-        if item.staged_text is None and item.sent_text is not None:
-            value = f"{item.text}⇒{item.sent_text}"
-        words = clip(f"{knob_values.label(item)} {value}", cells - 2)
+        value = item.text
+        value += f"⇒{item.sent_text}" if item.sent_text is not None else ""
+        value += f"→{item.staged_text}" if item.staged_text is not None else ""
+        words = clip(f"{label(item)} {value}", cells - 2)
         room = min(cells - cell_len(words) - 5, SLIDER) if knob_values.has_slider(item) else 0
         style = FAINT if item.disabled else STRONG if item.staged_text or item.sent_text else None
         text = Text(" ")
@@ -140,14 +135,10 @@ class KnobPanel(FrameWidget, can_focus=True):
             self.at = (self.at + step) % n
 
     def action_adjust(self, step: int) -> None:
-        """Stage the next value."""
+        """Ask for the next value. From which one is for the screen to say: the frame here may be older than the
+        last press."""
         if self.item is not None:
-            self.stage(knob_values.stepped(self.item, step))
-
-    def stage(self, value: Any) -> None:
-        """Ask for a value of the focused knob."""
-        if self.item is not None:
-            self.post_message(KnobStaged(self.item.name, value))
+            self.post_message(KnobStepped(self.item.name, step))
 
     def action_type(self) -> None:
         """Ask for a typed value."""

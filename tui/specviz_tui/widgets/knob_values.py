@@ -8,11 +8,6 @@ from specviz.view.numbers import knob as shown
 STEPS = 20  # a real range has so many steps; one without an end moves by a tenth
 
 
-def label(item: KnobItem) -> str:
-    """The symbol where it is a Greek one, else the name: `γ`, `top_p`."""
-    return item.name if item.symbol.isascii() else item.symbol
-
-
 def has_slider(item: KnobItem) -> bool:
     """Whether the value stands in a range with two ends."""
     return item.fill is not None and item.lo is not None and item.hi is not None
@@ -30,9 +25,8 @@ def span(item: KnobItem) -> str:
     return f"{lo}..{hi}"
 
 
-def stepped(item: KnobItem, step: int) -> Any:
-    """The value one step up or down, from what is staged already; kept inside the range."""
-    value = item.value if item.staged is None else item.staged
+def stepped(item: KnobItem, value: Any, step: int) -> Any:
+    """The value one step up or down from `value`, kept inside the range."""
     if item.kind == "bool":
         return not value
     if item.choices:
