@@ -20,7 +20,8 @@ def cells(estimate: Estimate | None) -> tuple[str, str, str]:
     """Value, interval, n."""
     if estimate is None:
         return numbers.UNKNOWN, "", ""
-    interval = "" if estimate.interval is None else " .. ".join(map(figure, estimate.interval))
+    unknown = {"few": "n too small", "alike": "all alike"}.get(estimate.why_unknown or "", "")
+    interval = unknown if estimate.interval is None else " .. ".join(map(figure, estimate.interval))
     return figure(estimate.value), interval, f"{estimate.n:,}"
 
 

@@ -124,8 +124,7 @@ def _acceptance(metrics: Any) -> str:
 
 
 def shown_estimate(estimate: Estimate | None) -> str:
-    """Value and half the width of its interval."""
+    """Value and how far it can be trusted."""
     if estimate is None:
         return numbers.UNKNOWN
-    half = (estimate.interval[1] - estimate.interval[0]) / 2 if estimate.interval else None
-    return f"{numbers.number(estimate.value)} {numbers.half_width(half)}".strip()
+    return f"{numbers.number(estimate.value)} {numbers.uncertainty(estimate)}".strip()

@@ -1,7 +1,12 @@
-"""Estimates with 95 % intervals: ratios of sums by the delta method, shares by Wilson (contract.md 6)."""
+"""Estimates with 95 % intervals: ratios of sums by the delta method, shares by Wilson (contract.md 6).
+
+No interval here has width 0. Where the units do not differ, the delta method measures no spread and would claim
+certainty: of 3 rounds that all lost their draft it would say `0 +- 0`. A share then gets Wilson's interval; a mean
+gets none, and `unknown` says why.
+"""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -10,16 +15,33 @@ Z = 1.959963984540054  # the 97.5 % point of the normal law
 Column = Any  # numpy [units]
 
 
+FEW = 20  # equal units below which nothing can be said of the spread: of 20, up to 14 % of all could still differ
+_NO_SPREAD = 1e-9  # half a width, as a share of the value, that is rounding and no spread
+Unknown = Literal["few", "alike"]  # why a mean has no interval: too few units, or many that are all equal
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A number, its 95 % interval (null where none is defined) and how many units it rests on."""
+    """A number, its 95 % interval (null where none is defined) and how many units it rests on.
+
+    `unknown` is there only where an interval would be defined and cannot be told from these units.
+    """
 
     value: float
     interval: tuple[float, float] | None = None
     n: int
+    unknown: Unknown | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def why_unknown(self) -> Unknown | None:
+        """Why there is no interval, where there could be one."""
+        return None if self.unknown is msgspec.UNSET else self.unknown
 
 
-def wilson_interval(hits: int, n: int) -> tuple[float, float]:
-    """Wilson's score interval of a share: `(c +- h) / (1 + z^2/n)`, c = p + z^2/2n, h = z sqrt(p(1-p)/n + z^2/4n^2)."""
+def wilson_interval(hits: float, n: int) -> tuple[float, float]:
+    """Wilson's score interval of a share: `(c +- h) / (1 + z^2/n)`, c = p + z^2/2n, h = z sqrt(p(1-p)/n + z^2/4n^2).
+
+    `hits` need not be whole: units of which each counts for its share.
+    """
     p, z2 = hits / n, Z * Z
     centre, half = p + z2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     lo, hi = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
@@ -50,16 +72,34 @@ def ratio(top: Column, bottom: Column, units: Column, *, most: float | None = No
     """`sum(top) / sum(bottom)` `[rows]`, with the delta interval over the units that the rows belong to.
 
     Null when the lower sum is 0. The interval of a quantity that cannot be negative, or above `most`, is cut there.
+    A share (`most` 1) whose units are all equal gets Wilson's interval, every unit one trial: what is drafted in one
+    round is kept or lost together, so its tokens are no trials of their own.
     """
     below = bottom.sum()
     if not below:
         return None
     _, where = np.unique(units, return_inverse=True)
     tops, bottoms = np.bincount(where, top.astype(float)), np.bincount(where, bottom.astype(float))
-    interval = delta_interval(tops, bottoms)
+    value, counting = float(top.sum() / below), int((bottoms > 0).sum())
+    interval = _spread(tops, bottoms)
     if interval is not None:
-        interval = max(0.0, interval[0]), interval[1] if most is None else min(most, interval[1])
-    return Estimate(value=float(top.sum() / below), interval=interval, n=len(tops))
+        cut = max(0.0, interval[0]), interval[1] if most is None else min(most, interval[1])
+        return Estimate(value=value, interval=cut, n=len(tops))
+    if most == 1.0 and counting > 1:
+        return Estimate(value=value, interval=wilson_interval(value * counting, counting), n=counting)
+    return Estimate(value=value, n=counting, unknown=_why_unknown(counting))
+
+
+def _spread(tops: Column, bottoms: Column) -> tuple[float, float] | None:
+    """The delta interval; null where the units do not differ, or only one of them counts."""
+    interval = delta_interval(tops, bottoms)
+    if interval is None or (interval[1] - interval[0]) / 2 <= _NO_SPREAD * max(1.0, abs(sum(interval)) / 2):
+        return None
+    return interval
+
+
+def _why_unknown(n: int) -> Unknown:
+    return "few" if n < FEW else "alike"
 
 
 def mean_difference(values: Column, units: Column) -> Estimate | None:
@@ -68,7 +108,10 @@ def mean_difference(values: Column, units: Column) -> Estimate | None:
         return None
     _, where = np.unique(units, return_inverse=True)
     tops, counts = np.bincount(where, values.astype(float)), np.bincount(where).astype(float)
-    return Estimate(value=float(values.mean()), interval=delta_interval(tops, counts), n=len(tops))
+    value, interval = float(values.mean()), _spread(tops, counts)
+    if interval is None:
+        return Estimate(value=value, n=len(tops), unknown=_why_unknown(len(tops)))
+    return Estimate(value=value, interval=interval, n=len(tops))
 
 
 def median(values: Column) -> Estimate | None:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from specviz.metrics.chains import RULES, Link, kept
-from specviz.metrics.estimate import Estimate, mean_difference
+from specviz.metrics.estimate import Estimate, mean_difference, ratio
 
 _QUERIES_AS_UNITS = 8
 
@@ -80,7 +80,7 @@ def _by_place(at: Any, credits: Any) -> dict[int, float]:
 
 def _accepted(drafts: Sequence[Replay], rule: str) -> Estimate | None:
     counts = _kept(drafts, rule)
-    return None if counts is None else mean_difference(np.array(counts), _units(drafts))
+    return None if counts is None else ratio(np.array(counts), np.ones(len(counts)), _units(drafts))
 
 
 def _kept(drafts: Sequence[Replay], rule: str) -> list[int] | None:

@@ -142,9 +142,12 @@ def _effect(run: Run, changes: list[tuple[int, int]], limit: tuple[int, int]) ->
     if len(old) < _FEW or len(new) < _FEW:
         return ""
     before, after = (metrics_of(run, rounds).mean_acceptance_length for rounds in (old, new))
-    if before is None or after is None or before.interval is None or after.interval is None:
+    if before is None or after is None:
         return ""
+    what = f"len {number(before.value, 1)}→{number(after.value, 1)} (n {len(new)}"
     halves = [(e.interval[1] - e.interval[0]) / 2 for e in (before, after) if e.interval]
-    half = (halves[0] ** 2 + halves[1] ** 2) ** 0.5
+    if not halves:  # on neither side did two rounds differ: nothing is known of the spread
+        return f"{what}: cannot tell yet)"
+    half = sum(h * h for h in halves) ** 0.5
     verdict = "" if abs(after.value - before.value) > half else ": cannot tell yet"
-    return f"len {number(before.value, 1)}→{number(after.value, 1)} (n {len(new)}, ±{number(half, 1)}{verdict})"
+    return f"{what}, ±{number(half, 1)}{verdict})"

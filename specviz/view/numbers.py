@@ -5,9 +5,14 @@ Nothing is rounded to certainty: a probability below 1 never prints as `1`, one 
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from specviz.metrics import Estimate
+
+_CENTRED = 0.1  # of the width: an interval that is off its number by more is written by its ends
 UNKNOWN = "—"
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -101,9 +106,26 @@ def percent(value: float | None) -> str:
     return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
 
 
-def half_width(value: float | None) -> str:
-    """`±.04`, or nothing when it is not known."""
-    return "" if value is None else f"±{number(value)}"
+def uncertainty(estimate: "Estimate", show: Callable[[float], str] | None = None) -> str:
+    """How far a number can be trusted: `±.04`; `[0, .13]` where its 95 % interval is not centred on it.
+
+    Where there is none though there could be: `(n 3 too small)`, `(all 57 alike)`. Never `±0`.
+    """
+    if estimate.interval is None:
+        words = {"few": f"(n {estimate.n} too small)", "alike": f"(all {estimate.n:,} alike)"}
+        return words.get(estimate.why_unknown or "", "")
+    low, high = estimate.interval
+    if abs((estimate.value - low) - (high - estimate.value)) > _CENTRED * (high - low):
+        show = show or number
+        return f"[{show(low)}, {show(high)}]"
+    return half_width((high - low) / 2)
+
+
+def half_width(half: float) -> str:
+    """`±.04`; something above nothing keeps a figure: `±.003`."""
+    if half > 0 and float(number(half).replace(",", "")) == 0:
+        return f"±{half:.1g}".replace("0.", ".", 1) if half >= 0.0001 else "±<.0001"
+    return f"±{number(half)}"
 
 
 def duration(ns: int | None) -> str:

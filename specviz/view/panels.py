@@ -128,7 +128,7 @@ class Metric:
     label: str
     value: float | None
     text: str
-    half: float | None = None  # half width of the 95 % interval
+    interval: tuple[float, float] | None = None  # 95 %
     help: str = ""
 
 

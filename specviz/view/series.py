@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Event
 from specviz.view.fold import Run
 from specviz.view.frame import Metric, RoundPoint
-from specviz.view.numbers import bar, half_width, number, percent, prob
+from specviz.view.numbers import bar, number, percent, prob, times, uncertainty
 from specviz.view.panels import Series
 from specviz.view.records import RoundRecord
 
@@ -102,12 +102,12 @@ def header_metrics(metrics: "Metrics | None") -> tuple[Metric, ...]:
 
 
 def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") -> Metric:
-    """One number with its 95 % interval, `.71 ±.04`."""
+    """One number with its 95 % interval: `.71 ±.04`, `0 [0, .13]`; `1 (n 3 too small)`."""
     if estimate is None:
         return Metric(name, label, None, prob(None), None, help_)
-    half = (estimate.interval[1] - estimate.interval[0]) / 2 if estimate.interval else None
-    value = prob(estimate.value) if name.endswith("_rate") else number(estimate.value)
-    return Metric(name, label, estimate.value, f"{value} {half_width(half)}".strip(), half, help_)
+    show = prob if name.endswith("_rate") else number
+    text = f"{show(estimate.value)} {uncertainty(estimate, show)}".strip()
+    return Metric(name, label, estimate.value, text, estimate.interval, help_)
 
 
 def series(metrics: "Metrics | None") -> dict[str, Series]:
@@ -141,8 +141,10 @@ def histogram(metrics: "Metrics | None") -> tuple[tuple[int, int], ...]:
 
 
 def overhead(metrics: "Metrics | None") -> str:
-    """What recording cost, `+2.1 %`."""
+    """What recording cost: `+2.1 %`; from a doubling on, how many times as long a round took: `3.4×`."""
     share = metrics.overhead.value if metrics is not None and metrics.overhead is not None else None
+    if share is not None and share >= 1:
+        return times(1 + share)
     return percent(None) if share is None else f"+{percent(share)}"
 
 

@@ -156,6 +156,12 @@ def test_the_paired_difference_counts_drafts() -> None:
     assert paired_rows(paired)[0] == {"rule": "blockwise = hsd", "more tokens": 4, "drafts": 1}
 
 
+def test_one_draft_has_a_mean_and_no_interval() -> None:
+    means = [t for t in spec(fig_paired(found().paired))["data"] if t["type"] == "scatter"]
+    assert [(t["x"], len(t["y"]), len(t["marker"]["symbol"])) for t in means] == [([4], 1, 1)] * 2
+    assert all("interval" not in t["hovertext"] for t in means)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_tokens_are_never_markup(dark: bool) -> None:
     hostile = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')

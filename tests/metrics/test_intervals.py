@@ -1,5 +1,6 @@
 """Intervals against the formulas of the books, and against what they promise: 95 of 100 cover."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from specviz.metrics import Estimate, delta_interval, measure, wilson_interval
-from specviz.metrics.estimate import Z, mean, ratio, share
+from specviz.metrics.estimate import Unknown, Z, mean, mean_difference, ratio, share
 from trace_factory import plain_round, plain_run
 
 
@@ -46,11 +47,69 @@ def test_intervals_stay_where_the_quantity_can_be() -> None:
 
 
 def test_rows_of_one_unit_are_added_before_the_spread_is_taken() -> None:
-    top, bottom, units = np.array([1, 3, 2, 2]), np.array([4, 4, 4, 4]), np.array([7, 7, 9, 9])
+    top, bottom, units = np.array([1, 3, 2, 4]), np.array([4, 4, 4, 4]), np.array([7, 7, 9, 9])
     found = ratio(top, bottom, units)
     assert found is not None
     assert found.n == 2
-    assert found.interval == pytest.approx((0.5, 0.5)), "both units have 4 of 8"
+    assert found.interval == delta_interval(np.array([4.0, 6.0]), np.array([8.0, 8.0]))
+
+
+@pytest.mark.parametrize(("kept", "drafted"), [(0, 4), (4, 4), (1, 4), (1, 3)], ids=["none", "all", ".25", "third"])
+@pytest.mark.parametrize("rounds", [2, 7, 40])
+def test_a_share_of_equal_rounds_has_wilson_s_interval_over_the_rounds(kept: int, drafted: int, rounds: int) -> None:
+    found = ratio(np.full(rounds, kept), np.full(rounds, drafted), np.arange(rounds), most=1.0)
+    assert found is not None
+    assert found.interval == pytest.approx(wilson_interval(kept / drafted * rounds, rounds))
+    assert found.interval is not None
+    assert found.interval[1] - found.interval[0] > 0.05, "40 rounds alike are no certainty"
+    assert found.interval[0] <= found.value <= found.interval[1]
+
+
+def test_rounds_that_drafted_nothing_say_nothing_of_a_share() -> None:
+    """One token was drafted in 55 rounds, and kept: that is no acceptance of 1 without a doubt."""
+    drafted = np.array([1, *[0] * 54])
+    assert ratio(drafted, drafted, np.arange(55), most=1.0) == Estimate(value=1.0, n=1, unknown="few")
+
+
+@pytest.mark.parametrize(("rounds", "why"), [(1, "few"), (2, "few"), (19, "few"), (20, "alike"), (400, "alike")])
+def test_a_mean_of_equal_rounds_says_why_it_has_no_interval(rounds: int, why: Unknown) -> None:
+    expected = Estimate(value=3.0, n=rounds, unknown=why)
+    assert mean([3] * rounds) == expected
+    assert ratio(np.full(rounds, 3), np.ones(rounds), np.arange(rounds)) == expected
+    assert mean_difference(np.full(rounds, 3), np.arange(rounds)) == expected
+
+
+def test_equal_up_to_rounding_is_equal() -> None:
+    thirds = ratio(np.array([0.1, 0.2, 0.3]), np.array([0.3, 0.6, 0.9]), np.arange(3))
+    assert thirds is not None
+    assert thirds.interval is None
+    small = ratio(np.array([1.0, 1.001]), np.ones(2), np.arange(2))
+    assert small is not None
+    assert small.interval is not None, "little spread is spread"
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda t: (min(t), max(t))), min_size=1),
+    most=st.sampled_from([None, 1.0]),
+)
+def test_no_interval_has_width_zero(rows: list[tuple[int, int]], most: float | None) -> None:
+    kept, drafted = np.array(rows).T
+    found = ratio(kept, drafted, np.arange(len(rows)), most=most)
+    if found is None:
+        assert not drafted.sum()
+    elif found.interval is None:
+        assert found.why_unknown is not None
+    else:
+        assert found.interval[1] > found.interval[0]
+        assert found.interval[0] <= found.value <= found.interval[1]
+        assert found.why_unknown is None
+
+
+def test_only_an_estimate_without_an_interval_writes_why() -> None:
+    assert msgspec.to_builtins(Estimate(value=1.0, n=3, unknown="few")) == {
+        "value": 1.0, "interval": None, "n": 3, "unknown": "few",
+    }  # fmt: skip
+    assert msgspec.to_builtins(share(1, 2)).keys() == {"value", "interval", "n"}
 
 
 @pytest.mark.parametrize(("queries", "unit"), [(7, "rounds"), (8, "queries")])

@@ -51,7 +51,11 @@ PAGES: dict[str, tuple[str, str]] = {
         "len is mean_acceptance_length: tokens per round, the recovered or bonus token included. acc/drafted is "
         "draft_acceptance_rate: accepted over drafted tokens. acc/tested is test_acceptance_rate: accepted over "
         "tested ones. "
-        "± is half of the 95 % interval over the rounds of the run.",
+        "± is half of the 95 % interval over the rounds of the run; [a, b] is the interval itself, where the number "
+        "does not stand in its middle, as near 0 and 1. Rounds that are all alike show no spread, so a mean of them "
+        "has no interval: n too small, or all alike.\n\n"
+        "tok/s counts the time of the rounds, not of the prompt. probe is what recording cost beside the rest of the "
+        "rounds; from a doubling on, how many times as long they took.",
     ),
     "lanes": (
         "Lanes: who worked, who waited",

@@ -138,14 +138,17 @@ def _differences(paired: Paired, number: int, dark: bool) -> go.Bar:
 
 
 def _mean(paired: Paired, height: float, dark: bool) -> go.Scatter:
-    """The mean difference with its 95 % interval."""
+    """The mean difference with its 95 % interval; the mean alone where no interval is known."""
     mark, _, symbol = _LOOK[paired.rule]
-    mean, half, own = paired.gain.value or 0.0, paired.gain.half or 0.0, colour(mark, dark)
+    mean, interval, own = paired.gain.value or 0.0, paired.gain.interval, colour(mark, dark)
+    xs = [mean] if interval is None else [interval[0], mean, interval[1]]
+    said = "mean and 95 % interval" if interval is not None else "the mean"
     return go.Scatter(
-        x=[mean - half, mean, mean + half], y=[height] * 3, mode="lines+markers", showlegend=False,
+        x=xs, y=[height] * len(xs), mode="lines+markers", showlegend=False,
         line={"color": own, "width": 3}, name=f"mean, {sentence(paired.label)}", hoverinfo="text",
-        marker={"symbol": ["line-ns", symbol, "line-ns"], "size": 10, "line": {"width": 2, "color": own}},
-        hovertext=f"{sentence(paired.label)}: {sentence(paired.gain.text)} tokens more, mean and 95 % interval",
+        marker={"symbol": [symbol] if interval is None else ["line-ns", symbol, "line-ns"], "size": 10,
+                "line": {"width": 2, "color": own}},
+        hovertext=f"{sentence(paired.label)}: {sentence(paired.gain.text)} tokens more, {said}",
     )  # fmt: skip
 
 

@@ -51,8 +51,11 @@ def show(found: Overview, dark: bool) -> None:
     parts.run_header(found.info, found.n_rounds)
     with st.container(horizontal=True, gap="small"):
         for metric in found.metrics:
-            st.metric(metric.label, metric.text, help=metric.help, width=160, border=True)
-    st.caption("± is half of a 95 % interval; — is not defined for this run, or not on record.")
+            st.metric(metric.label, metric.text, help=metric.help, width="content", border=True)
+    st.caption(
+        "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
+        "their mean has none; — is not defined for this run, or not on record."
+    )
     marks = [f"{n} {mark}" for mark, n in found.marks]
     parts.plot(fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
     left, right = st.columns(2, gap="large")
