@@ -59,7 +59,7 @@ def run_header(info: RunInfo, n_rounds: int) -> None:
 
 def legend(dark: bool) -> None:
     """The glyphs and what they say."""
-    shown: tuple[Mark, ...] = ("accepted", "rejected", "untested", "recovered", "bonus")
+    shown: tuple[Mark, ...] = ("accepted", "rejected", "untested", "recovered", "bonus", "plain")
     marks = (f'<span style="color:{colour(m, dark)}">{STYLES[m].glyph} {escape(STYLES[m].word)}</span>' for m in shown)
     st.html(f'<div class="sv-legend">{" ".join(marks)}</div>')
 

@@ -41,7 +41,7 @@ class RoundLines:
         self._out = out or sys.stdout
         self._verbose = verbose
         self._run = Run()
-        self._ascii = not _can_print(self._out, "✓✗↻★·→▁")
+        self._ascii = not _can_print(self._out, "✓✗↻★◦·→▁")
 
     def __call__(self, event: Event) -> None:
         """Fold the event; write the round when it ends."""
@@ -113,13 +113,16 @@ class RoundLines:
         """Level `none` has no nodes: the kept tokens are all there is to show."""
         commit = record.commit
         pairs = zip(commit.kinds, commit.texts, strict=True) if commit else ()
-        return " ".join(self._piece(_MARKS[kind], shown(text)) for kind, text in pairs)
+        last = record.closing_mark
+        marks = ((last if kind == "bonus" and last else _MARKS[kind], text) for kind, text in pairs)
+        return " ".join(self._piece(mark, shown(text)) for mark, text in marks)
 
     def _closing(self, record: RoundRecord) -> str:
         last = record.closing
         if last is None or last.kind == "none" or last.token is None:
             return ""
-        return f"{'->' if self._ascii else '→'} {self._piece(_MARKS[last.kind], self._run.word(last.token))}"
+        mark = record.closing_mark or _MARKS[last.kind]
+        return f"{'->' if self._ascii else '→'} {self._piece(mark, self._run.word(last.token))}"
 
     def _token(self, mark: Mark, node: events.Node) -> str:
         return self._piece(mark, clip(shown(node.text, node.bytes), _TOKEN_CELLS))

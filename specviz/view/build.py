@@ -42,6 +42,7 @@ from specviz.view.verdicts import nothing, verification
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
+_CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
 
 
 class Builder:
@@ -221,7 +222,7 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     """`phase 4/6 ACCEPT/REJECT`."""
     text = PHASE_WORDS[phase]
     if phase == Phase.CLOSE and record.closing is not None:
-        text = "BONUS" if record.closing.kind == "bonus" else "RESAMPLE"
+        text = _CLOSES.get(record.closing_mark or "", "RESAMPLE")
     return f"phase {int(phase)}/6 {text}"
 
 
@@ -250,17 +251,16 @@ def counts(family: Family, now: Moment, ascii: bool = False, backward: bool = Fa
 
 
 def _drawn(mark: Mark, ascii: bool) -> str:
-    return f"{'bonus' if mark == 'bonus' else 'drawn'} {glyph(mark, ascii)}1"
+    return f"{'drawn' if mark == 'recovered' else mark} {glyph(mark, ascii)}1"
 
 
 def _totals(family: Family, ascii: bool, backward: bool) -> Counts:
     """Of a backward scan the tests say little: what is not kept has failed."""
-    end, commit = family.record.end, family.record.commit
+    end = family.record.end
     assert end is not None
     lost = max(0, (end.n_drafted if backward else end.n_tested) - end.n_accepted)
     never = 0 if backward else max(0, end.n_drafted - end.n_tested)
-    kinds: Sequence[str] = commit.kinds if commit else ()
-    closing: Mark | None = "bonus" if "bonus" in kinds else "recovered" if "recovered" in kinds else None
+    closing = family.record.closing_mark
     fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
     parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []

@@ -253,4 +253,4 @@ def closing_title(run: Run, family: Family) -> str:
     """`↻ "▁rug"` without the glyph: what the panel calls the closing token."""
     closing = family.record.closing
     token = run.word(closing.token) if closing and closing.token is not None else "—"
-    return f'{closing.kind if closing else "closing"} "{token}"'
+    return f'{family.record.closing_mark or "closing"} "{token}"'

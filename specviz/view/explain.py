@@ -63,7 +63,7 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
         title=closing_title(run, family),
         mark=mark,
         glyph=glyph(mark, ascii),
-        headline=f"{word(mark).upper()} · depth {depth} · closes the round",
+        headline=f"{mark.upper()} · depth {depth} · closes the round",
         rule=_closing_rule(family),
         rows=tuple(rows),
         words=closing_words(run, family),

@@ -207,6 +207,7 @@ class Run:
             if text:
                 self.words.setdefault(token, (text, None))
             mark = _MARKS.get(kind, "accepted")
+            mark = record.closing_mark or mark if mark == "bonus" else mark
             node = path[k] if k < len(path) and mark == "accepted" else None
             own, raw = self.words.get(token, (text, None))
             yield TextToken(

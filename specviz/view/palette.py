@@ -35,6 +35,7 @@ STYLES: dict[Mark, Style] = {
     "rejected": Style("✗", "x", "rejected", "#D55E00", "#B34700", "underline"),
     "recovered": Style("↻", "r", "recovered", "#E69F00", "#8A5A00", "reverse"),
     "bonus": Style("★", "*", "bonus", "#009E73", "#00664B", "bold"),
+    "plain": Style("◦", "-", "plain: nothing drafted stands before it", "#C8C8C8", "#4D4D4D"),
     "untested": Style("·", ".", "never tested", "#8C8C8C", "#6B6B6B", "dim"),
     "pruned": Style("·", ".", "pruned before the target saw it", "#8C8C8C", "#6B6B6B", "dim"),
     "exit": Style("⇥", ">", "early exit", "#CC79A7", "#8F3F6B"),

@@ -28,7 +28,7 @@ from specviz.events import (
     Verify,
     Warn,
 )
-from specviz.view.frame import TextToken
+from specviz.view.frame import Mark, TextToken
 
 Kind = TypeVar("Kind", bound=Event)
 
@@ -89,6 +89,20 @@ class RoundRecord:
     def every(self, kind: type[Kind]) -> list[Kind]:
         """The records of one kind that only some methods write, in order."""
         return [event for event in self.other if isinstance(event, kind)]
+
+    @property
+    def closing_mark(self) -> Mark | None:
+        """What the token that closes the round is; None without one, as far as is recorded.
+
+        A trace calls it bonus whenever nothing failed. On screen bonus is what comes free behind a draft that was
+        kept; with nothing drafted before it, as in plain decoding, there was no draft to be free of.
+        """
+        kinds = self.commit.kinds if self.commit is not None else []
+        kind = self.closing.kind if self.closing is not None else kinds[-1] if kinds else None
+        if kind == "bonus":
+            kept = len(kinds) > 1 or any(v.status == "accepted" for v in self.verdicts.values())
+            return "bonus" if kept else "plain"
+        return "recovered" if kind == "recovered" else None
 
     @property
     def temperature(self) -> float | None:

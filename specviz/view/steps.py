@@ -64,8 +64,7 @@ class Moment:
         if node == ROOT:
             return "root"
         if node == CLOSING:
-            closing = family.record.closing
-            return "bonus" if closing is not None and closing.kind == "bonus" else "recovered"
+            return family.record.closing_mark or "recovered"
         if not family.nodes[node].kept:
             return "drafted" if self.phase == Phase.DRAFT else "pruned"
         if node in self.verdicts:

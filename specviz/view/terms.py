@@ -6,7 +6,18 @@ from typing import Literal
 ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with
 
 Mark = Literal[
-    "root", "drafted", "testing", "accepted", "rejected", "recovered", "bonus", "untested", "pruned", "exit", "prompt"
+    "root",
+    "drafted",
+    "testing",
+    "accepted",
+    "rejected",
+    "recovered",
+    "bonus",
+    "plain",
+    "untested",
+    "pruned",
+    "exit",
+    "prompt",
 ]
 StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "error", "core_lost"]
 ValueName = Literal["q", "p", "p/q", "u", "rank"]

@@ -49,7 +49,7 @@ def test_a_round_without_a_draft_shows_its_closing_token_once() -> None:
     recorded = make_events(shape="none", new_tokens=8, level="summary")
     for event in recorded:
         lines(event)
-    marks = [line.count("★") for line in out.getvalue().splitlines()]
+    marks = [line.count("◦") for line in out.getvalue().splitlines()]
     assert marks == [1] * sum(isinstance(e, events.RoundEnd) for e in recorded)
 
 

@@ -358,7 +358,7 @@ def test_every_mark_is_one_cell_and_told_apart_without_colour() -> None:
         assert style.ascii.isascii()
         assert len(style.ascii) == 1
         assert not style.emphasis or Style.parse(style.emphasis)
-    outcomes = ("accepted", "rejected", "recovered", "bonus", "untested", "drafted", "exit")
+    outcomes = ("accepted", "rejected", "recovered", "bonus", "plain", "untested", "drafted", "exit")
     assert len({palette.glyph(m) for m in outcomes}) == len(outcomes)
     assert len({palette.glyph(m, ascii=True) for m in outcomes}) == len(outcomes)
     assert len({palette.STYLES[m].word for m in palette.STYLES}) == len(palette.STYLES)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from specviz.view import CLOSING, ROOT
+from specviz.view import CLOSING, ROOT, Options, Player, fold
+from trace_factory import plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 
 RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)
@@ -303,6 +304,36 @@ def test_nothing_drafted() -> None:
         words(plain, CLOSING)
         == "Plain decoding: one target pass, one token. ▁cat is the target's most likely token there."
     )
+
+
+def test_a_token_with_no_draft_before_it_is_plain_and_no_bonus() -> None:
+    """As in plain decoding, and where a drafter found nothing: nothing was kept that it could be a bonus to."""
+    lookup = Player(a_round(closing("bonus", " cat"), temperature=0, draft_end="no_match"))
+    frame = lookup.frame(Options(selected=CLOSING))
+    assert [n.mark for n in frame.tree.nodes] == ["root", "plain"]
+    assert frame.strip.tokens[-1].mark == "plain"
+    assert frame.strip.tokens[-1].glyph == "◦"
+    assert frame.counts.text == "0 drafted · plain ◦1"
+    assert frame.why is not None
+    assert (frame.why.glyph, frame.why.headline) == ("◦", "PLAIN · depth 1 · closes the round")
+    assert frame.why.title == 'plain "▁cat"'
+    lookup.prev_step()
+    assert lookup.frame().phase_text == "phase 5/6 PLAIN TOKEN"
+
+
+def test_a_token_behind_a_kept_draft_is_a_bonus() -> None:
+    kept = [node(0, " the", q=0.93), judged(0, 0.95, 0.9, 1.0, 0, q=0.93)]
+    player = Player(a_round(*kept, closing("bonus", " cat", 0)))
+    assert [n.mark for n in player.frame().tree.nodes] == ["root", "accepted", "bonus"]
+    assert [t.mark for t in player.frame().strip.tokens[-2:]] == ["accepted", "bonus"]
+    assert player.frame(Options(selected=CLOSING)).why.headline == "BONUS · depth 2 · closes the round"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("kept", "mark"), [(0, "plain"), (2, "bonus")])
+def test_at_level_none_the_commit_tells_plain_from_bonus(kept: int, mark: str) -> None:
+    events = plain_run([plain_round(1, 6, kept, kept, closing="bonus")])
+    frame = Player(fold(events)).frame()
+    assert frame.strip.tokens[-1].mark == mark
 
 
 def test_no_closing_token() -> None:

@@ -15,7 +15,7 @@ from specviz_app.figures.playing import buttons, slider
 
 SYMBOLS: dict[Mark, str] = {
     "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
-    "recovered": "diamond", "bonus": "star", "untested": "circle-open-dot", "pruned": "circle-open-dot",
+    "recovered": "diamond", "bonus": "star", "plain": "circle-dot", "untested": "circle-open-dot", "pruned": "circle-open-dot",
     "exit": "triangle-right", "prompt": "circle",
 }  # fmt: skip
 _BEND = 0.55  # of a column

@@ -10,7 +10,7 @@ from specviz.view.numbers import prob, ratio
 from specviz_tui.paint import CURSOR, FAINT, PLAIN, Painter, bar
 from specviz_tui.widgets.tree_rows import Row, drawn, said
 
-TABLED = ("accepted", "rejected", "testing", "recovered", "bonus")
+TABLED = ("accepted", "rejected", "testing", "recovered", "bonus", "plain")
 RATIO = 11  # cells of `  p/q 1.02 `
 
 
