@@ -1,7 +1,6 @@
 """`Builder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round itself changes."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any
 
 from specviz.view.explain import why

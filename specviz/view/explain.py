@@ -88,8 +88,8 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
     rule = _rule(facts)
     return Why(
-        node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii), headline=_headline(facts, mark),
-        rule=rule, rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
+        node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
+        headline=_headline(facts, mark, now.all_tested), rule=rule, rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
         words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
         cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
@@ -123,9 +123,11 @@ def _join(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _headline(facts: Case, mark: Any) -> str:
+def _headline(facts: Case, mark: Any, all_tested: bool) -> str:
+    """How many tests there are stands there once all are made: the last one is the one that fails."""
     order = facts.verdict.order if facts.verdict else None
-    test = f" · test {order + 1} of {facts.n_tests}" if order is not None and mark not in ("drafted", "pruned") else ""
+    test = f" · test {order + 1}" if order is not None and mark not in ("drafted", "pruned") else ""
+    test += f" of {facts.n_tests}" if test and all_tested else ""
     return f"{word(mark).upper()} · depth {facts.depth}{test}"
 
 
@@ -213,7 +215,7 @@ def _expectation(facts: Case, now: Moment) -> str:
         return f"Drafted, not judged yet.{odds}"
     if facts.verdict is None or facts.verdict.order is None:
         return "The target's pass has covered it. Its turn comes if everything before it is kept."
-    return f"Test {facts.verdict.order + 1} of {facts.n_tests} comes next: {_rule(facts)}."
+    return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
 
 
 def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:

@@ -1,9 +1,13 @@
 """The sentences, word for word. Each round is the smallest in which the thing happens."""
 
+import re
+
 import pytest
 
-from specviz.view import CLOSING, ROOT, Options, Player, fold
-from trace_factory import plain_round, plain_run
+from specviz.sources.bundled import bundled_traces
+from specviz.trace import read_events
+from specviz.view import CLOSING, ROOT, Options, Phase, Player, fold
+from trace_factory import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 
 RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)
@@ -334,6 +338,39 @@ def test_at_level_none_the_commit_tells_plain_from_bonus(kept: int, mark: str) -
     events = plain_run([plain_round(1, 6, kept, kept, closing="bonus")])
     frame = Player(fold(events)).frame()
     assert frame.strip.tokens[-1].mark == mark
+
+
+def test_no_headline_gives_away_how_many_tests_there_will_be() -> None:
+    """No test follows one that fails: `test 1 of 1` before the verdict is the verdict."""
+    player = Player(fold(make_events(temperature=0.8, seed=2, new_tokens=24)))
+    player.first()
+    before = after = 0
+    while player.next_step():
+        frame = player.frame()
+        if frame.why is None or "test " not in (frame.why.headline + frame.why.words).lower():
+            continue
+        tests = player.builder.family(frame.cursor.index).tests
+        made = frame.cursor.step if frame.phase == Phase.ACCEPT else 0 if frame.phase < Phase.ACCEPT else len(tests)
+        if made < len(tests):
+            before += 1
+            assert not re.search(r"[Tt]est \d+ of", f"{frame.why.headline} {frame.why.words}")
+        elif "test " in frame.why.headline:
+            after += 1
+            assert f" of {len(tests)}" in frame.why.headline
+    assert before > 5
+    assert after > 5
+
+
+def test_guesses_for_a_pool_do_not_wait_for_a_test() -> None:
+    """Nodes of lookahead's window stay in no round's verdicts; once theirs is over, nothing is pending."""
+    player = Player(fold(read_events(bundled_traces()["code-lookahead"])))
+    seen = 0
+    for index, record in enumerate(player.run.rounds):
+        player.seek_index(index)
+        marks = {n.id: n.mark for n in player.frame().tree.nodes}
+        seen += not record.verdicts
+        assert "drafted" not in marks.values(), record.r
+    assert seen > 3, "rounds in which the pool had nothing to offer"
 
 
 def test_no_closing_token() -> None:

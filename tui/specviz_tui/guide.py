@@ -26,9 +26,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "text": (
         "Text",
         "The prompt, then the committed tokens, coloured and marked by how they came: accepted ✓, recovered ↻, "
-        "bonus ★, plain ◦ where no draft was kept before it. A bar │ begins a round. Behind the last one stand the tokens that are still on the table; they "
-        "may vanish. "
-        "t goes through words, raw tokens and ids. A click on a token goes to its round.",
+        "bonus ★, plain ◦ where no draft was kept before it. A bar │ begins a round. Behind the last one stand the "
+        "tokens that are still on the table; they may vanish. t goes through words, raw tokens and ids. A click on a "
+        "token goes to its round.",
     ),
     "knobs": (
         "Knobs",

@@ -15,8 +15,8 @@ from specviz_app.figures.playing import buttons, slider
 
 SYMBOLS: dict[Mark, str] = {
     "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
-    "recovered": "diamond", "bonus": "star", "plain": "circle-dot", "untested": "circle-open-dot", "pruned": "circle-open-dot",
-    "exit": "triangle-right", "prompt": "circle",
+    "recovered": "diamond", "bonus": "star", "plain": "circle-dot", "untested": "circle-open-dot",
+    "pruned": "circle-open-dot", "exit": "triangle-right", "prompt": "circle",
 }  # fmt: skip
 _BEND = 0.55  # of a column
 _QUIET = "#8C8C8C"
