@@ -38,6 +38,7 @@ from specviz.view.series import Meter, header_metrics, overhead, point, spark
 from specviz.view.steps import Moment, Steps, moment, steps
 from specviz.view.strip import strip
 from specviz.view.verdicts import nothing, verification
+from specviz.view.warned import warning_text
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
@@ -115,7 +116,7 @@ class Builder:
             why=why(run, family, selected, now, options.ascii) if selected is not None else None,
             knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
             timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
-            following=following, notices=notices(run),
+            following=following, notices=notices(run), n_warnings=len(run.warnings),
             verification=verification(run, family, now, selected, metrics, options.ascii)
             if options.verification else None,
             layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
@@ -152,6 +153,7 @@ class Builder:
             speed=speed,
             following=following,
             notices=notices(run),
+            n_warnings=len(run.warnings),
             verification=nothing(run, waiting) if options.verification else None,
             layers=Layers(waiting) if options.layers else None,
             lanes=Lanes(waiting) if options.lanes else None,
@@ -269,7 +271,7 @@ def _totals(family: Family, ascii: bool, backward: bool) -> Counts:
 
 def notices(run: Run) -> tuple[str, ...]:
     """The last warnings, and how the run ended when it did not end well."""
-    lines = [f"{w.code.replace('_', ' ')}: {w.message}" for w in run.warnings[-_NOTICES:]]
+    lines = [warning_text(w) for w in run.warnings[-_NOTICES:]]
     if run.end is not None and run.end.reason not in ("done", "stopped"):
         lines.append(f"{run.end.reason.replace('_', ' ')}: {run.end.message or 'the trace is kept'}")
     return tuple(lines)

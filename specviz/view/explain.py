@@ -89,7 +89,8 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     rule = _rule(facts)
     return Why(
         node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
-        headline=_headline(facts, mark, now.all_tested), rule=rule, rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
+        headline=_headline(facts, mark, now.all_tested), rule=rule,
+        rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
         words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
         cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,

@@ -290,8 +290,9 @@ def kept_path(record: RoundRecord) -> list[int]:
 
 def _prompt(event: Prefill) -> TextToken:
     return TextToken(
-        shown=shown(event.text), running=running(event.text), token=-1, mark="prompt", glyph="", round=0, pos=0
-    )
+        shown=shown(event.text), running=running(event.text), token=-1, mark="prompt", glyph="", round=0, pos=0,
+        ids=tuple(event.prompt),
+    )  # fmt: skip
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {

@@ -57,7 +57,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is going on: `● LIVE`, `⏸ PAUSED (+3)`."""
+    """What is going on: `● LIVE`, `‖ PAUSED (+3)`."""
 
     name: StateName
     glyph: str
@@ -80,6 +80,7 @@ class TextToken:
     provisional: bool = False  # drafted or accepted, not yet committed
     fresh: bool = False  # committed by the round that is shown
     breaks: bool = False  # a round begins here
+    ids: tuple[int, ...] = ()  # of the prompt, which is one piece here; `token` is -1 there
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,8 @@ class Frame:
     selected: int | None
     speed: float
     following: bool
-    notices: tuple[str, ...] = ()  # warnings and the end, newest last
+    notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
+    n_warnings: int = 0  # of the whole run; `specviz.view.warned` has them all
     verification: Verification | None = None  # when it was asked for
     layers: Layers | None = None  # when it was asked for
     lanes: Lanes | None = None  # when it was asked for

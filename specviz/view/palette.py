@@ -29,22 +29,31 @@ class Style:
 STYLES: dict[Mark, Style] = {
     "root": Style("●", "@", "committed", "#E6E6E6", "#1A1A1A", "bold"),
     "prompt": Style(" ", " ", "prompt", "#9A9A9A", "#5F5F5F", "dim"),
-    "drafted": Style("?", "?", "drafted, not tested yet", "#F0E442", "#7A6A00"),
-    "testing": Style("?", "?", "being tested", "#F0E442", "#7A6A00", "reverse"),
-    "accepted": Style("✓", "+", "accepted", "#56B4E9", "#0072B2", "bold"),
-    "rejected": Style("✗", "x", "rejected", "#D55E00", "#B34700", "underline"),
-    "recovered": Style("↻", "r", "recovered", "#E69F00", "#8A5A00", "reverse"),
+    "drafted": Style("?", "?", "drafted, not tested yet", "#F0E442", "#6F6000"),
+    "testing": Style("?", "?", "being tested", "#F0E442", "#6F6000", "reverse"),
+    "accepted": Style("✓", "+", "accepted", "#56B4E9", "#00669F", "bold"),
+    "rejected": Style("✗", "x", "rejected", "#D55E00", "#A84300", "underline"),
+    "recovered": Style("↻", "r", "recovered", "#E69F00", "#855600", "reverse"),
     "bonus": Style("★", "*", "bonus", "#009E73", "#00664B", "bold"),
     "plain": Style("◦", "-", "plain: nothing drafted stands before it", "#C8C8C8", "#4D4D4D"),
-    "untested": Style("·", ".", "never tested", "#8C8C8C", "#6B6B6B", "dim"),
-    "pruned": Style("·", ".", "pruned before the target saw it", "#8C8C8C", "#6B6B6B", "dim"),
+    "untested": Style("·", ".", "never tested", "#8C8C8C", "#636363", "dim"),
+    "pruned": Style("·", ".", "pruned before the target saw it", "#8C8C8C", "#636363", "dim"),
     "exit": Style("⇥", ">", "early exit", "#CC79A7", "#8F3F6B"),
 }
 
+# The marks where a terminal has 16 colours. Rounded to them, rejected, recovered and drafted would all be yellow and
+# others grey. These are the very tones that rounding knows (dark ground, light ground), so each stays itself.
+SIXTEEN: dict[Mark, tuple[str, str]] = {
+    "root": ("#FFFFFF", "#000000"), "prompt": ("#AAAAAA", "#555555"), "plain": ("#AAAAAA", "#555555"),
+    "drafted": ("#FFFF55", "#AA5500"), "testing": ("#FFFF55", "#AA5500"), "accepted": ("#55FFFF", "#0000AA"),
+    "rejected": ("#FF5555", "#AA0000"), "recovered": ("#FF55FF", "#AA00AA"), "bonus": ("#5555FF", "#00AAAA"),
+    "untested": ("#AAAAAA", "#555555"), "pruned": ("#AAAAAA", "#555555"), "exit": ("#AA00AA", "#FF55FF"),
+}  # fmt: skip
+
 # How a cell of an early-exit round came about: a letter first, a colour second.
 KINDS: dict[Kind, Style] = {
-    "own": Style("o", "o", "climbing by itself, to draft", "#56B4E9", "#0072B2"),
-    "catch_up": Style("c", "c", "taken along by a later row that drafted", "#E69F00", "#8A5A00", "bold"),
+    "own": Style("o", "o", "climbing by itself, to draft", "#56B4E9", "#00669F"),
+    "catch_up": Style("c", "c", "taken along by a later row that drafted", "#E69F00", "#855600", "bold"),
     "align": Style("a", "a", "last climb, up to the deepest layer with a test", "#CC79A7", "#8F3F6B"),
     "sweep": Style("s", "s", "last climb, above it: the verification", "#009E73", "#00664B"),
 }
@@ -56,21 +65,21 @@ BANDS: tuple[Style, ...] = (
     Style("█", "#", ".95 or more", "#FEE838", "#00224E", "bold"),
 )
 BLOCKS: dict[BlockKind, Style] = {  # stretches of a lane
-    "draft": Style("▣", "d", "draft", "#E69F00", "#8A5A00"),
+    "draft": Style("▣", "d", "draft", "#E69F00", "#855600"),
     "branch": Style("▥", "b", "branch", "#CC79A7", "#8F3F6B"),
-    "verify": Style("▤", "v", "verify", "#56B4E9", "#0072B2"),
-    "hrad": Style("◇", "h", "H-RAD", "#F0E442", "#7A6A00"),
-    "sync": Style("‖", "|", "barrier", "#8C8C8C", "#6B6B6B"),
-    "idle": Style("░", ".", "idle", "#8C8C8C", "#6B6B6B", "dim"),
+    "verify": Style("▤", "v", "verify", "#56B4E9", "#00669F"),
+    "hrad": Style("◇", "h", "H-RAD", "#F0E442", "#6F6000"),
+    "sync": Style("‖", "|", "barrier", "#8C8C8C", "#636363"),
+    "idle": Style("░", ".", "idle", "#8C8C8C", "#636363", "dim"),
 }
-VOID = Style("╳", "X", "rolled back", "#D55E00", "#B34700", "bold")
+VOID = Style("╳", "X", "rolled back", "#D55E00", "#A84300", "bold")
 WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B", "bold")
 
 # Predicted against true rank buckets, and where a drafted node came from: a sign first, a colour second.
 COSTS: dict[Cost, Style] = {
-    "right": Style("=", "=", "right bucket", "#56B4E9", "#0072B2", "bold"),
-    "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#B34700", "bold"),
-    "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#8A5A00"),
+    "right": Style("=", "=", "right bucket", "#56B4E9", "#00669F", "bold"),
+    "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#A84300", "bold"),
+    "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#855600"),
     "gave_up": Style("⊘", "!", "gave up within reach: no siblings, no further", "#CC79A7", "#8F3F6B"),
 }
 START = Style("▸", ">", "a later block starts here", "#CC79A7", "#8F3F6B", "bold")
@@ -81,12 +90,12 @@ STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
     "idle": ("○", "o", "IDLE"),
     "loading": ("◐", "~", "LOADING"),
     "live": ("●", "@", "LIVE"),
-    "paused": ("⏸", "=", "PAUSED"),
-    "replay": ("▶", ">", "REPLAY"),
+    "paused": ("‖", "=", "PAUSED"),
+    "replay": ("▸", ">", "REPLAY"),
     "ended": ("■", "#", "ENDED"),
     "lag": ("⚠", "!", "LAG"),
-    "error": ("✖", "X", "ERROR"),
-    "core_lost": ("⛔", "X", "CORE LOST"),
+    "error": ("╳", "X", "ERROR"),
+    "core_lost": ("⊗", "X", "CORE LOST"),
 }
 
 LINKS: dict[LinkShape, tuple[str, str]] = {  # drawn in three cells, the middle one under the stem
@@ -114,8 +123,10 @@ def colour(mark: Mark, dark: bool = True) -> str:
     return STYLES[mark].dark if dark else STYLES[mark].light
 
 
-def rich_style(mark: Mark, dark: bool = True, no_color: bool = False) -> str:
-    """A Rich style: `bold #56B4E9`, or the emphasis alone without colour."""
+def rich_style(mark: Mark, dark: bool = True, no_color: bool = False, sixteen: bool = False) -> str:
+    """A Rich style: `bold #56B4E9`, or the emphasis alone without colour. `sixteen`: colours are all there are."""
+    if sixteen and not no_color:
+        return f"{STYLES[mark].emphasis} {SIXTEEN[mark][0 if dark else 1]}".strip()
     return rich(STYLES[mark], dark, no_color)
 
 

@@ -119,8 +119,8 @@ class RoundRecord:
 
     @property
     def markers(self) -> str:
-        """Marks for the time line: ◆ knob change, ⚑ bookmark, ⚠ warning."""
-        return "◆" * bool(self.changes) + "⚑" * bool(self.notes) + "⚠" * bool(self.warnings)
+        """Marks for the time line, the gravest first, where there is room for one: ⚠ warning, ⚑ bookmark, ◆ knob."""
+        return "⚠" * bool(self.warnings) + "⚑" * bool(self.notes) + "◆" * bool(self.changes)
 
 
 @dataclass(slots=True)

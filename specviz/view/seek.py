@@ -10,6 +10,11 @@ from specviz.view.frame import Cursor, Phase
 _PLACE = re.compile(r"^(?:q(?P<q>\d+)[/ ])?r?(?P<r>\d+)(?:[/ ]n(?P<n>\d+))?$")
 
 
+def is_place(words: str) -> bool:
+    """Whether a person meant a round or a node, not a piece of the text."""
+    return _PLACE.match(words.strip().lower()) is not None
+
+
 class Seek:
     """The moves of a player. Each returns whether it moved; a move by hand holds the screen."""
 

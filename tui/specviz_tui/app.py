@@ -9,11 +9,14 @@ from textual.screen import Screen
 
 from specviz.errors import SpecvizError
 from specviz.view.palette import no_color
+from specviz_tui import guide
 from specviz_tui.feed import RunFeed
-from specviz_tui.filters import AsciiOnly, NoColour
+from specviz_tui.filters import AsciiOnly, Legible, NoColour
 from specviz_tui.keymap import SCREEN_KEYS
 from specviz_tui.library import Library
+from specviz_tui.paint import sixteen_colours
 from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.page import GuideScreen
 from specviz_tui.screens.pick import PickScreen
 
 
@@ -24,7 +27,7 @@ class SpecvizApp(App[int]):
     CSS_PATH = "specviz.tcss"
 
     def __init__(self, library: Library, feed: RunFeed | None = None, at: str | None = None) -> None:
-        self._ascii, self._no_colour = AsciiOnly(), NoColour()
+        self._ascii, self._no_colour, self._legible = AsciiOnly(), NoColour(), Legible()
         self.library = library
         super().__init__()
         self.no_color = no_color()
@@ -71,7 +74,10 @@ class SpecvizApp(App[int]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Without colour no colour code is sent at all; in ASCII no cell is anything else."""
         filters = [f for f in super().get_line_filters() if not isinstance(f, Monochrome)]
-        filters += [self._no_colour] if self.no_color else []
+        if self.no_color:
+            filters.append(self._no_colour)
+        elif not sixteen_colours(self):  # their tones are the terminal's own, nobody here knows them
+            filters.append(self._legible)
         return [*filters, self._ascii] if self.library.ascii else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -81,7 +87,13 @@ class SpecvizApp(App[int]):
                 if key.id != "palette":
                     action = key.action
                     yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
+            for name in guide.NAMES:
+                title, _ = guide.page(name)
+                yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
         yield from super().get_system_commands(screen)
+
+    def _explain(self, name: str) -> None:
+        self.push_screen(GuideScreen(name))
 
     def _run(self, screen: MainScreen, action: str) -> None:
         screen.call_later(screen.run_action, action)

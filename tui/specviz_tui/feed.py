@@ -14,6 +14,7 @@ from specviz.trace import Recorder
 from specviz.view import Feed as FeedState
 from specviz.view import Frame, Options, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
+from specviz_tui import bookmarks
 
 NOTHING = "nothing is open: press o"
 IDLE = "press p to enter a prompt"
@@ -50,6 +51,7 @@ class RunFeed:
         self._events: list[Event] = []  # of the newest live run, for a recording that begins in the middle
         self._recorder: Recorder | None = None
         self._ids = 0
+        self._recalled: list[Note] | None = None  # bookmarks of earlier visits that wait for their rounds
 
     # Events in, frame out --------------------------------------------------------------------------------------------
 
@@ -57,6 +59,7 @@ class RunFeed:
         """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
         events = [] if self.failed else self.source.poll()
         self._take(events)
+        self._recall()
         run = self.player.run
         if not self.has_core and self.source.ended and run.header is not None and run.end is None:
             self._take([End(reason=CUT_OFF, message="the recording has no end: what came before is shown")])
@@ -216,14 +219,32 @@ class RunFeed:
         return len(staged)
 
     def note(self, text: str) -> None:
-        """A bookmark at the round on screen; part of the recording when there is one."""
+        """A bookmark at the round on screen, part of the trace that is being recorded. One set in a recording is kept
+        beside it. Raises SpecvizError when that cannot be done; it is there until one leaves."""
         run, cursor = self.player.run, self.player.cursor
         record = run.rounds[cursor.index]
         note = Note(text=text, at=At(r=record.r, node=self.options.selected), q=record.q, r=record.r, t=record.start.t)
         if isinstance(self.source, Worker) and self.running:
             self.source.note(note)
-        else:
-            self._take([note])
+            return
+        self._take([note])
+        if self.keeps_notes and run.header is not None:
+            bookmarks.keep(run.header, note)
+
+    @property
+    def keeps_notes(self) -> bool:
+        """Whether bookmarks are kept though no trace takes them: those of a recording, to come back to."""
+        return not self.has_core
+
+    def _recall(self) -> None:
+        """Put the bookmarks of earlier visits at their rounds; those of rounds still to come wait."""
+        run = self.player.run
+        if self._recalled is None and self.keeps_notes and run.header is not None:
+            self._recalled = bookmarks.kept(run.header)
+        if self._recalled:
+            here = [note for note in self._recalled if run.find(note.q, note.at.r) is not None]
+            self._recalled = [note for note in self._recalled if note not in here]
+            self._take([*here])
 
     # Recording -------------------------------------------------------------------------------------------------------
 

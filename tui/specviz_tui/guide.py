@@ -1,4 +1,6 @@
-"""What `F1` says about a panel: what is in it, how to read it, which formula stands behind it."""
+"""What `F1` says about a panel: what is in it, how to read it, which formula stands behind it.
+
+`F1` opens the page of the panel in focus; not every panel can have it, so from each page arrows lead to all others."""
 
 PAGES: dict[str, tuple[str, str]] = {
     "tree": (
@@ -42,9 +44,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "timeline": (
         "Time line",
         "Tokens per round; the lowest bar is the least a round can bring. The line below is the whole run: ● is "
-        "where you are, ◆ a knob change, ⚑ a bookmark, ⚠ a warning. Click or drag to go there, g to type a place."
-        " Live, End follows "
-        "the newest round; pausing freezes the view while the recording goes on.",
+        "where you are, ◆ a knob change, ⚑ a bookmark, ⚠ a warning; of several in one cell the gravest shows. w lists "
+        "the warnings, B the bookmarks. Click or drag to go there, g to type a place. Live, End follows the newest "
+        "round; pausing freezes the view while the recording goes on.",
     ),
     "numbers": (
         "Numbers",
@@ -159,6 +161,20 @@ PAGES: dict[str, tuple[str, str]] = {
 }
 
 
+NAMES = tuple(PAGES)
+
+
 def page(name: str) -> tuple[str, str]:
     """Title and text of a panel; that of the tree for one without a page."""
     return PAGES.get(name, PAGES["tree"])
+
+
+def beside(name: str, step: int) -> str:
+    """The page so many further on, round and round: every page can be turned to from every other."""
+    at = NAMES.index(name) if name in NAMES else 0
+    return NAMES[(at + step) % len(NAMES)]
+
+
+def number(name: str) -> str:
+    """`3 of 15`."""
+    return f"{NAMES.index(name) + 1 if name in NAMES else 1} of {len(NAMES)}"

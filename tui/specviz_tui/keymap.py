@@ -30,7 +30,7 @@ class Key:
 
 
 SCREEN_KEYS: tuple[Key, ...] = (
-    Key("play", "space", "play", "space", "pause or play", "Time", "pause", 1, True),
+    Key("play", "space", "play", "space", "pause or play", "Time", "play", 1, True),
     Key("step.next", "full_stop", "step(1)", ".", "next step: a level drafted, a test, a phase", "Time"),
     Key("step.previous", "comma", "step(-1)", ",", "previous step", "Time", "step", 2, True),
     Key("phase.next", "greater_than_sign", "phase(1)", ">", "next phase of the round", "Time"),
@@ -56,7 +56,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
         4,
         True,
     ),
-    Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 8),
+    Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 11),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time"),
     Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),
@@ -64,7 +64,8 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("speed.recorded", "0", "speed(0)", "0", "speed as recorded", "Time"),
     Key("bookmark", "b", "bookmark", "b", "bookmark this round", "Time"),
     Key("bookmarks", "B", "bookmarks", "B", "list of bookmarks", "Time"),
-    Key("value", "v", "value", "v", "value beside the tokens: q, p, p/q, u, rank", "Tree", "value", 7),
+    Key("warnings", "w", "warnings", "w", "list of warnings of the core, each in full", "Time"),
+    Key("value", "v", "value", "v", "value beside the tokens: q, p, p/q, u, rank", "Tree", "value", 10),
     Key("text", "t", "text", "t", "text as words, as raw tokens, as ids", "Tree"),
     Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
     Key("expand", "X", "expand", "X", "show every branch", "Tree"),
@@ -72,22 +73,24 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
     Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
     Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6, True),
-    Key("open", "o", "open", "o", "open another trace, or decode live", "Run"),
+    Key("open", "o", "open", "o", "open another trace, or decode live", "Run", "open", 9),
     Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
     Key("start", "p", "start", "p", "live: another prompt, models stay loaded", "Run"),
     Key("stop", "S", "stop", "S", "live: end the run", "Run"),
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
-    Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 10),
+    Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 12),
     Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
     Key("screen.layers", "2", "layers", "2", "Layers: early exits, who climbed how far and what it earned", "Screen"),
     Key("screen.lanes", "3", "lanes", "3", "Lanes: target, draft and branches over time, and what was void", "Screen"),
     Key("screen.ranks", "4", "ranks", "4", "Ranks: block, slot, rank of nodes; buckets, widths, the bandit", "Screen"),
     Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
-    Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 9, True),
-    Key("explain", "f1", "explain", "F1", "explain the focused panel", "Screen"),
+    Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 7, True),
+    Key(
+        "explain", "f1", "explain", "F1", "explain the focused panel; ← → there: all other pages of the guide", "Screen"
+    ),
     Key("palette", "ctrl+p", "palette", "^p", "command palette", "Screen"),
-    Key("quit", "q,ctrl+q", "quit", "q", "quit", "Screen", "quit", 11),
+    Key("quit", "q,ctrl+q", "quit", "q", "quit", "Screen", "quit", 8, True),
 )
 
 TREE_KEYS: tuple[Key, ...] = (

@@ -28,14 +28,15 @@ class Painter:
 
     dark: bool = True
     no_color: bool = False
+    sixteen: bool = False  # colours are all the terminal has
 
     def mark(self, mark: Mark) -> Style:
         """The style of a mark."""
-        return _mark_style(mark, self.dark, self.no_color)
+        return _mark_style(mark, self.dark, self.no_color, self.sixteen)
 
     def tint(self, mark: Mark) -> Style:
         """The colour of a mark without underline or reverse, for text beside the token."""
-        style = _mark_style(mark, self.dark, self.no_color)
+        style = self.mark(mark)
         return Style(color=style.color, bold=style.bold, dim=style.dim)
 
     def band(self, band: int | None) -> Style:
@@ -53,12 +54,17 @@ class Painter:
 
 def painter_of(app: App[object]) -> Painter:
     """The painter for the app's theme."""
-    return Painter(app.current_theme.dark, app.no_color)
+    return Painter(app.current_theme.dark, app.no_color, sixteen_colours(app))
+
+
+def sixteen_colours(app: App[object]) -> bool:
+    """Whether the terminal has 16 colours, to which every other is rounded."""
+    return app.console.color_system in ("standard", "windows")
 
 
 @lru_cache(64)
-def _mark_style(mark: Mark, dark: bool, no_color: bool) -> Style:
-    return Style.parse(palette.rich_style(mark, dark, no_color) or "none")
+def _mark_style(mark: Mark, dark: bool, no_color: bool, sixteen: bool) -> Style:
+    return Style.parse(palette.rich_style(mark, dark, no_color, sixteen) or "none")
 
 
 @lru_cache(64)
@@ -86,10 +92,13 @@ def track(fill: float | None, cells: int) -> str:
 
 
 def spread(left: Text, right: Text, cells: int) -> Text:
-    """`left` and `right` at the two ends of a line; the left one is clipped when they meet."""
+    """`left` and `right` at the two ends of a line; the left one is clipped when they meet.
+
+    What does not fit at all on the right keeps half of the line: a word that is cut says that there is more.
+    """
+    if right.cell_len >= cells:
+        right = _clipped(right, cells // 2)
     room = cells - right.cell_len
-    if room < 1:
-        return _clipped(left, cells)
     line = _clipped(left, room - (1 if right.cell_len else 0))
     line.append(" " * (cells - line.cell_len - right.cell_len))
     return line.append_text(right)

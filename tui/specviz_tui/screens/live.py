@@ -24,7 +24,7 @@ else:
     Base = object
 
 GONE = "the core is gone; what it recorded is kept; o starts another"
-NOT_LIVE = "a recording: nothing can be sent; o opens something else, the core too"
+NOT_LIVE = "this is a recording: there is no core to ask; o opens another one, or a core to decode live"
 
 
 class LiveActions(Base):

@@ -9,6 +9,8 @@ import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.view.frame import VALUE_MODES
+from specviz.view.seek import is_place
+from specviz.view.warned import warned
 from specviz_tui.feed import RunFeed, node_record
 from specviz_tui.screens.ask import AskScreen, Question
 from specviz_tui.screens.pick import Choice, PickScreen
@@ -27,7 +29,8 @@ else:
     Base = object
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
-PLACE_HINT = "r37 · r37/n14 · q1/r3 · 12.5s since the start · or a piece of the text"
+PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
+PLACE_HINT = f"{PLACES} · or a piece of the text"
 
 
 class LookingActions(Base):
@@ -114,9 +117,13 @@ class LookingActions(Base):
         else:
             try:
                 node = player.seek(words)
-            except SpecvizError:
-                if not player.seek_text(place):
+            except SpecvizError as error:
+                if player.seek_text(place):
+                    pass
+                elif is_place(words):
                     raise
+                else:
+                    raise SpecvizError(f"'{place}' is not found in the text; or write a place: {PLACES}") from error
         self.go(True)
         if node is not None:
             self.select(node)
@@ -201,12 +208,16 @@ class LookingActions(Base):
         """Ask for a few words; empty ones are fine."""
         if self.feed.player.run.rounds:
             where = "in the recording" if self.feed.recording else "until you leave"
+            where = "beside the recording, which stays as it is" if self.feed.keeps_notes else where
             question = Question("Bookmark this round", f"a few words · enter keeps it {where}")
             self.app.push_screen(AskScreen(question), self._marked)
 
     def _marked(self, words: str | None) -> None:
         if words is not None:
-            self.feed.note(words)
+            try:
+                self.feed.note(words)
+            except SpecvizError as error:
+                self.notify(str(error), severity="warning", markup=False)
             self.paint_soon()
 
     def action_bookmarks(self) -> None:
@@ -222,8 +233,18 @@ class LookingActions(Base):
         self.app.push_screen(PickScreen("Bookmarks", choices, ""), self._go_to_mark)
 
     def _go_to_mark(self, index: str | None) -> None:
-        if index is not None:
-            self.go(self.feed.player.seek_index(int(index.partition("-")[0])))
+        at = (index or "").partition("-")[0]
+        if at:
+            self.go(self.feed.player.seek_index(int(at)))
+
+    def action_warnings(self) -> None:
+        """Every warning of the core in full; enter goes to its round."""
+        found = warned(self.feed.player.run)
+        if not found:
+            self.notify("the core has warned of nothing in this run", markup=False)
+            return
+        choices = [Choice(f"{'' if w.index is None else w.index}-{k}", w.place, w.text) for k, w in enumerate(found)]
+        self.app.push_screen(PickScreen("Warnings", choices, "", "esc back", "goes there"), self._go_to_mark)
 
     def action_export(self) -> None:
         """The screen as SVG, or the node as JSON, into the working folder."""

@@ -6,7 +6,6 @@ answered by one frame too."""
 import time
 from dataclasses import replace
 
-from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -16,7 +15,7 @@ from textual.widgets import Static
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_tui import guide
+from specviz.view.warned import warning_text
 from specviz_tui.feed import RunFeed
 from specviz_tui.keymap import SCREEN_KEYS, SCREENS, bindings
 from specviz_tui.messages import (
@@ -40,7 +39,7 @@ from specviz_tui.screens.lanes import LaneActions
 from specviz_tui.screens.layers import LayerActions
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.looking import LookingActions
-from specviz_tui.screens.page import PageScreen, error_page, help_page
+from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.ranks import RankActions
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
@@ -58,7 +57,9 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
+TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 PANES = {"layers": "#layers", "lanes": "#lanes", "ranks": "#ranks", "hsd": "#hsd"}  # what stands in place of the tree
+MOVING = ("live", "replay", "lag")  # states in which space pauses
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
 
@@ -78,6 +79,7 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
         self.shown = "tree"  # which of SCREENS
         self._due = False
         self._ticks = 0
+        self._n_told = 0  # warnings of the run
 
     def compose(self) -> ComposeResult:
         """Top to bottom; every widget gets the one frame."""
@@ -107,7 +109,7 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
 
     def show(self, feed: RunFeed, at: str | None = None) -> None:
         """Look at a run, from the beginning of its screen: what was pinned or painted of another one is gone."""
-        self.feed, self.greeted = feed, False
+        self.feed, self.greeted, self._n_told = feed, False, 0
         self.query_one(WhyPanel).pinned = False
         feed.tick(time.monotonic())
         self._go_to_start(at)
@@ -146,10 +148,20 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
                 self.app.push_screen(error_page(said.title, said.message, self.feed.tail))
             else:
                 self.notify(said.message, title=said.title, severity="warning", markup=False)
+        self._tell_warnings()
         self.live_tick()
         self._ticks += 1
         if changed or self.frame is None or (self.feed.live and self._ticks % EVERY == 0):
             self.paint()
+
+    def _tell_warnings(self) -> None:
+        """What the core warned of since the last tick; of a recording it is no news, the first line counts it."""
+        found = self.feed.player.run.warnings
+        told, self._n_told = min(self._n_told, len(found)), len(found)
+        for warning in found[told:][:TOLD_AT_ONCE] if self.feed.has_core else []:
+            self.notify(warning_text(warning), title="The core warns", severity="warning", timeout=10, markup=False)
+        if self.feed.has_core and len(found) - told > TOLD_AT_ONCE:
+            self.notify(f"and {len(found) - told - TOLD_AT_ONCE} more: w lists them", severity="warning", markup=False)
 
     def paint(self) -> None:
         """Make the frame of the present moment and hand it to the widgets."""
@@ -165,7 +177,8 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
             self.frame = self.feed.frame()
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
-            self.query_one(Transport).playing = self.feed.player.playing or self.feed.player.following
+            moving = self.frame.state.name in MOVING
+            self.query_one(Transport).playing = self.query_one(KeyBar).moving = moving
 
     def paint_soon(self) -> None:
         """One frame for all the keys of a burst."""
@@ -248,8 +261,7 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
     def action_explain(self) -> None:
         """The page of the focused panel."""
         name = getattr(self.focused, "EXPLAIN", "") if self.focused is not None else ""
-        title, text = guide.page(name or "tree")
-        self.app.push_screen(PageScreen(title, Text(text)))
+        self.app.push_screen(GuideScreen(name or "tree"))
 
     def action_palette(self) -> None:
         """Every action by name."""

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from specviz.view import palette
 from specviz.view.frame import Mark
+from specviz_tui import guide
 from specviz_tui.keymap import GROUPS, TABLES, Key
 from specviz_tui.paint import FAINT, STRONG, Painter
 
@@ -44,6 +45,37 @@ class PageScreen(ModalScreen[None]):
     def action_scroll(self, lines: int) -> None:
         """Scroll by a line."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+class GuideScreen(PageScreen):
+    """A page of the guide. Arrows turn to all the others: header, numbers and time line cannot have the focus."""
+
+    BINDINGS = [
+        Binding("left,h", "turn(-1)", "page before", show=False),
+        Binding("right,l", "turn(1)", "next page", show=False),
+    ]
+
+    def __init__(self, name: str) -> None:
+        self.page_name = name
+        title, text = guide.page(name)
+        super().__init__(title, Text(text))
+
+    def on_mount(self) -> None:
+        """Name the page."""
+        self._show()
+
+    def action_turn(self, step: int) -> None:
+        """Another page."""
+        self.page_name = guide.beside(self.page_name, step)
+        self._show()
+
+    def _show(self) -> None:
+        title, text = guide.page(self.page_name)
+        box = self.query_one(VerticalScroll)
+        box.border_title = Text(title).markup
+        box.border_subtitle = f"page {guide.number(self.page_name)} · ← → turn pages · esc closes"
+        self.query_one(".page Static", Static).update(Text(text))
+        box.scroll_home(animate=False)
 
 
 def help_page(painter: Painter, width: int) -> PageScreen:

@@ -31,9 +31,10 @@ class PickScreen(ModalScreen[str | None]):
         Binding("k", "move(-1)", "up", show=False),
     ]
 
-    def __init__(self, title: str, choices: list[Choice], hint: str, leave: str = "esc back") -> None:
+    def __init__(self, title: str, choices: list[Choice], hint: str, leave: str = "esc back", enters: str = "opens"
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._title, self._choices, self._hint, self._leave = title, choices, hint, leave
+        self._title, self._choices, self._hint = title, choices, f"{hint}enter {enters} · {leave}"
 
     def compose(self) -> ComposeResult:
         """Title, list, hint."""
@@ -42,7 +43,7 @@ class PickScreen(ModalScreen[str | None]):
             yield Label(self._title, markup=False, classes="dialog-title")
             options = [Option(_line(choice, widest), id=choice.id) for choice in self._choices]
             yield OptionList(*options, markup=False)
-            yield Static(f"{self._hint}enter opens · {self._leave}", markup=False, classes="dialog-hint")
+            yield Static(self._hint, markup=False, classes="dialog-hint")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Answer."""

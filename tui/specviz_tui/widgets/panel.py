@@ -2,10 +2,12 @@
 
 from typing import Any, ClassVar
 
+from textual import events
 from textual.reactive import reactive
 from textual.widget import Widget
 
 from specviz.view.frame import Frame
+from specviz_tui.messages import Pressed
 from specviz_tui.paint import Painter, painter_of
 
 
@@ -32,3 +34,9 @@ class FrameWidget(Widget):
     def show(self, frame: Frame | None) -> None:
         """Paint a frame whose part is new."""
         self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """A word may be a key as well: it carries the action in its style."""
+        action = event.style.meta.get("action")
+        if action is not None:
+            self.post_message(Pressed(action))

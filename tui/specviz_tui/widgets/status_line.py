@@ -1,5 +1,6 @@
 """The first lines: what runs, what state it is in, and the numbers of the run so far."""
 
+from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 
@@ -22,7 +23,7 @@ class StatusLine(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """State, run, place and numbers."""
-        return frame.run, frame.state, frame.round, frame.metrics, frame.queue
+        return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings
 
     def render(self) -> Text:
         """One line, the least important parts left out when it is narrow."""
@@ -38,7 +39,7 @@ class StatusLine(FrameWidget):
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
         parts = [
             (0, _name()), (1, self._state(frame)), (1, badge(run, self.painter)), (6, _models(run)), (2, _method(run)),
-            (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
+            (1, self._warnings(frame)), (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
         return fitted(parts, self.size.width)
 
@@ -46,8 +47,18 @@ class StatusLine(FrameWidget):
         place = Text(f"r{frame.round}" if frame.round else "")
         numbers = [(4 + k, metric(m)) for k, m in enumerate(frame.metrics[:3]) if m.value is not None]
         parts = [(3, _name()), (0, self._state(frame)), (1, badge(frame.run, self.painter)), (2, place), *numbers]
-        parts += [(8, Text(self.recording)), (2, tabs(self.chosen, names=False))]
+        parts += [
+            (8, Text(self.recording)),
+            (2, tabs(self.chosen, names=False)),
+            (1, self._warnings(frame, short=True)),
+        ]
         return fitted(parts, self.size.width, " ")
+
+    def _warnings(self, frame: Frame, short: bool = False) -> Text:
+        """`⚠ 2 warnings: w`, as long as there are any; the text is a key away on every size of screen."""
+        n = frame.n_warnings
+        words = f"⚠{n} w" if short else f"⚠ {n} warning{'s' * (n != 1)}: w"
+        return Text(words if n else "", style=self.painter.tint("recovered") + STRONG + _action("warnings"))
 
     def _state(self, frame: Frame) -> Text:
         mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
@@ -68,14 +79,18 @@ class NumberLine(FrameWidget):
         """Numbers left, the newest notice right."""
         if self.frame is None:
             return Text("")
-        known = [metric(m) for m in self.frame.metrics if m.value is not None]
-        screens = tabs(self.chosen)
-        left = Text(" ").append_text(screens).append("   ")
-        left.append_text(joined(known, self.size.width - screens.cell_len - 5))
         frame = self.frame
         queue = frame.queue.text if frame.state.name in MOVING else ""
-        said = queue or frame.state.detail or " ".join(frame.notices[-1:])
-        return spread(left, Text(said, style=FAINT), self.size.width - 1)
+        right = Text(queue or frame.state.detail, style=FAINT)
+        left = Text(" ").append_text(tabs(self.chosen)).append("   ")
+        room = self.size.width - left.cell_len - 2
+        known = [metric(m) for m in frame.metrics if m.value is not None]
+        left.append_text(joined(known, room - (right.cell_len + 2 if right else 0)))
+        notice = Text(" ".join(frame.notices[-1:]), style=FAINT)
+        free = self.size.width - left.cell_len - 3
+        if not right and notice.cell_len <= free:
+            right = notice
+        return spread(left, right, self.size.width - 1)
 
 
 def metric(value: Metric) -> Text:
@@ -108,5 +123,11 @@ def tabs(chosen: str, names: bool = True) -> Text:
     line = Text(no_wrap=True)
     for key, name, action in SCREENS:
         caption = f"{key} {name}" if names else key
-        line.append(f"[{caption}]" if action == chosen else f" {caption} ", style=STRONG if action == chosen else FAINT)
+        style = (STRONG if action == chosen else FAINT) + _action(action)
+        line.append(f"[{caption}]" if action == chosen else f" {caption} ", style=style)
     return line
+
+
+def _action(name: str) -> Style:
+    """Nothing to see: what a click on the word does."""
+    return Style(meta={"action": name})

@@ -13,6 +13,7 @@ from specviz_tui.widgets.panel import FrameWidget
 
 MODES = ("text", "tokens", "ids")
 BREAK = " │ "
+MOST_IDS = 1_000  # of a prompt: more than any screen shows
 
 
 class TextStrip(FrameWidget, can_focus=True):
@@ -75,7 +76,8 @@ class TextStrip(FrameWidget, can_focus=True):
 
     def _word(self, token: TextToken) -> str:
         if self.mode == "ids":
-            return f" {token.token}"
+            ids = (token.ids[-MOST_IDS:] or ("—",)) if token.mark == "prompt" else (token.token,)
+            return "".join(f" {id}" for id in ids)
         return token.running if self.mode == "text" else f" {token.shown}"
 
     def on_click(self, event: events.Click) -> None:

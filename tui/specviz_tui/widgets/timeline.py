@@ -13,8 +13,9 @@ from specviz_tui.paint import CURSOR, FAINT, STRONG, spread
 from specviz_tui.widgets.panel import FrameWidget
 
 LABEL = " tok/round "
+GRAVITY = "─◆⚑⚠"
 LEGEND = "   ◆ knob  ⚑ bookmark  ⚠ warning"
-BUTTONS = (("⏮", "first"), ("◀", "round(-1)"), ("▐▐", "play"), ("▶", "round(1)"), ("⏭", "last"))
+BUTTONS = (("«", "first"), ("◂", "round(-1)"), ("▐▐", "play"), ("▸", "round(1)"), ("»", "last"))
 
 
 class Sparkline(FrameWidget):
@@ -92,7 +93,7 @@ class Transport(FrameWidget):
         return frame.timeline, frame.speed, frame.state, frame.following
 
     def render(self) -> Text:
-        """`⏮ ◀ ▐▐ ▶ ⏭  r37/37 ├──⚑────◆──●┤ LIVE  1×`."""
+        """`« ◂ ▐▐ ▸ »  r37/37 ├──⚑────◆──●┤ LIVE  1×`."""
         frame = self.frame
         if frame is None:
             return Text("")
@@ -112,7 +113,7 @@ class Transport(FrameWidget):
     def _buttons(self) -> Text:
         line, self._spots = Text(" "), []
         for caption, action in BUTTONS:
-            shown = ("▐▐" if self.playing else "▶▶") if action == "play" else caption
+            shown = ("▐▐" if self.playing else "▸▸") if action == "play" else caption
             x0 = line.cell_len
             line.append(shown)
             self._spots.append((x0, line.cell_len, action))
@@ -134,8 +135,9 @@ class Transport(FrameWidget):
         if self._marks[0] is not points or self._marks[1] != self._track.cells:
             chars = ["─"] * self._track.cells
             for point in points:
-                if point.markers:
-                    chars[self._track.column(point.index) - self._track.x] = point.markers[0]
+                at = self._track.column(point.index) - self._track.x
+                if point.markers and GRAVITY.index(point.markers[0]) > GRAVITY.index(chars[at]):
+                    chars[at] = point.markers[0]  # a cell may stand for many rounds
             self._marks = (points, self._track.cells, "".join(chars))
         return self._marks[2]
 

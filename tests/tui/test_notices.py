@@ -1,0 +1,293 @@
+"""What the core warns of, at every size and however much; bookmarks that outlive the screen; pages of the guide."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from specviz import events as ev
+from specviz.trace import read_events
+from specviz_tui import bookmarks, guide
+from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.page import GuideScreen
+from specviz_tui.screens.pick import PickScreen
+from specviz_tui.widgets.text_strip import TextStrip
+from specviz_tui.widgets.timeline import Transport
+from trace_factory import make_events, write_trace
+from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+
+LONG = (
+    "with d_max 6 every one of the exit layers 7, 8 lies deeper than a token may climb, which leaves no layer to stop "
+    "at, so nothing is drafted; raise d_max to 7, or choose exit layers up to 6, and drafting begins with the next one"
+)
+SIZES = pytest.mark.parametrize("size", [WIDE, NARROW, (200, 24), (60, 18)], ids=lambda s: f"{s[0]}x{s[1]}")
+
+
+def main_of(app: SpecvizApp) -> MainScreen:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def words(app: SpecvizApp, widget: str = "") -> str:
+    """The screen, or what stands inside one widget of it, without line ends: a wrapped sentence is whole again."""
+    rows = lines(app)
+    if widget:
+        found = app.screen.query_one(widget)
+        inside = found.content_region
+        right = inside.right - found.scrollbar_size_vertical
+        rows = [row[inside.x : right] for row in rows[inside.y : inside.bottom]]
+    return " ".join(" ".join(rows).split())
+
+
+def warned(folder: Path, *warnings: ev.Warn) -> Path:
+    """A recording in which the core warned at the end of some rounds."""
+    events: list[ev.Event] = []
+    for event in make_events(temperature=0.8, new_tokens=40, knob_at=5):
+        events.append(event)
+        if isinstance(event, ev.RoundEnd):
+            events += [w for w in warnings if w.r == event.r]
+    for i, event in enumerate(events):
+        event.i = i
+    return write_trace(folder / "warned", events)
+
+
+@SIZES
+async def test_a_long_warning_can_be_read_whole(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = replay_app(warned(tmp_path, ev.Warn(r=5, code="no_exit_layer", message=LONG)))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "⚠" in lines(app)[0], "the first line says that there is one"
+        await pilot.press("w")
+        await pilot.pause()
+        assert f"no exit layer: {LONG}" in words(app, "OptionList")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert main_of(app).frame.round == 5
+
+
+@SIZES
+async def test_of_many_warnings_every_one_is_listed(tmp_path: Path, size: tuple[int, int]) -> None:
+    many = [ev.Warn(r=r, code="clamped_knob", message=f"number {r}.{k} [red]{LONG}") for r in (2, 4, 6) for k in "ab"]
+    app = replay_app(warned(tmp_path, *many))
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("w")
+        await pilot.pause()
+        seen = words(app, "OptionList")
+        for _ in many:
+            await pilot.press("j")
+            await pilot.pause()
+            seen += words(app, "OptionList")
+        for warning in many:
+            assert f"clamped knob: {warning.message}" in seen
+        await pilot.press("enter")
+        await pilot.pause()
+        assert main_of(app).frame.round in (2, 4, 6)
+
+
+async def test_a_click_on_the_count_opens_the_list(tmp_path: Path) -> None:
+    app = replay_app(warned(tmp_path, ev.Warn(r=5, code="x", message=LONG)))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        await pilot.click("#status", offset=(lines(app)[0].index("⚠"), 0))
+        await pilot.pause()
+        assert isinstance(app.screen, PickScreen)
+
+
+async def test_no_warnings_no_count(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert "⚠" not in lines(app)[0]
+        await pilot.press("w")
+        await pilot.pause()
+        assert not isinstance(app.screen, PickScreen)
+        assert [n.message for n in app._notifications] == ["the core has warned of nothing in this run"]
+
+
+async def test_a_warning_of_a_live_run_is_told_at_once_and_once() -> None:
+    app = live_app(script := Script())
+    async with app.run_test(size=NARROW) as pilot:
+        events = make_events(temperature=0.8, new_tokens=40)
+        script.play([catalogue(), *events[:-1]])
+        main_of(app).tick()
+        script.play(ev.Warn(r=1, code="clamped_knob", message=f"{k} {LONG}") for k in range(5))
+        for _ in range(3):
+            main_of(app).tick()
+            await pilot.pause()
+        told = [n.message for n in app._notifications]
+        assert told == [f"clamped knob: {k} {LONG}" for k in range(2)] + ["and 3 more: w lists them"]
+
+
+async def test_a_warning_shows_on_the_time_line_beside_a_knob_change(tmp_path: Path) -> None:
+    app = replay_app(warned(tmp_path, ev.Warn(r=5, code="x", message="y")))
+    async with app.run_test(size=NARROW) as pilot:  # more rounds than cells would do the same
+        await pilot.pause()
+        point = main_of(app).frame.timeline.points[4]
+        assert set(point.markers) == {"⚠", "◆"}
+        assert "⚠" in app.screen.query_one(Transport).render().plain
+
+
+# The guide ----------------------------------------------------------------------------------------------------------
+
+
+async def test_every_page_of_the_guide_is_reached_by_keys(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("f1")
+        seen = []
+        for _ in guide.PAGES:
+            await pilot.pause()
+            assert isinstance(app.screen, GuideScreen)
+            title, text = guide.page(app.screen.page_name)
+            assert title in shown(app)
+            assert text.split()[-1] in words(app, ".page") or app.screen.query_one(".page").max_scroll_y > 0
+            assert f"{len(seen) + 1} of 15" in shown(app)
+            seen.append(app.screen.page_name)
+            await pilot.press("right")
+        assert sorted(seen) == sorted(guide.PAGES)
+        assert len(seen) == 15
+        await pilot.press("left", "left")
+        assert app.screen.page_name == seen[-2]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, MainScreen)
+
+
+# Bookmarks ----------------------------------------------------------------------------------------------------------
+
+
+async def bookmark(pilot: Pilot[int], note: str) -> None:
+    await pilot.press("]", "]", "b", *note, "enter")
+    await pilot.pause()
+
+
+async def test_a_bookmark_in_a_recording_is_there_again(tmp_path: Path) -> None:
+    path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
+    bytes_before, files_before = path.read_bytes(), sorted(p.name for p in tmp_path.iterdir())
+    for visit, note in enumerate(("odd", "even")):
+        app = replay_app(path)
+        async with app.run_test(size=WIDE) as pilot:
+            await pilot.pause()
+            marked = [p.r for p in main_of(app).frame.timeline.points if "⚑" in p.markers]
+            assert marked == ([3] if visit else [])
+            await bookmark(pilot, note)
+    copy = tmp_path / "elsewhere.sv.jsonl.gz"
+    copy.write_bytes(bytes_before)
+    app = replay_app(copy)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("B")
+        await pilot.pause()
+        assert "odd" in shown(app)
+        assert "even" in shown(app)
+    assert path.read_bytes() == bytes_before, "no trace is touched"
+    assert [n for n in files_before if n != "state"] == [
+        p.name for p in sorted(tmp_path.iterdir()) if p.name not in ("state", copy.name)
+    ]
+
+
+async def test_the_file_of_bookmarks_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
+    app = replay_app(path)
+    async with app.run_test(size=WIDE) as pilot:
+        await bookmark(pilot, "odd")
+    header = read_events(path)[0]
+    assert isinstance(header, ev.Header)
+    assert stat.S_IMODE(bookmarks.place(header).stat().st_mode) == 0o600
+    assert [note.text for note in bookmarks.kept(header)] == ["odd"]
+
+
+async def test_bookmarks_that_cannot_be_kept_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    app = replay_app(recorded(tmp_path, "kept", temperature=0.8, new_tokens=40))
+    async with app.run_test(size=WIDE) as pilot:
+        await bookmark(pilot, "odd")
+        (told,) = [n.message for n in app._notifications]
+        assert told.startswith("the bookmark stays until you leave: cannot write ")
+        assert "⚑" in main_of(app).frame.timeline.points[2].markers
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]\n", b"\xff\xfe", b'{"ev":"end"}\n'])
+async def test_a_damaged_file_of_bookmarks_does_no_harm(tmp_path: Path, content: bytes) -> None:
+    path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
+    header = read_events(path)[0]
+    assert isinstance(header, ev.Header)
+    file = bookmarks.place(header)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    app = replay_app(path)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert main_of(app).frame.round == 1
+
+
+# Small things -------------------------------------------------------------------------------------------------------
+
+
+async def test_ids_of_the_prompt_are_its_ids(chain_trace: Path) -> None:
+    prefill = next(e for e in read_events(chain_trace) if isinstance(e, ev.Prefill))
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("t", "t")
+        await pilot.pause()
+        text = app.screen.query_one(TextStrip).render().plain
+        assert text.split("│")[0].split() == [str(id) for id in prefill.prompt]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_tabs_can_be_clicked(chain_trace: Path, size: tuple[int, int]) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=size) as pilot:
+        for digit, name in (("3", "lanes"), ("5", "hsd"), ("1", "tree")):
+            await pilot.pause()
+            row, line = next((y, s) for y, s in enumerate(lines(app)[:2]) if all(d in s for d in "12345"))
+            tab = f"{digit} " if size == NARROW else f"{digit} {name[:2]}"
+            found = line.lower().rindex(tab) if size == NARROW else line.lower().index(tab)
+            await pilot.click(offset=(found, row))
+            await pilot.pause()
+            assert main_of(app).shown == name
+
+
+async def test_the_footer_says_what_space_does_now(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert "space play" in lines(app)[-1]
+        await pilot.press("home", "space")
+        await pilot.pause()
+        assert main_of(app).frame.state.name == "replay"
+        assert "space pause" in lines(app)[-1]
+        await pilot.press("space")
+        await pilot.pause()
+        assert "space play" in lines(app)[-1]
+
+
+async def test_the_footer_names_the_way_out_and_the_way_to_another(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        for entry in ("? help", "q quit", "o open"):
+            assert entry in lines(app)[-1]
+
+
+async def test_a_text_that_is_not_there_is_not_found(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=NARROW) as pilot:
+        await pilot.press("g", *"nowhere", "enter")
+        await pilot.pause()
+        assert "'nowhere' is not found in the text" in words(app, "#hint")
+        await pilot.press(*["backspace"] * 7, *"r999", "enter")
+        await pilot.pause()
+        assert "no round 999" in shown(app)
+
+
+async def test_what_needs_a_core_says_so_in_a_recording(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("p")
+        await pilot.pause()
+        (told,) = [n.message for n in app._notifications]
+        assert told.startswith("this is a recording: there is no core to ask")
