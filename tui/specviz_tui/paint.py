@@ -5,6 +5,7 @@ what is only furniture (borders, hints) from the theme of the style sheet."""
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -57,7 +58,7 @@ def painter_of(app: App[object]) -> Painter:
     return Painter(app.current_theme.dark, app.no_color, sixteen_colours(app))
 
 
-def sixteen_colours(app: App[object]) -> bool:
+def sixteen_colours(app: App[Any]) -> bool:
     """Whether the terminal has 16 colours, to which every other is rounded."""
     return app.console.color_system in ("standard", "windows")
 

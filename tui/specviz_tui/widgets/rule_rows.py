@@ -135,7 +135,7 @@ class RuleBox(FrameWidget):
         gains = [
             (k, Text(f"{p.gain.label} {p.gain.text}")) for k, p in enumerate(v.paired if v else ()) if not p.missing
         ]
-        self.border_subtitle = fitted(gains, max(self.size.width - 24, 20), " · ") if gains else ""
+        self.border_subtitle = fitted(gains, max(self.size.width - 6, 20), " · ") if gains else ""
         self.refresh(layout=True)
 
     def render(self) -> Text:

@@ -81,15 +81,14 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """One line of the canvas, from the cache."""
         x, top = self.scroll_offset
-        width = self.size.width
+        width, base = self.size.width, self.rich_style  # worked out anew at every asking
         line = y + top
         if line >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, base)
         if line not in self._strips:
-            segments = [Segment(text, self.rich_style + style) for text, style in self._rows[line].pieces]
-            self._strips[line] = Strip(segments)
+            self._strips[line] = Strip([Segment(text, base + style) for text, style in self._rows[line].pieces])
         x = 0 if self._rows[line].pinned else x
-        return self._strips[line].crop_extend(x, x + width, self.rich_style)
+        return self._strips[line].crop_extend(x, x + width, base)
 
     def node_at(self, x: int, y: int) -> int | None:
         """The node painted at a cell of the widget's content."""
