@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from specviz.view.case import Blocker, Case, Taker
-from specviz.view.numbers import fine, percent, prob, times
+from specviz.view.numbers import apart, fine, percent, prob, times
 from specviz.view.scan_words import scan_words
 
 _FATES = {
@@ -29,7 +29,13 @@ ENDED = {
 
 
 def node_words(case: Case) -> str:
-    """Why this node is kept, rejected, untested or pruned."""
+    """Why this node is kept, rejected, untested or pruned; and of several that spell one text, which was judged."""
+    if case.judged is None:
+        return _node_words(case)
+    return f"{_node_words(case)} Its twin n{case.judged} spells the same text, and is the node that was judged."
+
+
+def _node_words(case: Case) -> str:
     verdict = case.verdict
     if not case.node.kept or (verdict and verdict.status == "pruned"):
         return _pruned(case)
@@ -150,12 +156,12 @@ def _named(case: Case) -> str:
     """A point mass: the draft gave a token and no odds."""
     chance = percent(case.values.thr)
     if case.n_failed:
-        return f"After {_failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
+        return f"After {failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
     return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
 
 
 def _who(case: Case) -> str:
-    return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
+    return f"What the target has left after {failed(case)}" if case.n_failed else "The target"
 
 
 def _p_and_q(case: Case) -> str:
@@ -166,8 +172,8 @@ def _p_and_q(case: Case) -> str:
 
 
 def _too_sure(case: Case) -> str:
-    left, q = case.left, case.values.q
-    after = f" of what is left after {_failed(case)}" if case.n_failed else ""
+    left, q = case.mass, case.values.q
+    after = f" of what is left after {failed(case)}" if case.n_failed else ""
     if not left or not q:
         return f"The draft was too sure{after}."
     if q / left < 1.1:
@@ -177,12 +183,13 @@ def _too_sure(case: Case) -> str:
 
 def _no_chance(case: Case) -> str:
     if case.n_failed:
-        return f"Nothing of {case.token} is left in the target's row after {_failed(case)}: no draw can keep it."
+        return f"Nothing of {case.token} is left in the target's row after {failed(case)}: no draw can keep it."
     cut = " once its unlikely tokens are cut" if case.cuts else ""
     return f"The target gives {case.token} no chance here{cut}: no draw can keep it."
 
 
-def _failed(case: Case) -> str:
+def failed(case: Case) -> str:
+    """`its sibling failed`: what a later test comes after."""
     return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
 
 
@@ -204,8 +211,14 @@ def _way(blocker: Blocker) -> str:
 
 
 def _sibling_kept(case: Case) -> str:
+    if case.own_test is not None and case.own_test.u is not None and case.own_test.thr is not None:
+        sign = "below" if case.own_test.u < case.own_test.thr else "not below"  # one that came along with a longer one
+        u, thr = apart(case.own_test.u, case.own_test.thr)
+        return f"Its text was judged here: u {u} is {sign} {thr}. The text goes on from its twin {case.twin}."
     if case.blocker is not None:
         return _blocked(case)
+    if case.twin is not None:
+        return f"Its twin {case.twin}, which spells the same text, was kept in its place."
     if case.taker is None:
         return "Another token was kept at this place."
     return f"{_kept(case.taker)} at this place, and a text has one token per place."
