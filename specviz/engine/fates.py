@@ -1,8 +1,9 @@
 """What a walk's trace says of every node of a draft: tested or drawn, in which order, implied, or never looked at.
 
 A test or a draw decides about a text. Where several nodes spell it (parallel chains), it is shown on the node of the
-candidate that was kept, with the number of the node that was judged: its uniform is keyed by that one. A prefix that a backward scan kept with a longer one was
-not tested; what its test would have been is worked out all the same, so that "would have failed" can be shown.
+candidate that was kept, with the number of the node that was judged: its uniform is keyed by that one. A prefix that a
+backward scan kept with a longer one was not tested; what its test would have been is worked out all the same, so that
+"would have failed" can be shown.
 """
 
 from collections.abc import Sequence

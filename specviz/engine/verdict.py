@@ -196,7 +196,7 @@ class Verdict:
 
 
 def _add_test(record: Verify, made: TestResult) -> None:
-    """Its numbers. After failed siblings the row required is a residual; what that gives stands beside the target's p."""
+    """Its numbers. After failed siblings the row required is a residual: what that gives stands beside p."""
     u, thr = made.u, float(made.step.threshold)
     record.kind, record.thr, record.u, record.margin = "test", thr, u, six(abs(u - thr))
     if made.step.residual:

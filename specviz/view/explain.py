@@ -140,9 +140,7 @@ def _rule(facts: Case) -> str:
     if name == "walk" or (facts.verdict is not None and facts.verdict.kind == "draw"):
         return f"{name}: keep it if the target draws it"
     mass = "R" if facts.n_failed else "p"
-    if not facts.drawn:
-        return f"{name}: keep if u < {mass}"
-    return f"{name}: keep if u < {mass}/q{' + slack' if name == 'slack' else ''}"
+    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if name == 'slack' else ''}"
 
 
 def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
@@ -154,7 +152,8 @@ def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
         return rows
     if facts.greedy:
         return rows + _greedy_rows(facts)
-    rows.append(WhyRow("p  target", fine(v.p), v.p, "" if v.p is not None else "not on record (an older trace)"))
+    lost = v.p is None and facts.verdict is not None and facts.verdict.logp is not None
+    rows.append(WhyRow("p  target", fine(v.p), v.p, "not on record: an older trace" if lost else ""))
     if facts.drawn and v.ratio is not None and (v.left is None or not _tested(facts)):
         rows.append(WhyRow("p/q", ratio(v.ratio)))
     return rows + _left_rows(facts) + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])

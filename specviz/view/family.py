@@ -153,7 +153,7 @@ class Family:
         return tuple(i for i in self.siblings(node) if i != node and self.spelled[i] == self.spelled[node])
 
     def judged(self, node: int) -> int | None:
-        """The twin whose test decided for this node; None when it was its own. Old traces do not name it: its key does."""
+        """The twin whose test decided for this node; None when it was its own. Of an old trace its key tells."""
         verdict = self.record.verdicts.get(node)
         if verdict is None or verdict.kind != "test" or verdict.u is None:
             return None

@@ -122,10 +122,11 @@ def span(lo: float, hi: float) -> str:
 
 
 def _test_kept(case: Case) -> str:
+    chance = _without_slack(case)
+    if chance is not None and chance < 1:
+        return f"{_with_slack(case, chance)} This draw was one."
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
-    if case.verifier == "slack" and case.values.ratio is not None and case.values.ratio < 1:
-        return f"{_with_slack(case, case.values.ratio)} This draw was one."
     if case.values.thr is not None and case.values.thr >= 1:
         wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
         return f"{wants}, so no draw can reject it."
@@ -133,8 +134,9 @@ def _test_kept(case: Case) -> str:
 
 
 def _test_rejected(case: Case) -> str:
-    if case.verifier == "slack" and case.values.ratio is not None:
-        return f"{_with_slack(case, case.values.ratio)} This draw was not one."
+    chance = _without_slack(case)
+    if chance is not None:
+        return f"{_with_slack(case, chance)} This draw was not one."
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:
@@ -142,12 +144,19 @@ def _test_rejected(case: Case) -> str:
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
 
 
+def _without_slack(case: Case) -> float | None:
+    """What the lossy rule adds its slack to: p/q, of a point mass p; None under another rule."""
+    if case.verifier != "slack":
+        return None
+    return case.values.ratio if case.drawn else case.values.p
+
+
 def _with_slack(case: Case, ratio: float) -> str:
     """The lossy rule says what it adds, and what a lossless one would have done."""
-    v = case.values
+    v, name = case.values, "p/q" if case.drawn else "p"
     plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
     return (
-        f"p/q is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: without "
+        f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: without "
         f"slack it {plain} be kept)."
     )
 
