@@ -156,8 +156,8 @@ def _with_slack(case: Case, ratio: float) -> str:
     v, name = case.values, "p/q" if case.drawn else "p"
     plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
     return (
-        f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: without "
-        f"slack it {plain} be kept)."
+        f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: "
+        f"without slack it {plain} be kept)."
     )
 
 

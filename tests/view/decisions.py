@@ -34,7 +34,7 @@ class Made:
 
 @dataclass
 class Judge:
-    """One round of drafted `nodes`; `target`, `draft` give the rows below the root, `chosen` draws without replacement."""
+    """One round of drafted `nodes`; `target`, `draft` give the rows below the root; `distinct`: no repeats."""
 
     nodes: Sequence[ev.Node]
     target: RowOf
@@ -58,7 +58,7 @@ class Judge:
         return self.texts[node][:-1]
 
     def law(self, node: int) -> Any:
-        """`[V]` the node was drawn from: earlier siblings taken out where they may not repeat; one-hot for a point mass."""
+        """`[V]` the node was drawn from: without earlier siblings where they may not repeat; one-hot if a point mass."""
         born = self.by_id[node]
         row = np.array(self.draft(self.above(node)), dtype=float)
         if born.logq is None:

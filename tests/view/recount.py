@@ -5,6 +5,9 @@ entries of the target's row where they list the token (`verify.top`), else from 
 knows is a complaint too, so that a new sentence needs a line here.
 """
 
+# ruff: noqa: E501
+# (a pattern is read as one line)
+
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -101,8 +104,16 @@ class Facts:
         if listed is not None and self.temperature > 0:
             return listed
         if self.old and verdict.kind == "test" and verdict.thr is not None and self.rivals(node):
-            return None
+            return self.p_of_chain(node)
         return linear(verdict.logp)
+
+    def p_of_chain(self, node: int) -> float | None:
+        """By the joint ratios with and without the node; None where they are not on record."""
+        at, parent, q = self.chains.get(node), self.nodes[node].parent, self.q(node)
+        above = self.chains[parent].log_r if parent in self.chains else 0.0
+        if at is None or q is None or (parent in self.nodes and parent not in self.chains) or above <= ev.ZERO:
+            return None
+        return 0.0 if at.log_r <= ev.ZERO else math.exp(at.log_r - above) * q
 
     def rivals(self, node: int) -> bool:
         others = (self.verdicts.get(i) for i in self.place(node) if i != node)
@@ -392,14 +403,8 @@ def _p_row(panel: Panel, row: Any) -> None:
             panel.number(row.value.lstrip("<"), least, "p below")
         return
     p = f.p(panel.node)
-    if p is None and row.value != "—":  # an old trace that does not list it: its chain may know
-        at, above = f.chains.get(panel.node), f.chains.get(f.nodes[panel.node].parent)
-        panel.expect(at is not None, "p out of nothing", row.value)
-        if at is not None:
-            p = math.exp(at.log_r - (above.log_r if above else 0.0)) * (f.q(panel.node) or 0)
-            panel.number(row.value, p, "p", 1e-4)
-        return
-    panel.number(row.value, p, "p", _SIX)
+    slack = 1e-4 if f.old and f.listed(panel.node) is None else _SIX  # by way of a joint ratio
+    panel.number(row.value, p, "p", slack)
 
 
 def _ratio_row(panel: Panel, row: Any) -> None:
@@ -472,7 +477,7 @@ def _u_row(panel: Panel, row: Any) -> None:
     sign, thr = row.note.split()
     panel.expect(sign == ("<" if verdict.u < (verdict.thr or 0) else "≥"), row.note, (verdict.u, verdict.thr))
     panel.number(thr, verdict.thr, row.note)
-    judged = panel.facts.twin_test(panel.node) and panel.node or panel.facts.judged(panel.node)
+    judged = (panel.facts.twin_test(panel.node) and panel.node) or panel.facts.judged(panel.node)
     key = panel.facts.key(panel.node if judged is None else judged)
     panel.expect(verdict.u == key, "u is of another node than the one that is said to be judged", key)
 
@@ -656,19 +661,19 @@ _MASSES = (
     rf"chance {NUMBER}/{NUMBER} = (?P<keep>{NUMBER})\.|(?P<none>Its branch lacks no target mass))"
 )
 _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
-    (rf"Its twin n(\d+) spells the same text, and is the node that was judged\.", _twin),
+    (r"Its twin n(\d+) spells the same text, and is the node that was judged\.", _twin),
     (rf"Its text was judged here: {_U} is (?P<sign>not )?below (?P<h>{NUMBER})\. The text goes on from its twin n(?P<twin>\d+)", _here),
     (rf"The draft only names .+?; the target gives it (?P<after>)(?P<chance>{_P}), and that is its chance to stay\. {_U} is (?P<sign>not )?below", _named),
     (rf"After (?P<after>{_AFTER}) the target has (?P<chance>{_P}) left for .+?; that is its chance to stay\. {_U} is (?P<sign>not )?below", _named),
     (rf"The draft was (?:slightly too sure|(?P<times>{NUMBER})× too sure|too sure)(?: of what is left after (?P<after>{_AFTER}))?(?:: (?P<q>{NUMBER}) against the target's (?P<p>{NUMBER}))?\.", _too_sure),
     (rf"(?:The target|What the target has left after (?P<after>{_AFTER})) wants .+? at least as much as the draft did(?: \(p (?P<p>{NUMBER}) ≥ q (?P<q>{NUMBER})\))?", _wants),
     (rf"The target drew .+? \({_U} falls in (?P<held>\[[^)]*\))\)", _falls),
-    (rf"The target gives .+? no chance here", _zero_p),
-    (rf"has no chance here at all", _zero_p),
+    (r"The target gives .+? no chance here", _zero_p),
+    (r"has no chance here at all", _zero_p),
     (rf"Nothing of .+? is left in the target's row after {_AFTER}", _zero_left),
     (rf"Earlier candidates left nothing of .+? \(p (?P<p>{NUMBER})\) in the target's row", _zero_left),
-    (rf"A token at or before .+? is impossible under the target", _zero_chain),
-    (rf"No draw can keep the prefix that ends in .+?(?=\. )", _zero_thr),
+    (r"A token at or before .+? is impossible under the target", _zero_chain),
+    (r"No draw can keep the prefix that ends in .+?(?=\. )", _zero_thr),
     (rf"(?P<name>p/q|p) is (?P<ratio>{NUMBER}), and slack makes that a keep chance of (?P<thr>{NUMBER}) \(not lossless: without slack it (?P<would>would not|would) be kept\)", _slack),
     (rf"survives {_P} of draws", _survives),
     (rf"(?:has the (?:joint )?ratio (?P<r>{NUMBER}), (?:the target wants it at least as much as the draft did|at its running maximum|not below 1): kept for certain)", _sure_thr),
@@ -688,6 +693,35 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
 ]  # fmt: skip
 
 
+def _closing(why: Any, facts: Facts, out: list[str]) -> None:
+    """The closing token: its rows, its sentence, and the row that it was drawn from."""
+    panel, closing = Panel(why, facts, -2, out), facts.closing
+    assert closing is not None
+    p = linear(closing.logp)
+    share = next((entry[4] for entry in closing.row or [] if entry[0] == closing.token), None)
+    for row in why.rows:
+        panel.number(row.value, {"p  target": p, "u": closing.u}[row.label], row.label, _SIX)
+        if row.label == "u" and row.note:
+            panel.span(row.note, closing.interval, row.note)
+    for pattern, value in ((rf"with chance {_P}", p), (rf", which had {_P} of that", share)):
+        if found := re.search(pattern, why.words):
+            panel.expect(value is not None and percent_as(found[1], value, _SIX), found[0], value)
+    if found := re.search(rf"\(u ({NUMBER}) falls in (\[[^)]*\))\)", why.words):
+        panel.number(found[1], closing.u, found[0])
+        panel.span(found[2], closing.interval, found[0])
+    if why.residual is None or facts.temperature == 0:
+        return
+    told = re.search(rf"(?:mass|not drafted:) ({NUMBER})$", why.residual.title)
+    if told:
+        panel.number(told[1], closing.mass, why.residual.title)
+        several = len({i for i in facts.nodes if i in facts.verdicts and facts.verdicts[i].logq is not None}) > 1
+        formula = "c·p − q" in why.residual.title and facts.header.verifier in ("multi_hsd", "multi_traversal")
+        panel.expect(not (several and formula and len(facts.place(min(facts.nodes))) > 1), why.residual.title)
+    recorded = sorted((entry[4] for entry in closing.row or []), reverse=True)
+    for entry, value in zip(why.residual.entries[:5], recorded, strict=False):
+        panel.number(entry.text, value if not entry.drawn or share is None else share, why.residual.title)
+
+
 def complaints(events: list[Any], panel: Callable[[int, int], Any]) -> list[str]:
     """Of every panel of a run: what does not follow from the record. `panel(index, node)` is the product's."""
     out: list[str] = []
@@ -696,4 +730,6 @@ def complaints(events: list[Any], panel: Callable[[int, int], Any]) -> list[str]
             why = panel(index, node)
             assert why.node == node
             Panel(why, facts, node, out).check()
+        if facts.closing is not None and facts.closing.kind != "none":
+            _closing(panel(index, -2), facts, out)
     return out

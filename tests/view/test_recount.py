@@ -66,7 +66,7 @@ def recorded(setting: Setting) -> list[ev.Event]:
 
 def test_the_settings_reach_what_is_asked() -> None:
     """Later siblings, later candidates, twins, tokens that the target cannot give: all of it comes up."""
-    seen = {name: 0 for name in ("left", "judged", "zero", "nothing left", "draw after siblings", "implied")}
+    seen = dict.fromkeys(("left", "judged", "zero", "nothing left", "draw after siblings", "implied"), 0)
     for setting in SETTINGS:
         for v in recorded(setting):
             if isinstance(v, ev.Verify):
