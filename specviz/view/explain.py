@@ -23,7 +23,7 @@ from specviz.view.rank_facts import offering
 from specviz.view.rank_tree import badge
 from specviz.view.rank_words import place, shape_words, width_words
 from specviz.view.steps import Moment
-from specviz.view.words import failed, node_words, span
+from specviz.view.words import node_words, span
 
 
 def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
@@ -153,7 +153,7 @@ def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
     if facts.greedy:
         return rows + _greedy_rows(facts)
     lost = v.p is None and facts.verdict is not None and facts.verdict.logp is not None
-    rows.append(WhyRow("p  target", fine(v.p), v.p, "not on record: an older trace" if lost else ""))
+    rows.append(WhyRow("p  target", fine(v.p), v.p, "older trace" if lost else ""))
     if facts.drawn and v.ratio is not None and (v.left is None or not _tested(facts)):
         rows.append(WhyRow("p/q", ratio(v.ratio)))
     return rows + _left_rows(facts) + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
@@ -164,12 +164,9 @@ def _left_rows(facts: Case) -> list[WhyRow]:
     v = facts.values
     if v.left is None:
         return []
-    if not _tested(facts):
-        left = "its sibling leaves" if facts.n_failed == 1 else f"its {facts.n_failed} siblings leave"
-        return [WhyRow("R  left", fine(v.left), v.left, f"of what {left}")]
-    note = "of what earlier candidates left" if facts.backward else f"after {failed(facts)}"
-    rows = [WhyRow("R  left", fine(v.left), v.left, note)]
-    return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q else rows
+    after = "candidates" if facts.backward else "1 sibling" if facts.n_failed == 1 else f"{facts.n_failed} siblings"
+    rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
+    return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
 
 def _prefix_rows(facts: Case) -> list[WhyRow]:
@@ -200,7 +197,7 @@ def _verdict_rows(facts: Case) -> list[WhyRow]:
             return []
         inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
         return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
-    told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin: the same text")]
+    told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
     return [*told, *_test_rows(verdict, facts.backward)]
 
 
@@ -213,7 +210,7 @@ def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
 
 def _twin_rows(test: Verify, twin: str, backward: bool) -> list[WhyRow]:
     """The test was made here, and passed; the text goes on from a twin, which is the one that counts as kept."""
-    return [WhyRow("judged", "here", None, f"kept as its twin {twin}"), *_test_rows(test, backward)]
+    return [WhyRow("judged", "here", None, f"kept as twin {twin}"), *_test_rows(test, backward)]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:

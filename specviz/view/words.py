@@ -165,12 +165,12 @@ def _named(case: Case) -> str:
     """A point mass: the draft gave a token and no odds."""
     chance = percent(case.values.thr)
     if case.n_failed:
-        return f"After {failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
+        return f"After {_failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
     return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
 
 
 def _who(case: Case) -> str:
-    return f"What the target has left after {failed(case)}" if case.n_failed else "The target"
+    return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
 
 
 def _p_and_q(case: Case) -> str:
@@ -182,7 +182,7 @@ def _p_and_q(case: Case) -> str:
 
 def _too_sure(case: Case) -> str:
     left, q = case.mass, case.values.q
-    after = f" of what is left after {failed(case)}" if case.n_failed else ""
+    after = f" of what is left after {_failed(case)}" if case.n_failed else ""
     if not left or not q:
         return f"The draft was too sure{after}."
     if q / left < 1.1:
@@ -192,13 +192,12 @@ def _too_sure(case: Case) -> str:
 
 def _no_chance(case: Case) -> str:
     if case.n_failed:
-        return f"Nothing of {case.token} is left in the target's row after {failed(case)}: no draw can keep it."
+        return f"Nothing of {case.token} is left in the target's row after {_failed(case)}: no draw can keep it."
     cut = " once its unlikely tokens are cut" if case.cuts else ""
     return f"The target gives {case.token} no chance here{cut}: no draw can keep it."
 
 
-def failed(case: Case) -> str:
-    """`its sibling failed`: what a later test comes after."""
+def _failed(case: Case) -> str:
     return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
 
 

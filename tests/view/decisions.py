@@ -58,7 +58,7 @@ class Judge:
         return self.texts[node][:-1]
 
     def law(self, node: int) -> Any:
-        """`[V]` the node was drawn from: without earlier siblings where they may not repeat; one-hot if a point mass."""
+        """`[V]` the node was drawn from: no earlier siblings where they may not repeat; one-hot if a point mass."""
         born = self.by_id[node]
         row = np.array(self.draft(self.above(node)), dtype=float)
         if born.logq is None:

@@ -418,8 +418,9 @@ def _left_row(panel: Panel, row: Any) -> None:
     if left is None and panel.facts.verdicts[panel.node].kind == "draw":
         return
     panel.number(row.value, None if left is None else left[0], "R", 0.0 if left is None else left[1])
-    if count := re.search(r"its (\d+) siblings|its sibling", row.note):
-        panel.expect(int(count[1] or 1) == len(panel.facts.earlier(panel.node)), row.note)
+    if count := re.search(r"after (\d+) sibling", row.note):
+        panel.expect(int(count[1]) == len(panel.facts.earlier(panel.node)), row.note)
+    panel.expect(bool(count) != panel.facts.backward, row.note)
 
 
 def _left_ratio_row(panel: Panel, row: Any) -> None:
