@@ -162,8 +162,8 @@ class Family:
         prefill, u = self.record.query.prefill, verdict.u
         if prefill is None or verdict.status != "accepted":
             return None
-        keys = (prefill.seed, "accept", self.record.r, self.nodes[node].pos)
-        named = (i for i in (node, *self.twins(node)) if uniform(*keys, self.ordinals.get(i, 0)) == u)
+        seed, r, pos = prefill.seed, self.record.r, self.nodes[node].pos
+        named = (i for i in (node, *self.twins(node)) if uniform(seed, "accept", r, pos, self.ordinals.get(i, 0)) == u)
         return next((i for i in named if i != node), None)
 
     def stands_for(self, node: int) -> int | None:

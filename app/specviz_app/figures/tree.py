@@ -146,7 +146,8 @@ def tree_rows(tree: Tree) -> list[dict[str, Any]]:
         rows.append({
             "node": node_name(n.id), "below": node_name(n.parent) if n.id != -1 else "", "depth": n.depth,
             "token": n.shown, "status": f"{n.glyph} {n.word}", "q draft": v.q, "p target": v.p, "p/q": v.ratio,
-            "left by siblings": v.left, "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi, "target's rank": v.rank,
+            "left by siblings": v.left, "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi,
+            "target's rank": v.rank,
         })  # fmt: skip
     return rows
 
