@@ -30,6 +30,7 @@ class Test:
     p: float
     q: float | None = None  # None: point mass
     ordinal: int = 0
+    residual: bool = False  # the row required here is what failed tests left, so `p` is not the target's own mass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """What a walk's trace says of every node of a draft: tested or drawn, in which order, implied, or never looked at.
 
 A test or a draw decides about a text. Where several nodes spell it (parallel chains), it is shown on the node of the
-candidate that was kept, and its twins count as not looked at. A prefix that a backward scan kept with a longer one was
-not tested; what its test would have been is worked out all the same, so that "would have failed" can be shown.
+candidate that was kept, with the number of the node that was judged: its uniform is keyed by that one. A prefix that a
+backward scan kept with a longer one was not tested; what its test would have been is worked out all the same, so that
+"would have failed" can be shown.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,10 @@ from specviz.verifiers.spelling import Spelling
 
 @dataclass(slots=True)
 class Fate:
-    """What the trace says of one node. `implied`: kept with a longer prefix; a `test` it has then was never made."""
+    """What the trace says of one node. `implied`: kept with a longer prefix; a `test` it has then was never made.
+
+    The test is `test.step.node`'s, which may be a twin of this node.
+    """
 
     order: int | None = None
     test: TestResult | None = None

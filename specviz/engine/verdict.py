@@ -60,7 +60,7 @@ class Verdict:
         rows = [parent + 1 for parent in self.draft.parents]
         p, q, margins = self._target_masses(rows, self.draft.tokens), self._draft_masses(), self._margins()
         found: list[Verify] = []
-        for node, (fate, (status, why)) in enumerate(zip(self.fates, self._statuses(), strict=True)):
+        for node, (fate, (status, why)) in enumerate(zip(self.fates, self._statuses(p), strict=True)):
             mass = q[node]
             record = Verify(
                 node=self.draft.ids[node], order=fate.order, kind="draw" if self.by_draw else "test",
@@ -71,28 +71,29 @@ class Verdict:
                 record.margin = margins[rows[node]] if self.certain else _distance(fate)
             elif fate.test is not None:
                 _add_test(record, fate.test)
+                tested = fate.test.step.node
+                record.judged = self.draft.ids[tested] if tested != node else None
             record.implied = fate.implied
             found.append(record)
         return found
 
-    def _statuses(self) -> list[tuple[Status, Why]]:
-        """What became of every node, and why; parents come before their children."""
+    def _statuses(self, p: Sequence[float]) -> list[tuple[Status, Why]]:
+        """What became of every node, and why; parents come before their children. `p`: the target's own masses."""
         out: list[tuple[Status, Why]] = []
         for node in range(len(self.fates)):
-            out.append(self._status(node, out))
+            out.append(self._status(node, p[node], out))
         return out
 
-    def _status(self, node: int, before: list[tuple[Status, Why]]) -> tuple[Status, Why]:
+    def _status(self, node: int, p: float, before: list[tuple[Status, Why]]) -> tuple[Status, Why]:
         fate, accepted = self.fates[node], self.outcome.accepted
         if node in accepted:
             if node in accepted[: self.done.n_accepted]:
                 return "accepted", "implied" if fate.implied else "kept"
             return "untested", "length" if self.done.finish in ("length", "context") else "after_stop"  # cut off
         if fate.test is not None:
-            return "rejected", "target_zero" if fate.test.step.p <= 0 else "u_above"
+            return "rejected", "target_zero" if p <= 0 else "u_above"  # not: nothing left after failed siblings
         if fate.draw is not None and fate.order is not None:
-            zero = not self.certain and at(fate.draw.step.row(), self.draft.tokens[node]) <= 0
-            return "rejected", "target_zero" if zero else "not_drawn"
+            return "rejected", "target_zero" if p <= 0 and not self.certain else "not_drawn"
         # The walk never came here: the nearest ancestor (or itself) that was passed over tells why.
         parent = self.draft.parents[node]
         if parent == ROOT or parent in accepted:
@@ -195,10 +196,11 @@ class Verdict:
 
 
 def _add_test(record: Verify, made: TestResult) -> None:
-    """The row required by a test is a residual after failed siblings: its own mass, not the plain row's."""
+    """Its numbers. After failed siblings the row required is a residual: what that gives stands beside p."""
     u, thr = made.u, float(made.step.threshold)
     record.kind, record.thr, record.u, record.margin = "test", thr, u, six(abs(u - thr))
-    record.logp = log6(float(made.step.p))
+    if made.step.residual:
+        record.log_left = log6(float(made.step.p))
     if made.step.q is not None:
         record.logq = log6(float(made.step.q))
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 SCHEMA = "specviz.trace"
-VERSION = (1, 1)  # major.minor; same major is readable, a newer major is refused
+VERSION = (1, 2)  # major.minor; same major is readable, a newer major is refused
 ZERO = -1e9  # the log of probability 0: JSON has no -inf
 
 Level = Literal["none", "summary", "full"]

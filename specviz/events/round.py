@@ -82,18 +82,28 @@ class Verify(Event, tag="verify", kw_only=True):
     row that was drawn from. At temperature 0 `logp` is that of the one-hot law; `top`, `rank_p`, `entropy_p` describe
     the raw softmax. `top` is of the target row the node is judged by; siblings share it, so only the first of them
     carries it. Rank 1 is the most likely token.
+
+    `logp`: what the target's own row gives the token, whatever happened to siblings. `log_left`: what the row of its
+    test gave it, where tests that failed before had taken their part of the target's (the residual, normalised); null
+    where the test used the target's own row, and for draws, whose `thr` is p over what earlier siblings left of the
+    row. Before version 1.2 `logp` of such a test held that residual mass and p was not on record.
+
+    `judged`: the node whose test this is, where several nodes spell one text and the one that was kept (this one) is
+    not the one that was tested: `u` is keyed by the ordinal of the tested one. Null: its own. Since version 1.2.
     """
 
     node: int
     order: int | None
     kind: Literal["test", "draw"]
     logp: float | None
+    log_left: float | None = None
     logq: float | None
     thr: float | None
     u: float | None
     interval: tuple[float, float] | None = None
     status: Status
     implied: bool = False
+    judged: int | None = None
     why: Why
     margin: float | None = None
     argmax_p: int | None = None

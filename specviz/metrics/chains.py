@@ -40,9 +40,11 @@ class Link:
 
 def links(
     nodes: Sequence[Node], verdicts: Mapping[int, Verify], chains: Mapping[int, Chain], verifier: str,
-    key: tuple[int, int] | None,
+    key: tuple[int, int] | None, ordinals: Mapping[int, int] | None = None,
 ) -> tuple[Link, ...]:  # fmt: skip
     """The links of one chain, `nodes` from the root on. `key`: the query's seed and the round, None when unknown.
+
+    `ordinals`: the index of every node's accept draw, where several were drafted for one position; 0 else.
 
     Without `chain` records (level summary) the ratios are summed from `logp - logq`, and what needs whole rows is None.
     """
@@ -61,7 +63,7 @@ def links(
         own = _OWN.get(verifier)
         if own and verdict is not None and verdict.kind == "test" and verdict.thr is not None:
             keep[own] = verdict.thr
-        u = _u(node, verdict, key)
+        u = _u(node, verdict, key, 0 if ordinals is None else ordinals.get(node.node, 0))
         out.append(Link(node.node, t, rho, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
     return tuple(out)
 
@@ -100,11 +102,11 @@ def _log_rho(node: Node, verdict: Verify | None) -> float | None:
     return _log(verdict.logp) - node.logq
 
 
-def _u(node: Node, verdict: Verify | None, key: tuple[int, int] | None) -> float | None:
+def _u(node: Node, verdict: Verify | None, key: tuple[int, int] | None, ordinal: int) -> float | None:
     """The recorded uniform of the accept test; else the one its key gives."""
     if verdict is not None and verdict.kind == "test" and verdict.u is not None:
         return verdict.u
-    return None if key is None else uniform(key[0], "accept", key[1], node.pos)
+    return None if key is None else uniform(key[0], "accept", key[1], node.pos, ordinal)
 
 
 def capped_keep(chain: Chain | None, log_c: float) -> float | None:

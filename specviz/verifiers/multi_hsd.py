@@ -68,7 +68,7 @@ class _MultiHsd:
         law = None if self.draft.row_of[node] < 0 else weighed.q[t - 1 - kept]
         return Test(
             node, weighed.keep(t - kept), self.following((*history, (b, t))), shorter, weighed.p[t - 1 - kept], law,
-            self.ordinals[node],
+            self.ordinals[node], bool(history) and t - 1 == kept,
         )  # fmt: skip
 
     def part(self, history: History, b: int) -> tuple[joint.Chain, joint.Weighed]:

@@ -107,7 +107,9 @@ class _Traversal:
         law = None if self.draft.row_of[node] < 0 else weighed.q[before]
         chance = self.chance(node, len(self.children(node)))
         failed = self.after(parent, k + 1)
-        return Test(node, chance, ("stop", node), failed, weighed.p[before], law, self.ordinals[node])
+        # Below an eldest child rows are the target's own; only the head of a later descent meets a residual.
+        left = k > 0
+        return Test(node, chance, ("stop", node), failed, weighed.p[before], law, self.ordinals[node], left)
 
     def stop(self, node: int) -> Step:
         """The end of the round at a node whose children have all failed."""

@@ -74,7 +74,7 @@ class _Tokenwise:
         p, q = self.masses(node, candidate, failed)
         threshold = p if q is None else min(1, p / q) if q > 0 else 0.0
         kept = (self.spelling.first(candidate), 0)
-        return Test(candidate, threshold, kept, (node, failed + 1), p, q, self.ordinals[candidate])
+        return Test(candidate, threshold, kept, (node, failed + 1), p, q, self.ordinals[candidate], failed > 0)
 
     def _closing(self, node: int, failed: int) -> Draw:
         required = self.row(node, failed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from specviz.events import Node, Verify, prob
 from specviz.text import quoted, shown
-from specviz.view.chains import looked_at, n_carried
+from specviz.view.chains import Path, looked_at, n_carried
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import ROOT, Values
@@ -62,32 +62,33 @@ class Case:
     raw_least: float | None  # the smallest recorded entry: what is not recorded lies below it
     cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
     link: "Link | None"  # its place in a drawn chain
+    first_scan: bool  # nothing off that chain was tested before it: only the target's own rows, and weight 1, count
     length: int  # of that chain
     n_carried: int  # carried rounds of naive HSD if the scan stops here
     fate: str | None = None  # told in this round, of a token drafted beside the target's pass
     ahead: bool = False  # drafted beside the target's pass: a later round judges it
+    judged: int | None = None  # the twin whose test decided for it
+    stands_for: int | None = None  # the kept twin that carries this node's test
+    twin: str | None = None  # the kept one of several nodes that spell its text, when it is another
+    own_test: Verify | None = None  # the test that was made on it, where a twin carries it
 
     @property
-    def left(self) -> float | None:
-        """Its mass in what the target has left here after failed siblings; the target's row when none failed."""
-        v = self.values
-        if self.n_failed == 0 or v.thr is None:
-            return v.p
-        if not self.drawn:
-            return v.thr
-        return v.thr * v.q if v.q is not None and v.thr < 1 else None
+    def mass(self) -> float | None:
+        """What its test compared with q: what failed siblings left of it, else p."""
+        return self.values.p if self.values.left is None else self.values.left
 
 
-def values(node: Node, verdict: Verify | None) -> Values:
-    """The numbers of a node, linear."""
-    q, conf = prob(node.logq), prob(node.log_conf)
+def values(family: Family, node: int, *, with_p: bool = True) -> Values:
+    """The numbers of a drafted node, linear. Without p: before the target's pass."""
+    born, verdict = family.nodes[node], family.record.verdicts.get(node) if with_p else None
+    q, conf = prob(born.logq), prob(born.log_conf)
     if verdict is None:
-        return Values(q=q, conf=conf, point_mass=node.logq is None)
-    p, q = prob(verdict.logp), q if q is not None else prob(verdict.logq)
+        return Values(q=q, conf=conf, point_mass=born.logq is None)
+    p, q = family.p(node), q if q is not None else prob(verdict.logq)
     lo, hi = verdict.interval or (None, None)
     return Values(
         p=p, q=q, ratio=p / q if p is not None and q else None, u=verdict.u, thr=verdict.thr, rank=verdict.rank_p,
-        conf=conf, lo=lo, hi=hi, point_mass=q is None,
+        conf=conf, lo=lo, hi=hi, point_mass=q is None, left=family.left(node),
     )  # fmt: skip
 
 
@@ -96,16 +97,16 @@ def case(run: Run, family: Family, node: int) -> Case:
     record, born = family.record, family.nodes[node]
     verdict = record.verdicts.get(node)
     verifier = run.header.verifier if run.header else ""
-    numbers = values(born, verdict)
-    order = verdict.order if verdict else None
+    numbers = values(family, node)
+    carrier = family.stands_for(node) if verdict else None
+    kept_twin = next((i for i in family.twins(node) if i in family.accepted), None)
     top = family.top(node)
     path = looked_at(run, family, node) if numbers.q is not None else None
     link = path.link(node) if path is not None else None
-    siblings = [v for i in family.siblings(node) if (v := record.verdicts.get(i)) and v.order is not None]
     return Case(
         node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
         greedy=record.temperature == 0, drawn=numbers.q is not None, backward=run.backward, verifier=verifier,
-        n_failed=sum(v.status == "rejected" and (v.order or 0) < order for v in siblings) if order is not None else 0,
+        n_failed=family.failed_before(node) if verdict else 0,
         n_tests=len(family.tests), n_below=never_tested(family, node),
         taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
         n_siblings=len(family.siblings(node)) - 1, budget=_budget(record),
@@ -114,9 +115,21 @@ def case(run: Run, family: Family, node: int) -> Case:
         raw_least=prob(top[-1][1]) if top else None,
         cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
         fate=family.settled.get(node), ahead=family.ahead(node),
+        first_scan=path is not None and _first_scan(family, node, path),
+        judged=family.judged(node), stands_for=carrier, twin=None if kept_twin is None else f"n{kept_twin}",
+        own_test=record.verdicts.get(carrier) if carrier is not None else None,
         link=link, length=len(path.links) if path is not None else 0,
         n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
     )  # fmt: skip
+
+
+def _first_scan(family: Family, node: int, path: Path) -> bool:
+    """Whether every test before a node's was on its own chain: then no earlier candidate had changed row or weight."""
+    verdict = family.record.verdicts.get(node)
+    order = verdict.order if verdict else None
+    if order is None:
+        return False
+    return all(path.link(v.node) is not None for v in family.tests if (v.order or 0) < order)
 
 
 def never_tested(family: Family, node: int) -> int:

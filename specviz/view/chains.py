@@ -1,9 +1,13 @@
 """The sampled chains of a round, and which of them is looked at. Their numbers come from `specviz.metrics.chains`."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from specviz.events import Verify
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import ROOT
@@ -48,8 +52,21 @@ def _paths(run: Run, family: Family) -> list[Path]:
     seed = record.query.prefill.seed if record.query.prefill else None
     key = None if seed is None else (seed, record.r)
     verifier = run.header.verifier if run.header else ""
-    found = [links([kept[i] for i in p if i in kept], record.verdicts, record.chains, verifier, key) for p in drawn]
+    verdicts = _with_p(family)
+    found = [
+        links([kept[i] for i in p if i in kept], verdicts, record.chains, verifier, key, family.ordinals) for p in drawn
+    ]
     return [Path(chain, k, len(found)) for k, chain in enumerate(found, 1) if chain]
+
+
+def _with_p(family: Family) -> Mapping[int, Verify]:
+    """The verdicts with the target's own p, which older traces overwrote where a sibling had failed before."""
+    verdicts = family.record.verdicts
+    known = {i: family.log_p(i) for i in verdicts if i in family.nodes}
+    return {
+        i: v if known.get(i, v.logp) == v.logp else msgspec.structs.replace(v, logp=known[i])
+        for i, v in verdicts.items()
+    }
 
 
 def looked_at(run: Run, family: Family, selected: int | None) -> Path | None:

@@ -3,7 +3,7 @@
 from specviz.events import Closing, Fork, Match, Verify, Window
 from specviz.events import prob as linear
 from specviz.text import quoted
-from specviz.view.chains import carried
+from specviz.view.chains import carried, paths
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
@@ -138,6 +138,9 @@ def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
     where = f"No prefix longer than {quoted(last.text, last.bytes)} passed" if last else "No prefix passed"
     if closing.fallback:
         return f"{where}, and nothing was left over to draw from, so {token} comes from the target's plain row."
+    if len(paths(run, family)) > 1:
+        drawn = "one token is drawn from what the candidates left of the target's row"
+        return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
     letter = "r" if run.header is not None and run.header.verifier == "hsd_naive" else "c"
     drawn = f"one token is drawn from what the target, weighted with {letter}, has more than the draft"
     return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
@@ -220,6 +223,8 @@ def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | Non
     if not any(v.kind == "test" for v in lost):
         return f"The target's row here; not drafted: {prob(closing.mass)}", closing.mass
     formula = "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
+    if run.backward and len(paths(run, family)) > 1:
+        return f"What the candidates left of the target's row: mass {prob(closing.mass)}", closing.mass
     if run.backward:
         naive = run.header is not None and run.header.verifier == "hsd_naive"
         formula = "max(0, r·p − q)" if naive else "max(0, c·p − q)"

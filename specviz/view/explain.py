@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.view.case import Case, case, title
 from specviz.view.closings import closing_title, closing_words, residual
@@ -142,9 +143,7 @@ def _rule(facts: Case) -> str:
     if name == "walk" or (facts.verdict is not None and facts.verdict.kind == "draw"):
         return f"{name}: keep it if the target draws it"
     mass = "R" if facts.n_failed else "p"
-    if not facts.drawn:
-        return f"{name}: keep if u < {mass}"
-    return f"{name}: keep if u < {mass}/q{' + slack' if name == 'slack' else ''}"
+    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if name == 'slack' else ''}"
 
 
 def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
@@ -156,11 +155,21 @@ def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
         return rows
     if facts.greedy:
         return rows + _greedy_rows(facts)
-    residual_row = facts.n_failed and _tested(facts)
-    rows.append(WhyRow("R  left" if residual_row else "p  target", fine(facts.left), facts.left))
-    if facts.drawn and facts.left is not None and v.q:
-        rows.append(WhyRow("R/q" if residual_row else "p/q", ratio(facts.left / v.q)))
-    return rows + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
+    lost = v.p is None and facts.verdict is not None and facts.verdict.logp is not None
+    rows.append(WhyRow("p  target", fine(v.p), v.p, "older trace" if lost else ""))
+    if facts.drawn and v.ratio is not None and (v.left is None or not _tested(facts)):
+        rows.append(WhyRow("p/q", ratio(v.ratio)))
+    return rows + _left_rows(facts) + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
+
+
+def _left_rows(facts: Case) -> list[WhyRow]:
+    """What failed siblings left of the target's row, and what of that is this token's: another number than p."""
+    v = facts.values
+    if v.left is None:
+        return []
+    after = "candidates" if facts.backward else "1 sibling" if facts.n_failed == 1 else f"{facts.n_failed} siblings"
+    rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
+    return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
 
 def _prefix_rows(facts: Case) -> list[WhyRow]:
@@ -168,6 +177,8 @@ def _prefix_rows(facts: Case) -> list[WhyRow]:
     if not facts.backward or facts.link is None:
         return []
     rows = [WhyRow("r  prefix", joint(facts.link.log_r), None, "p/q of all tokens up to here")]
+    if not facts.first_scan and not (facts.verdict is not None and facts.verdict.implied):
+        return rows  # a later candidate starts again from weight 1, with another first row
     if facts.verifier != "hsd_naive":
         c = math.exp(facts.link.log_c)
         rows.append(WhyRow("c  capped", fine(c), c))
@@ -175,10 +186,12 @@ def _prefix_rows(facts: Case) -> list[WhyRow]:
 
 
 def _tested(facts: Case) -> bool:
-    return facts.verdict is not None and facts.verdict.kind == "test" and facts.verdict.order is not None
+    return facts.verdict is not None and facts.verdict.kind == "test" and facts.verdict.thr is not None
 
 
 def _verdict_rows(facts: Case) -> list[WhyRow]:
+    if facts.own_test is not None:
+        return _twin_rows(facts.own_test, f"n{facts.stands_for}", facts.backward)
     v, verdict = facts.values, facts.verdict
     if verdict is None or (verdict.order is None and not verdict.implied) or v.u is None:
         return []
@@ -187,10 +200,20 @@ def _verdict_rows(facts: Case) -> list[WhyRow]:
             return []
         inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
         return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
-    sign = "<" if v.thr is not None and v.u < v.thr else "≥"
-    letter = "h" if facts.backward else "keep"
-    u, thr = apart(v.u, v.thr)
-    return [WhyRow(letter, thr, v.thr), WhyRow("u", u, v.u, f"{sign} {thr}")]
+    told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
+    return [*told, *_test_rows(verdict, facts.backward)]
+
+
+def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
+    """The keep chance and the uniform it was compared with."""
+    sign = "<" if verdict.thr is not None and verdict.u is not None and verdict.u < verdict.thr else "≥"
+    u, thr = apart(verdict.u, verdict.thr)
+    return [WhyRow("h" if backward else "keep", thr, verdict.thr), WhyRow("u", u, verdict.u, f"{sign} {thr}")]
+
+
+def _twin_rows(test: Verify, twin: str, backward: bool) -> list[WhyRow]:
+    """The test was made here, and passed; the text goes on from a twin, which is the one that counts as kept."""
+    return [WhyRow("judged", "here", None, f"kept as twin {twin}"), *_test_rows(test, backward)]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:

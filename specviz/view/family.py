@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specviz.events import Node, Settle, Top, Verify, prob
+from specviz.events import ZERO, Node, Settle, Top, Verify, prob
+from specviz.keys import uniform
 from specviz.view.frame import ROOT
 from specviz.view.records import RoundRecord
 
 Spelled = tuple[int, ...]
+
+_SPLIT = (1, 2)  # since this version p and what failed siblings left of it are two fields, and the judged node is named
+_SAME = 2e-5  # two logs of one number, each written with six figures
 
 
 @dataclass
@@ -83,6 +87,99 @@ class Family:
         """The target's probability of the node before temperature 0 made it 0 or 1, when it is among the largest."""
         token = self.nodes[node].token
         return next((prob(log) for t, log in self.top(node) or [] if t == token), None)
+
+    # What the target gives a node --------------------------------------------------------------------------------
+
+    def p(self, node: int) -> float | None:
+        """What the target's own row gives a node; None when the trace does not say."""
+        return prob(self.log_p(node))
+
+    def log_p(self, node: int) -> float | None:
+        """Its natural log. Traces before 1.2 wrote the residual's mass there after a failed sibling."""
+        verdict = self.record.verdicts.get(node)
+        if verdict is None or not self._overwritten(verdict):
+            return verdict.logp if verdict is not None else None
+        return self._other_log_p(node)
+
+    def left(self, node: int) -> float | None:
+        """What a node had of the row that failed siblings left, normalised; None when none had failed before it."""
+        verdict = self.record.verdicts.get(node)
+        if verdict is None or self.record.temperature == 0:
+            return None
+        if verdict.kind == "draw":
+            return verdict.thr if verdict.order is not None and self.failed_before(node) else None
+        if not self._overwritten(verdict):
+            return prob(verdict.log_left)
+        if not self.record.query.backward:
+            return prob(verdict.logp)
+        plain = self._other_log_p(node)  # a joint rule meets the residual at the head of a candidate only
+        if plain is None or verdict.logp is None:
+            return None
+        return None if abs(plain - verdict.logp) <= _SAME * max(1.0, abs(plain)) else prob(verdict.logp)
+
+    def failed_before(self, node: int) -> int:
+        """Siblings that were tested before a tested node, and failed."""
+        own = self.record.verdicts[node].order
+        if own is None:
+            return 0
+        others = (v for i in self.siblings(node) if i != node and (v := self.record.verdicts.get(i)))
+        return sum(v.status == "rejected" and v.order is not None and v.order < own for v in others)
+
+    def _overwritten(self, verdict: Verify) -> bool:
+        """Whether `logp` may not be p: of an old trace, tested when a sibling had failed."""
+        if self.record.query.v >= _SPLIT or verdict.kind != "test" or verdict.thr is None:
+            return False
+        tested = (v for i in self.siblings(verdict.node) if i != verdict.node and (v := self.record.verdicts.get(i)))
+        return any(v.status == "rejected" and v.order is not None for v in tested)
+
+    def _other_log_p(self, node: int) -> float | None:
+        """p from elsewhere in the record: the largest entries of its row, or the joint ratios of its chain."""
+        born, chains = self.nodes[node], self.record.chains
+        listed = next((log for token, log in self.top(node) or [] if token == born.token), None)
+        if listed is not None and self.record.temperature != 0:  # at temperature 0 they are of the row before it
+            return listed
+        at, above = chains.get(node), chains.get(self.parent(node))
+        if at is None or born.logq is None or (above is None and self.parent(node) != ROOT):
+            return None
+        before = above.log_r if above is not None else 0.0
+        if before <= ZERO:
+            return None
+        return ZERO if at.log_r <= ZERO else min(0.0, at.log_r - before + born.logq)
+
+    # Nodes that spell one text -----------------------------------------------------------------------------------
+
+    def twins(self, node: int) -> tuple[int, ...]:
+        """Other nodes that spell what this one spells."""
+        return tuple(i for i in self.siblings(node) if i != node and self.spelled[i] == self.spelled[node])
+
+    def judged(self, node: int) -> int | None:
+        """The twin whose test decided for this node; None when it was its own. Of an old trace its key tells."""
+        verdict = self.record.verdicts.get(node)
+        if verdict is None or verdict.kind != "test" or verdict.u is None:
+            return None
+        if self.record.query.v >= _SPLIT:
+            return verdict.judged if verdict.judged in self.nodes else None
+        prefill, u = self.record.query.prefill, verdict.u
+        if prefill is None or verdict.status != "accepted":
+            return None
+        seed, r, pos = prefill.seed, self.record.r, self.nodes[node].pos
+        named = (i for i in (node, *self.twins(node)) if uniform(seed, "accept", r, pos, self.ordinals.get(i, 0)) == u)
+        return next((i for i in named if i != node), None)
+
+    def stands_for(self, node: int) -> int | None:
+        """The kept twin that carries the test of this node."""
+        return next((i for i in self.twins(node) if self.judged(i) == node), None)
+
+    @cached_property
+    def ordinals(self) -> dict[int, int]:
+        """Number of every judged node among those of its depth, in id order: the index of its accept draw."""
+        count: dict[int, int] = {}
+        out: dict[int, int] = {}
+        for i in self.kept_nodes:
+            if i in self.record.verdicts:
+                out[i] = count.get(self.depth[i], 0)
+                count[self.depth[i]] = out[i] + 1
+        return out
 
     def ancestors(self, node: int) -> Iterator[int]:
         """Parent, grandparent, .. without the root."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from specviz.events import (
+    VERSION,
     WIRE_RECORDS,
     Adapt,
     Block,
@@ -87,6 +88,10 @@ class Run:
         return self._knobs
 
     @property
+    def _v(self) -> tuple[int, int]:
+        return self.header.v if self.header else VERSION
+
+    @property
     def level(self) -> str:
         return self.header.level if self.header else "none"
 
@@ -137,7 +142,7 @@ class Run:
         self.calibration = event
 
     def _prefill(self, event: Prefill) -> None:
-        query = Query(event.q, event, len(self.rounds))
+        query = Query(event.q, event, len(self.rounds), self._v, self.backward)
         if event.text:
             query.tokens.append(_prompt(event))
         self.queries.append(query)
@@ -170,7 +175,7 @@ class Run:
 
     def _query(self, number: int) -> Query:
         if not self.queries or self.queries[-1].number != number:
-            self.queries.append(Query(number, None, len(self.rounds)))
+            self.queries.append(Query(number, None, len(self.rounds), self._v, self.backward))
         return self.queries[-1]
 
     def _node(self, event: Node) -> None:

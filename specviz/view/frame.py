@@ -107,6 +107,7 @@ class Values:
     lo: float | None = None  # CDF interval of a draw
     hi: float | None = None
     point_mass: bool = False  # q is 1 at this token
+    left: float | None = None  # of the row that failed siblings left; None: none had failed, p counts
 
 
 @dataclass(frozen=True, slots=True)

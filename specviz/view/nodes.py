@@ -99,15 +99,14 @@ def node_values(family: Family, now: Moment, node: int) -> Values:
         lo, hi = closing.interval or (None, None)
         p = _raw_closing(family) if family.record.temperature == 0 else linear(closing.logp)
         return Values(p=p, u=closing.u, rank=closing.rank_p, lo=lo, hi=hi)
-    born = family.nodes.get(node)
-    if born is None:
+    if node not in family.nodes:
         return Values()
-    known = values(born, family.record.verdicts.get(node) if now.has_p else None)
+    known = values(family, node, with_p=now.has_p)
     if now.has_p and family.record.temperature == 0:
         known = replace(known, p=family.raw_p(node))
     if node in now.verdicts or not now.has_p:
         return known
-    return replace(known, u=None, thr=None, lo=None, hi=None)
+    return replace(known, u=None, thr=None, lo=None, hi=None, left=None)
 
 
 def _raw_closing(family: Family) -> float | None:
@@ -140,6 +139,8 @@ def _note(family: Family, now: Moment, node: int) -> str:
         share = next((row[4] for row in (closing.row or []) if row[0] == closing.token), None) if closing else None
         return f"drawn {percent(share)}" if share is not None and share < 1 else "drawn"
     verdict = now.verdicts.get(node)
+    if verdict is not None and (judged := family.judged(node)) is not None:
+        return f"tested as n{judged}"
     if verdict is None or verdict.status != "rejected":
         return ""
     below = never_tested(family, node)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from specviz.events import (
+    VERSION,
     Adapt,
     Block,
     Chain,
@@ -130,6 +131,8 @@ class Query:
     number: int
     prefill: Prefill | None = None
     first: int = 0  # index of its first round
+    v: tuple[int, int] = VERSION  # of the trace: what some fields mean depends on it
+    backward: bool = False  # the rule tests drafts from their end
     rounds: list[RoundRecord] = field(default_factory=list)
     tokens: list[TextToken] = field(default_factory=list)
     nodes: dict[int, Node] = field(default_factory=dict)  # all that were drafted so far: a pending node keeps its id

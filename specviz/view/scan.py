@@ -37,6 +37,7 @@ _HOW = {
     "multi_hsd": "candidate by candidate, each from its end: the LONGEST prefix that passes is kept",
     "multi_traversal": "from the leaves towards the root: the first node that passes is kept with its path",
 }
+_LATER = "as recorded: later candidates meet rows that earlier ones took from, and start from weight 1"
 _SUMMARY = "recorded at level summary: D+ and D- need whole rows, which only level full has"
 
 
@@ -149,14 +150,14 @@ def _known_rows(look: Look, columns: tuple[ScanColumn, ...]) -> list[ScanRow]:
     if not look.now.has_p:
         return rows
     words = _WORDS.get(look.verifier, _WORDS["hsd"])
-    wide = "target/draft, the whole prefix"
+    wide, several = "target/draft, the whole prefix", look.backward and look.path.count > 1
     rows.append(_row("r", "r  joint p/q", [joint(c.log_r) for c in columns], wide))
     if not look.naive:
         rows.append(_row("c", words[0], [fine(c.c) for c in columns], words[1]))
     return [
         *rows,
         _row("d", words[2], [_excess(c) for c in columns], words[3]),
-        _row("h", "h  keep", [apart(c.h, c.u)[0] for c in columns], words[4]),
+        _row("h", "h  keep", [apart(c.h, c.u)[0] for c in columns], words[4] if not several else _LATER),
         _row("u", "u", ["" if c.u is None else apart(c.u, c.h)[0] for c in columns], "passes if u < h"),
     ]
 

@@ -1,7 +1,8 @@
 """Sentences on one position of a backward scan (verification.md 9): why its prefix passed, failed, or came along.
 
-Numbers of the joint ratio are used only where they explain the recorded threshold: for a later candidate the rows
-differ from the plain ones, and then the threshold alone is told.
+Numbers of the joint ratio are of the target's own rows, from weight 1 at the root. They are used only where the test
+was made with just these, which is the first scan of a round: a later candidate meets a row that others have taken from,
+and then the threshold alone is told.
 """
 
 import math
@@ -12,8 +13,6 @@ from specviz.view.numbers import apart, fine, joint, percent
 if TYPE_CHECKING:
     from specviz.metrics.chains import Link
     from specviz.view.case import Case
-
-_CLOSE = 1e-3  # recorded numbers have six figures
 
 
 def scan_words(case: "Case", kept: bool) -> str:
@@ -60,7 +59,7 @@ def _reason(case: "Case") -> str:
     """What makes the keep chance."""
     thr, link, name = case.values.thr, case.link, f"The prefix that ends in {case.token}"
     if thr is None or link is None or not _explains(case, link, thr):
-        return f"{name} has no target mass to keep it." if thr == 0 else f"{name} survives {percent(thr)} of draws."
+        return _threshold(case, thr, name)
     if link.log_r == -math.inf:
         return f"A token at or before {case.token} is impossible under the target: no draw can keep this prefix."
     if case.verifier == "hsd_naive":
@@ -70,11 +69,23 @@ def _reason(case: "Case") -> str:
     if link.log_c >= 0:
         grown = "the target wants it at least as much as the draft did" if not link.cap_at else "at its running maximum"
         return f"{name} has the ratio {joint(link.log_r)}, {grown}: kept for certain unless a longer one is."
-    return f"{_weight(link, name)} {_masses(link)}"
+    return f"{_weight(link, name)} {_masses(link, thr)}"
+
+
+def _threshold(case: "Case", thr: float | None, name: str) -> str:
+    """The keep chance as it is, where nothing recorded makes it."""
+    if thr != 0:
+        return f"{name} survives {percent(thr)} of draws."
+    if case.values.left == 0 and case.values.p:
+        p = fine(case.values.p)
+        return f"Earlier candidates left nothing of {case.token} (p {p}) in the target's row: no draw can keep it."
+    return f"No draw can keep the prefix that ends in {case.token}."
 
 
 def _explains(case: "Case", link: "Link", thr: float) -> bool:
-    """Whether the joint ratio, as recorded, is what the threshold came from."""
+    """Whether the joint ratio, as recorded, is what the threshold came from: to every digit that is shown."""
+    if not case.first_scan:
+        return False
     from specviz.metrics.chains import capped_keep, naive_keep
 
     last = link.t == case.length
@@ -86,7 +97,7 @@ def _explains(case: "Case", link: "Link", thr: float) -> bool:
         chance = naive_keep(link.chain, link.log_r)
     else:
         chance = capped_keep(link.chain, link.log_c)
-    return chance is not None and abs(chance - thr) < _CLOSE
+    return chance is not None and fine(chance) == fine(thr)
 
 
 def _uncapped(case: "Case", link: "Link") -> bool:
@@ -105,7 +116,7 @@ def _peak(link: "Link") -> str:
     return joint(link.log_r - link.log_c)
 
 
-def _masses(link: "Link") -> str:
+def _masses(link: "Link", thr: float) -> str:
     chain = link.chain
     assert chain is not None, "a keep chance without its masses explains nothing"
     assert chain.d_pq is not None, chain
@@ -114,7 +125,7 @@ def _masses(link: "Link") -> str:
         return "Its branch lacks no target mass, so a shorter prefix can do without it: keep chance 0."
     return (
         f"Its branch lacks {plus} of target mass and has {minus} too much draft mass: keep chance "
-        f"{plus}/{minus} = {fine(link.keep['hsd'])}."
+        f"{plus}/{minus} = {fine(thr)}."
     )
 
 

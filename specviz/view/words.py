@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from specviz.view.case import Blocker, Case, Taker
-from specviz.view.numbers import fine, percent, prob, times
+from specviz.view.numbers import apart, fine, percent, prob, times
 from specviz.view.scan_words import scan_words
 
 _FATES = {
@@ -29,7 +29,13 @@ ENDED = {
 
 
 def node_words(case: Case) -> str:
-    """Why this node is kept, rejected, untested or pruned."""
+    """Why this node is kept, rejected, untested or pruned; and of several that spell one text, which was judged."""
+    if case.judged is None:
+        return _node_words(case)
+    return f"{_node_words(case)} Its twin n{case.judged} spells the same text, and is the node that was judged."
+
+
+def _node_words(case: Case) -> str:
     verdict = case.verdict
     if not case.node.kept or (verdict and verdict.status == "pruned"):
         return _pruned(case)
@@ -116,10 +122,11 @@ def span(lo: float, hi: float) -> str:
 
 
 def _test_kept(case: Case) -> str:
+    chance = _without_slack(case)
+    if chance is not None and chance < 1:
+        return f"{_with_slack(case, chance)} This draw was one."
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
-    if case.verifier == "slack" and case.values.ratio is not None and case.values.ratio < 1:
-        return f"{_with_slack(case, case.values.ratio)} This draw was one."
     if case.values.thr is not None and case.values.thr >= 1:
         wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
         return f"{wants}, so no draw can reject it."
@@ -127,8 +134,9 @@ def _test_kept(case: Case) -> str:
 
 
 def _test_rejected(case: Case) -> str:
-    if case.verifier == "slack" and case.values.ratio is not None:
-        return f"{_with_slack(case, case.values.ratio)} This draw was not one."
+    chance = _without_slack(case)
+    if chance is not None:
+        return f"{_with_slack(case, chance)} This draw was not one."
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:
@@ -136,13 +144,20 @@ def _test_rejected(case: Case) -> str:
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
 
 
+def _without_slack(case: Case) -> float | None:
+    """What the lossy rule adds its slack to: p/q, of a point mass p; None under another rule."""
+    if case.verifier != "slack":
+        return None
+    return case.values.ratio if case.drawn else case.values.p
+
+
 def _with_slack(case: Case, ratio: float) -> str:
     """The lossy rule says what it adds, and what a lossless one would have done."""
-    v = case.values
+    v, name = case.values, "p/q" if case.drawn else "p"
     plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
     return (
-        f"p/q is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: without "
-        f"slack it {plain} be kept)."
+        f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: "
+        f"without slack it {plain} be kept)."
     )
 
 
@@ -166,7 +181,7 @@ def _p_and_q(case: Case) -> str:
 
 
 def _too_sure(case: Case) -> str:
-    left, q = case.left, case.values.q
+    left, q = case.mass, case.values.q
     after = f" of what is left after {_failed(case)}" if case.n_failed else ""
     if not left or not q:
         return f"The draft was too sure{after}."
@@ -204,8 +219,14 @@ def _way(blocker: Blocker) -> str:
 
 
 def _sibling_kept(case: Case) -> str:
+    if case.own_test is not None and case.own_test.u is not None and case.own_test.thr is not None:
+        sign = "below" if case.own_test.u < case.own_test.thr else "not below"  # one that came along with a longer one
+        u, thr = apart(case.own_test.u, case.own_test.thr)
+        return f"Its text was judged here: u {u} is {sign} {thr}. The text goes on from its twin {case.twin}."
     if case.blocker is not None:
         return _blocked(case)
+    if case.twin is not None:
+        return f"Its twin {case.twin}, which spells the same text, was kept in its place."
     if case.taker is None:
         return "Another token was kept at this place."
     return f"{_kept(case.taker)} at this place, and a text has one token per place."

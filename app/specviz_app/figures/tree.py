@@ -120,7 +120,8 @@ def hover(node: TreeNode) -> str:
     """Everything known of a node at this moment."""
     v = node.values
     lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}"]
-    lines += [f"{name} {text}" for name, text in (("q", fine(v.q)), ("p", fine(v.p))) if text != "—"]
+    known = (("q", fine(v.q)), ("p", fine(v.p)), ("left by siblings", fine(v.left)))
+    lines += [f"{name} {text}" for name, text in known if text != "—"]
     if v.u is not None:
         band = f"keep below {fine(v.thr)}" if v.thr is not None else ""
         band = f"keep in [{fine(v.lo)}, {fine(v.hi)})" if v.lo is not None and v.hi is not None else band
@@ -145,7 +146,8 @@ def tree_rows(tree: Tree) -> list[dict[str, Any]]:
         rows.append({
             "node": node_name(n.id), "below": node_name(n.parent) if n.id != -1 else "", "depth": n.depth,
             "token": n.shown, "status": f"{n.glyph} {n.word}", "q draft": v.q, "p target": v.p, "p/q": v.ratio,
-            "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi, "target's rank": v.rank,
+            "left by siblings": v.left, "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi,
+            "target's rank": v.rank,
         })  # fmt: skip
     return rows
 
