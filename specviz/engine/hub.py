@@ -19,7 +19,7 @@ def resolve(name: str, option: str) -> str:
     import huggingface_hub
     from huggingface_hub import constants
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     near = model_folder.suggested(name) or _embedded_hint(name)
     try:
@@ -55,7 +55,7 @@ def answer(name: str) -> int | None:
 
 def _ask(name: str, found: list[int]) -> None:
     from huggingface_hub import constants, get_session
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     try:
         url = f"{constants.ENDPOINT}/api/models/{name}"

@@ -75,15 +75,15 @@ def test_every_method_names_logits_that_are_none(
     """Not an index error, and no text made of them: greedy, drawn, penalised, cut."""
     pair = embedded if name in SHIPPED else small
     more = {"drafter": heads} if name == "medusa" else {}
-    for whole in (True, False):
-        for knobs in KNOBS[:: 2 if name in SHIPPED else 1]:
-            start = Start(prompt=PROMPT, method=name, knobs={"max_new_tokens": 16, **more, **knobs})
-            with pytest.MonkeyPatch.context() as patch:
-                spoilt(getattr(pair, who).adapter, BAD[how], whole, patch)
-                with pytest.raises(SpecvizError) as caught:
-                    for _ in LocalRun(pair, start, lambda _event: None).rounds():
-                        pass
-            assert str(caught.value) == NOT_FINITE, (whole, knobs)
+    everywhere = [(True, knobs) for knobs in KNOBS[:: 2 if name in SHIPPED else 1]]
+    for whole, knobs in [*everywhere, (False, KNOBS[1]), (False, KNOBS[2])]:
+        start = Start(prompt=PROMPT, method=name, knobs={"max_new_tokens": 16, **more, **knobs})
+        with pytest.MonkeyPatch.context() as patch:
+            spoilt(getattr(pair, who).adapter, BAD[how], whole, patch)
+            with pytest.raises(SpecvizError) as caught:
+                for _ in LocalRun(pair, start, lambda _event: None).rounds():
+                    pass
+        assert str(caught.value) == NOT_FINITE, (whole, knobs)
 
 
 @pytest.mark.parametrize("knobs", [{"temperature": t, "repetition_penalty": r} for t in (0, 0.8) for r in (1.0, 1.3)])
