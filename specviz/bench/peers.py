@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import GenerationConfig
 
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.early_peer import exit_layer
 from specviz.bench.settings import Contestant, Settings
-from specviz.engine.loading import embedded, pick_device, pick_dtype
+from specviz.engine.loading import embedded, pick_device, pick_dtype, plain_model
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Peers:
         device = pick_device(self.settings.device)
         where = str(embedded(role)) if named is None else named
         dtype = pick_dtype(self.settings.dtype, device)
-        model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype, use_safetensors=True)
+        model = plain_model(where, role, dtype)
         model.to(device).requires_grad_(False).eval()
         model.generation_config = self._config()
         return model

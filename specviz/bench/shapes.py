@@ -25,7 +25,7 @@ def shaped_pair(shape: str, device: str | None, dtype: str | None) -> Pair:
     """Target and draft model of that shape."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(embedded("target")))
+    tokenizer = AutoTokenizer.from_pretrained(str(embedded("target")), trust_remote_code=False)
     place = pick_device(device)
     target, draft = (
         _loaded(f"random/{shape}/{role}", size, tokenizer, place, pick_dtype(dtype, place))

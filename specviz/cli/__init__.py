@@ -38,6 +38,10 @@ COMMANDS: dict[str, str] = {
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+# What a name that somebody gave can be wrong about, wherever it is first looked up.
+_BAD_NAME = (
+    errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENXIO,
+)  # fmt: skip
 _EXTRA_OF = {
     "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine",
     "tokenizers": "engine", "textual": "tui", "streamlit": "web", "plotly": "web",
@@ -124,9 +128,11 @@ def main(args: Sequence[str] | None = None) -> int:
     except SpecvizError as error:
         return complain(str(error), error.exit_code)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno in _NO_ROOM:
+            return complain(f"cannot write the output: {error.strerror}", FAILED)
+        if error.errno not in _BAD_NAME or error.filename is None:
             raise
-        return complain(f"cannot write the output: {error.strerror}", FAILED)
+        return complain(f"'{_short(error.filename)}': {error.strerror}; name another file or folder")
     finally:
         _close_stdout()
 
@@ -139,6 +145,11 @@ def complain(message: str, code: int = BAD_INPUT) -> int:
     with contextlib.suppress(OSError):  # standard error may be closed too
         print(f"specviz: {running(line)}", file=sys.stderr, flush=True)
     return code
+
+
+def _short(name: object) -> str:
+    text = os.fsdecode(name) if isinstance(name, bytes) else str(name)
+    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
 
 
 def _usage(error: click.ClickException) -> str:

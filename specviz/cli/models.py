@@ -1,15 +1,13 @@
 """`specviz models`: what is embedded, and what a folder or hub id would need. Loads no weights."""
 
 import json
-import struct
 from importlib import resources
-from importlib.resources.abc import Traversable
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import click
 
+from specviz import model_folder
 from specviz.cli.layout import echo_json, echo_sections
 from specviz.errors import ModelError
 
@@ -17,6 +15,7 @@ from specviz.errors import ModelError
 TRIED = {
     "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "gemma2": "Gemma 2",
     "gemma3_text": "Gemma 3", "phi3": "Phi-3", "gpt2": "GPT-2", "gpt_neox": "GPT-NeoX",
+    "gpt_oss": "GPT-OSS",
 }  # fmt: skip
 NEEDS = {
     "config.json": ("config.json",),
@@ -51,7 +50,7 @@ def command(model: str | None, as_json: bool) -> None:
 
 def embedded() -> dict[str, Any]:
     """The pair in the assets: what each model is, and its card. Null for what is not there."""
-    pair = resources.files("specviz_assets") / "models" / "pair"
+    pair = Path(str(resources.files("specviz_assets"))) / "models" / "pair"
     card = pair / "card.json"
     return {
         "target": _model(pair / "target"),
@@ -62,59 +61,46 @@ def embedded() -> dict[str, Any]:
 
 def described(name: str) -> dict[str, Any]:
     """What a folder holds and lacks; of a hub id, what will happen. Raises ModelError for a path that is no folder."""
-    folder = Path(name)
-    if folder.is_dir():
-        missing = [need for need, files in NEEDS.items() if not any((folder / f).is_file() for f in files)]
+    folder, kind = Path(name), model_folder.kind_of(name)
+    if kind == "folder":
+        held = [each for each in model_folder.names_in(folder) if model_folder.kind_of(folder / each) == "file"]
+        missing = [need for need, files in NEEDS.items() if not any(file in held for file in files)]
         found = _model(folder) or {}
         return {"name": folder.name or name, "kind": "folder", "missing": missing, "usable": not missing, **found}
-    if folder.exists():
+    if kind == "file":
         raise ModelError(f"'{name}' is a file; give the folder that holds its config.json")
-    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise ModelError(f"no model folder '{name}'; a hub id has the form owner/name")
+    if model_folder.is_path(name):
+        near = model_folder.suggested(name) or "; a hub id has the form owner/name"
+        raise ModelError(f"no model folder '{model_folder.shown(name)}'{near}")
+    close = model_folder.nearest_folder(name)
     return {
         "name": name,
         "kind": "hub id (no such folder here)",
         "needs": "a connection once, for config, tokenizer and safetensors weights",
+        **({"nearest": f"the folder '{close}' has nearly this name"} if close else {}),
     }
 
 
-def _model(folder: Path | Traversable) -> dict[str, Any] | None:
+def _model(folder: Path) -> dict[str, Any] | None:
     """Architecture and sizes from a saved model's config, parameters from the headers of its weights."""
-    config = folder / "config.json"
-    if not config.is_file():
+    if model_folder.kind_of(folder / "config.json") == "nothing":
         return None
-    try:
-        fields = json.loads(config.read_text("utf-8"))
-        kind = fields["model_type"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder.name}/config.json is no model configuration: {error!r}") from None
-    fields |= fields.get("text_config", {})
+    fields = model_folder.read_config(folder)
+    kind = fields.get("model_type")
+    if not isinstance(kind, str):
+        raise ModelError(f"{folder.name}/config.json is no model configuration: it names no model_type")
+    fields = fields | (fields.get("text_config") or {})
     sizes = {name: next((fields[key] for key in keys if key in fields), None) for name, keys in _SIZES.items()}
-    weights = [file for file in folder.iterdir() if file.name.endswith(".safetensors")]
-    counted = [_weights(file) for file in weights]
+    weights = model_folder.weight_files(folder)
+    tensors = [tensor for file in weights for tensor in model_folder.tensors(file)]
     return {
-        "architecture": TRIED.get(kind, kind),
+        "architecture": TRIED.get(kind, model_folder.shown(kind)),
         "tried": kind in TRIED,
         **sizes,
-        "n_params": sum(n for n, _ in counted) if counted else None,
-        "dtype": next((dtype for _, dtype in counted), None),
-        "bytes": sum(_size(file) for file in weights) if weights else None,
+        "n_params": sum(tensor.size for tensor in tensors) if weights else None,
+        "dtype": tensors[0].dtype if tensors else "?" if weights else None,
+        "bytes": sum(file.stat().st_size for file in weights) if weights else None,
     }
-
-
-def _weights(file: Path | Traversable) -> tuple[int, str]:
-    """Number of parameters and their type, from the header alone: its length in 8 bytes, then JSON."""
-    try:
-        with file.open("rb") as stream:
-            header = json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))
-    except (struct.error, ValueError, MemoryError, OverflowError):
-        raise ModelError(f"{file.name} is no safetensors file, or is cut short") from None
-    tensors = [entry for name, entry in header.items() if name != "__metadata__"]
-    return sum(prod(entry["shape"]) for entry in tensors), tensors[0]["dtype"] if tensors else "?"
-
-
-def _size(file: Path | Traversable) -> int:
-    return file.stat().st_size if isinstance(file, Path) else len(file.read_bytes())
 
 
 def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:

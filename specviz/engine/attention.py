@@ -11,8 +11,17 @@ import torch
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from specviz.errors import ModelError
+
 NAME = "specviz"
 Tensor = torch.Tensor
+# Arguments of the library's attention interface that change nothing here: windows are in the mask, positions in the
+# rotary tables, and the rest is for kernels, caches and outputs that a run does not ask for.
+_WITHOUT_EFFECT = frozenset({
+    "sliding_window", "position_ids", "cache_position", "position_embeddings", "use_cache", "past_key_values",
+    "layer_past", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "deterministic",
+    "num_items_in_batch", "logits_to_keep", "token_type_ids",
+})  # fmt: skip
 
 
 def packed_attention(
@@ -24,9 +33,17 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`."""
+    """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`.
+
+    `s_aux` `[H]`: attention sinks, one more score of every row whose weight goes nowhere (GPT-OSS). Raises ModelError
+    for an argument that nobody here knows: left out in silence, it would give wrong text.
+    """
+    for name, given in kwargs.items():
+        if given is not None and name not in _WITHOUT_EFFECT and (name, given) != ("is_causal", True):
+            raise ModelError(f"its attention takes '{name}', which is not supported here")
     batch, heads, n, dim = query.shape
     groups = heads // key.shape[1]
     mask = attention_mask
@@ -35,19 +52,30 @@ def packed_attention(
     if mask is not None and mask.shape[-2] == n and groups > 1:
         mask = mask.repeat(1, 1, groups, 1)
     packed = query.reshape(batch, key.shape[1], groups * n, dim)
-    if softcap is None:
+    if s_aux is not None:
+        sinks = s_aux.to(query.dtype).view(key.shape[1], groups, 1).expand(-1, -1, n).reshape(1, -1, groups * n, 1)
+        out = _scored(packed, key, value, mask, dim**-0.5 if scaling is None else scaling, softcap, sinks)
+    elif softcap is None:
         out = torch.nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
     else:
-        out = _softcapped(packed, key, value, mask, dim**-0.5 if scaling is None else scaling, softcap)
+        out = _scored(packed, key, value, mask, dim**-0.5 if scaling is None else scaling, softcap)
     return out.reshape(batch, heads, n, dim).transpose(1, 2), None
 
 
-def _softcapped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, cap: float) -> Tensor:
-    """Attention with tanh-capped scores (Gemma 2); no fused kernel takes them."""
-    scores = torch.tanh((query @ key.transpose(-1, -2)) * (scale / cap)) * cap
+def _scored(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, cap: float | None,
+    sinks: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Attention with tanh-capped scores (Gemma 2) or with sinks (GPT-OSS); no fused kernel takes them."""
+    scores = query @ key.transpose(-1, -2)
+    scores = scores * scale if cap is None else torch.tanh(scores * (scale / cap)) * cap
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
+    if sinks is not None:
+        scores = torch.cat([scores, sinks], -1)
     weights = scores.softmax(-1, dtype=scores.dtype if scores.dtype == torch.float64 else torch.float32)
+    if sinks is not None:
+        weights = weights[..., :-1]
     return weights.to(query.dtype) @ value
 
 

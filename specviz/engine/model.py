@@ -71,10 +71,12 @@ class ModelAdapter:
             )
         self.layers = tuple(self.layers)  # a module list looks every index up by name
         self.n_layers = len(self.layers)
+        if not self.n_layers:
+            raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
         self.head = model.get_output_embeddings()
         self.embedding = model.get_input_embeddings()
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
-        self.context = int(getattr(self.config, "max_position_embeddings", 1 << 30))
+        self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
         self.types = self._layer_types()
         self.window = getattr(self.config, "sliding_window", None)
         self.groups = self.config.num_attention_heads // (

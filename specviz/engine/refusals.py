@@ -11,6 +11,10 @@ def refuse_prompt(prompt: Sequence[int], context: int) -> None:
     """Raises SpecvizError for an empty prompt, and for one that leaves no place for a new token."""
     if not prompt:
         raise SpecvizError("the prompt is empty: give at least one token of text")
+    if context < 2:
+        raise SpecvizError(
+            f"the target's context holds {context} token(s), no prompt and a new token: use another model"
+        )
     if len(prompt) >= context:
         raise SpecvizError(
             f"the prompt has {len(prompt)} tokens, the target's context holds {context}: "

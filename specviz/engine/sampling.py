@@ -53,13 +53,25 @@ class Warper:
 
         `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only.
         """
-        scores = self.allowed(logits, prefixes)
         if self.greedy:
+            scores = self.scores(logits, prefixes)
             return CertainRows(_best(scores), scores.shape[-1])
-        return self._filtered(self._tempered(scores)).softmax(-1)
+        return self._filtered(self._tempered(self.allowed(logits, prefixes))).softmax(-1)
 
     def allowed(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
-        """The scores `[n, V]` that tokens are ranked by: penalised, banned ones at minus infinity."""
+        """The scores `[n, V]` that tokens are ranked by. Raises SpecvizError for rows that no token can be drawn from:
+
+        a NaN or +infinity anywhere, or nothing above minus infinity. Single tokens at minus infinity are never drawn,
+        which is what masks are for.
+        """
+        scores = self.scores(logits, prefixes)
+        if not bool(scores.amax(-1).isfinite().all()):  # the largest entry of a row is NaN if any is
+            raise SpecvizError(NOT_FINITE)
+        return scores
+
+    def scores(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """The same, unlooked at, for drafters that draft nothing where their numbers are none: penalised, banned ones
+        at minus infinity."""
         scores = logits
         if self.needs_prefix:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
@@ -80,8 +92,9 @@ class Warper:
             seen = torch.tensor(sorted(set(prefix)), device=logits.device)
             values = logits[row, seen]
             out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
-        # Far more than any logit and far from overflow, also behind a temperature of COLD.
-        return out.clamp(-MOST, MOST)
+        # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
+        # finite number stays as it is: clamped it would pass for one.
+        return torch.where(logits.isfinite(), out.clamp(-MOST, MOST), logits)
 
     def _filtered(self, scores: Tensor) -> Tensor:
         if 0 < self.top_k < scores.shape[-1]:

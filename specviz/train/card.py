@@ -40,11 +40,12 @@ def write(folder: Path, made: Made, store: Store) -> dict[str, Any]:
 def _numbers(folder: Path, made: Made, store: Store) -> dict[str, Any]:
     """Measured on the weights as saved (rounded to bfloat16), computed in float32."""
     target, draft = (
-        LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float32).eval() for name in ("target", "draft")
+        LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float32, trust_remote_code=False).eval()
+        for name in ("target", "draft")
     )
     speed = measure.measure_speed(target, draft)
     domains = {name: measure.measure_domain(target, draft, ids) for name, ids in store.held_out.items()}
-    continuation = measure.sample(target, AutoTokenizer.from_pretrained(folder / "target"))
+    continuation = measure.sample(target, AutoTokenizer.from_pretrained(folder / "target", trust_remote_code=False))
     return {
         "target_params": target.num_parameters(),
         "draft_params": draft.num_parameters(),

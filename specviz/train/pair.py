@@ -178,7 +178,7 @@ def prepare(request: Request, console: Console) -> tuple[PreTrainedTokenizerFast
     """Gather the text, learn the tokenizer and encode; read all three back when they are there."""
     folder, encoded = request.work / "tokenizer", request.work / "tokens.npz"
     if encoded.exists():
-        return AutoTokenizer.from_pretrained(folder), tokens.Store.load(encoded)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), tokens.Store.load(encoded)
     console.say("reading the text and learning the tokenizer, a minute or three")
     n_pages = N_SUM_PAGES if request.arithmetic else 0
     documents = corpus.gather(corpus.Wanted(request.packages, request.texts, n_pages, request.seed))

@@ -1,6 +1,7 @@
 """`specviz doctor` and `specviz models`: what they say agrees with what is there."""
 
 import json
+import os
 import struct
 from pathlib import Path
 
@@ -102,6 +103,144 @@ def test_broken_files_are_one_line_each(cli: Cli, tmp_path: Path) -> None:
     assert "model.safetensors is no safetensors file, or is cut short" in cli("models", folder).line
     (folder / "config.json").write_text("[]")
     assert "config.json is no model configuration" in cli("models", folder).line
+
+
+def _header(folder: Path, header: bytes) -> Path:
+    """The folder with another header in its safetensors file."""
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    return folder
+
+
+HEADERS = {
+    b"null": "its header is null, not an object",
+    b"[]": "its header is a list, not an object",
+    b"7": "its header is a number, not an object",
+    b"[" * 100_000: "its header is nested without end",
+    b'{"a": null}': "tensor 'a' is null, not an object",
+    b'{"a": [1]}': "tensor 'a' is a list, not an object",
+    b'{"a": {"dtype": "F32"}}': "tensor 'a' has no shape",
+    b'{"a": {"dtype": "F32", "shape": "x"}}': "tensor 'a' has the shape 'x'",
+    b'{"a": {"dtype": "F32", "shape": [2, "x"]}}': "tensor 'a' has the shape [2, 'x']",
+    b'{"a": {"dtype": "F32", "shape": [2, -1]}}': "tensor 'a' has the shape [2, -1]",
+    b'{"a": {"dtype": "F32", "shape": [1e400]}}': "tensor 'a' has the shape [inf]",
+    b'{"a": {"shape": [2]}}': "tensor 'a' has no dtype",
+    b'{"a": {"dtype": ["F32"], "shape": [2]}}': "tensor 'a' has no dtype",
+    b"\xff\xfe": "is no safetensors file",
+    b'{"' + b"n" * 5000 + b'": 1}': "(5000 characters)' is a number, not an object",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+@pytest.mark.parametrize("command", ["models", "tui", "web", "run"])
+def test_headers_that_are_none_are_one_line_everywhere(command: str, header: bytes, cli: Cli, tmp_path: Path) -> None:
+    folder = _header(_saved(tmp_path / "m"), header)
+    named = ["models", folder] if command == "models" else [command, "--target", folder, "--method", "ar"]
+    line = cli(*named, *(["--prompt", "x"] if command == "run" else [])).line
+    assert HEADERS[header] in line
+    assert "model.safetensors" in line
+
+
+CONFIGS = {
+    "[" * 100_000: "nested without end",
+    '{"a": ' * 200 + "1" + "}" * 200: "nested more than 64 deep",
+    '{"model_type": "llama", "text_config": "x"}': "its text_config is a string, not an object",
+    '{"model_type": "llama", "text_config": [1]}': "its text_config is a list, not an object",
+    '{"model_type": ["llama"]}': "it names no model_type",
+    "{}": "it names no model_type",
+    "null": "it is null, not an object",
+    '{"model_type": "llama", "num_hidden_layers": 0}': "num_hidden_layers is 0; give a whole number",
+    '{"model_type": "llama", "text_config": {"vocab_size": "x"}}': "vocab_size is 'x'; give a whole number",
+    '{"model_type": "\\u001b[2J", "hidden_size": -1}': "hidden_size is -1",
+    '{"model_type": "llama", "n_layer": 1e999}': "n_layer is inf",
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+@pytest.mark.parametrize("command", ["models", "tui", "web"])
+def test_configs_that_are_none_are_one_line_everywhere(command: str, config: str, cli: Cli, tmp_path: Path) -> None:
+    folder = _saved(tmp_path / "m")
+    (folder / "config.json").write_text(config)
+    line = cli(*(["models", folder] if command == "models" else [command, "--target", folder, "--method", "ar"])).line
+    assert CONFIGS[config] in line
+    assert "m/config.json" in line
+
+
+@pytest.mark.parametrize("command", ["models", "tui", "web", "run"])
+def test_what_is_no_file_is_not_waited_for(command: str, cli: Cli, tmp_path: Path) -> None:
+    """A pipe, a folder, a link to nothing, under the name of the weights."""
+    named = ["models"] if command == "models" else [command, "--prompt", "x", "--method", "ar", "--target"]
+    for kind, words in (
+        ("pipe", "is a pipe, socket or device"),
+        ("folder", "is a folder, not a safetensors file"),
+        ("link", "is a link to nothing, not a safetensors file"),
+    ):
+        folder = _saved(tmp_path / kind)
+        path = folder / "more.safetensors"
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("nowhere")
+        line = cli(*named, folder).line
+        assert f"'more.safetensors' in '{folder}' {words}" in line
+
+
+@pytest.mark.parametrize("command", ["models", "tui", "web", "run"])
+@pytest.mark.parametrize("option", ["--target", "--draft"])
+def test_names_the_system_refuses_are_one_line_everywhere(
+    command: str, option: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over 255 bytes, a loop of links, a folder that may not be searched (acted: no mode stops root)."""
+    other = ["--target", _saved(tmp_path / "t")] if option == "--draft" and command != "run" else []
+    named = ["models"] if command == "models" else [command, "--prompt", "x", *other, option]
+    line = cli(*named, "ä" * 200).line
+    assert "File name too long" in line
+    assert len(line) < 300
+    loop = tmp_path / "ln_loop"
+    loop.symlink_to(loop)
+    line = cli(*named, loop).line
+    assert "cannot be looked at" in line
+    assert "did you mean" not in line
+
+    stat = os.stat
+
+    def refuse(name: object, **rest: object) -> os.stat_result:
+        if str(name).endswith("shut/m"):
+            raise PermissionError(13, "Permission denied", str(name))
+        return stat(name, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("specviz.model_folder.os.stat", refuse)
+    assert "Permission denied" in cli(*named, tmp_path / "shut" / "m").line
+
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("convert", LONG),
+        ("bench", "--html", f"{LONG}/x.html"),
+        ("run", "--prompt", "x", "--method", "kangaroo", "--adapter", LONG),
+        ("run", "--prompt", "x", "--method", "specbound", "--heads", LONG),
+        ("run", "--prompt", "x", "--method", "draft_and_verify", "--skip-set", LONG),
+    ],
+)
+def test_a_name_that_is_too_long_is_one_line_wherever_it_is_looked_up(words: tuple[str, ...], cli: Cli) -> None:
+    done = cli(*words, *(["-q"] if words[0] == "run" else []))
+    assert "File name too long" in done.line
+    assert len(done.line) < 300
+
+
+def test_a_folder_of_nearly_that_name_is_told(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no hub id is refused with it; what may be one is described with it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pair").mkdir()
+    _saved(tmp_path / "pair" / "target")
+    assert cli("models", "./pair/targt").line == "no model folder './pair/targt'; did you mean 'pair/target'?"
+    assert "pair/target" in json.loads(cli("models", "pair/targt", "--json").out)["nearest"]
+    assert "nearest" not in json.loads(cli("models", "pair/quite-another", "--json").out)
 
 
 def test_a_hub_id_is_described_without_looking_it_up(cli: Cli) -> None:

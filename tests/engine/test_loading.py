@@ -13,7 +13,7 @@ from engine.zoo import build, save, tokenizer
 from specviz.engine.loading import compare_tokenizers, load, pick_device, pick_dtype, stop_tokens
 from specviz.engine.local import load_pair
 from specviz.engine.model import ModelAdapter
-from specviz.engine.selftest import self_test
+from specviz.engine.selftest import reference, self_test
 from specviz.errors import ModelError
 
 
@@ -77,12 +77,14 @@ def test_self_test_catches_a_layer_that_is_misread() -> None:
     """An architecture whose forward does more than its layers (here: a scaled embedding) is refused."""
     model = build("llama")
     model.model.embed_tokens.register_forward_hook(lambda m, args, out: out * 1.5)
-    self_test(ModelAdapter(model))  # seen by both sides: fine
+    want = reference(model, "llama", 260)
+    self_test(ModelAdapter(model), want)  # seen by both sides: fine
     model = build("llama")
+    want = reference(model, "llama", 260)
     adapter = ModelAdapter(model)
     adapter.embedding = torch.nn.Embedding.from_pretrained(model.model.embed_tokens.weight * 1.5)
     with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
-        self_test(adapter)
+        self_test(adapter, want)
 
 
 def test_devices_and_dtypes() -> None:

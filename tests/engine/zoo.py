@@ -35,10 +35,68 @@ CONFIGS: dict[str, Any] = {
     "gpt_neox": lambda: hf.GPTNeoXConfig(**{k: v for k, v in COMMON.items() if k != "num_key_value_heads"}),
 }  # fmt: skip
 
+MOE = {"num_local_experts": 4, "num_experts_per_tok": 2}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+
+
+def _rope(kind: str, **more: Any) -> Any:
+    parameters = {"rope_type": kind, "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 48, **more}
+    return lambda: hf.LlamaConfig(**COMMON, rope_parameters=parameters)
+
+
+# What nobody tried by hand: each either equals the library, as these do, or is refused.
+MORE: dict[str, Any] = {
+    "gpt_oss": lambda: hf.GptOssConfig(**COMMON, **MOE, head_dim=8, sliding_window=16),
+    "mixtral": lambda: hf.MixtralConfig(**COMMON, **MOE),
+    "qwen2_moe": lambda: hf.Qwen2MoeConfig(**COMMON, **EXPERTS, shared_expert_intermediate_size=24),
+    "qwen3_moe": lambda: hf.Qwen3MoeConfig(**COMMON, **EXPERTS, head_dim=8),
+    "gemma": lambda: hf.GemmaConfig(**COMMON, head_dim=8),
+    "olmo2": lambda: hf.Olmo2Config(**COMMON),
+    "starcoder2": lambda: hf.Starcoder2Config(**COMMON, sliding_window=16),
+    "stablelm": lambda: hf.StableLmConfig(**COMMON),
+    "granite": lambda: hf.GraniteConfig(**COMMON),
+    "glm4": lambda: hf.Glm4Config(**COMMON, head_dim=8),
+    "smollm3": lambda: hf.SmolLM3Config(**COMMON),
+    "gpt_bigcode": lambda: hf.GPTBigCodeConfig(
+        vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=192, initializer_range=0.25,
+        bos_token_id=256, eos_token_id=257,
+    ),
+    "llama tied": lambda: hf.LlamaConfig(**{**COMMON, "tie_word_embeddings": True}),
+    "llama yarn": _rope("yarn"),
+    "llama dynamic": _rope("dynamic"),
+    "llama llama3": _rope("llama3", low_freq_factor=1.0, high_freq_factor=4.0),
+    "llama longrope": _rope("longrope", short_factor=[1.0] * 4, long_factor=[2.0] * 4),
+}  # fmt: skip
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "cohere": (lambda: hf.CohereConfig(**COMMON), "CohereDecoderLayer are not supported"),
+    "gpt_neo": (
+        lambda: hf.GPTNeoConfig(
+            vocab_size=VOCAB, hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
+            max_position_embeddings=192, window_size=16, initializer_range=0.25, bos_token_id=256, eos_token_id=257,
+        ),
+        "GPTNeoBlock are not supported",
+    ),
+    "bloom": (
+        lambda: hf.BloomConfig(vocab_size=VOCAB, hidden_size=32, n_layer=2, n_head=4, eos_token_id=257),
+        "BloomBlock cannot be driven",
+    ),
+    "granite, scaled": (lambda: hf.GraniteConfig(**COMMON, logits_scaling=8.0), "GraniteDecoderLayer are not"),
+    "qwen3_next": (lambda: hf.Qwen3NextConfig(**COMMON, **EXPERTS), "'linear_attention' cannot be rolled back"),
+    "mamba": (
+        lambda: hf.MambaConfig(vocab_size=VOCAB, hidden_size=16, state_size=4, num_hidden_layers=1),
+        "no decoder layers found in MambaForCausalLM",
+    ),
+}  # fmt: skip
+
+
+def _config(name: str) -> Any:
+    return (CONFIGS | MORE | {refused: make for refused, (make, _) in REFUSED.items()})[name]()
+
 
 def build(name: str, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
     """A model of that architecture with seeded random weights."""
-    config = CONFIGS[name]()
+    config = _config(name)
     for key, value in changes.items():
         setattr(config, key, value)
     with torch.random.fork_rng():

@@ -63,7 +63,7 @@ def ranked(
     scores = wide
     if _reorders(ctx.warper):
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
-        scores = vocabulary.to_draft(ctx.warper.allowed(vocabulary.spread(wide), prefixes))
+        scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(wide), prefixes))
     best = scores.topk(min(n, scores.shape[-1]), -1).indices
     return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
 
@@ -74,7 +74,7 @@ def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | 
     if not _reorders(warper):
         return None
     prefix = [*ctx.tokens, *path]
-    return lambda rows: vocabulary.to_draft(warper.allowed(vocabulary.spread(_wide(rows)), [prefix] * len(rows)))
+    return lambda rows: vocabulary.to_draft(warper.scores(vocabulary.spread(_wide(rows)), [prefix] * len(rows)))
 
 
 def _reorders(warper: Warper) -> bool:

@@ -1,0 +1,79 @@
+"""Hub ids: what is here already, and one short question to the hub instead of a minute of retries.
+
+The library asks for every file anew, with waits in between, before it says that nobody answers. So a hub id is asked
+for once, with one try and a limit on the whole of it (name look-up included); without an answer, or with
+HF_HUB_OFFLINE set, only what lies in the hub's cache is used.
+"""
+
+import threading
+from pathlib import Path
+
+from specviz import model_folder
+from specviz.errors import ModelError
+
+PATIENCE_S = 5.0
+
+
+def resolve(name: str, option: str) -> str:
+    """The name itself when the hub has it and answers, the cached folder when it does not. Raises ModelError."""
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    near = model_folder.suggested(name) or _embedded_hint(name)
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        raise ModelError(
+            f"{option} {model_folder.shown(name)}: neither a folder nor a hub id of the form owner/name{near}"
+        ) from None
+    if not constants.HF_HUB_OFFLINE:
+        status = answer(name)
+        if status is not None and status < 400:
+            return name
+        if status in (401, 403, 404):
+            raise ModelError(
+                f"{option} {name}: no such folder here, and the hub has no such model, or keeps it from you{near}"
+            )
+    try:
+        return str(huggingface_hub.snapshot_download(name, local_files_only=True))
+    except Exception:  # each version has its own name for "not in the cache"
+        pass
+    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub does not answer (offline?)"
+    raise ModelError(f"{option} {name}: no such folder here, not in the hub's cache, and {why}{near}")
+
+
+def answer(name: str) -> int | None:
+    """The hub's status for a model, asked once; None when nobody answers within `PATIENCE_S`."""
+    found: list[int] = []
+    asking = threading.Thread(target=_ask, args=(name, found), name="hub", daemon=True)
+    asking.start()
+    asking.join(PATIENCE_S)
+    return found[0] if found else None
+
+
+def _ask(name: str, found: list[int]) -> None:
+    from huggingface_hub import constants, get_session
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    try:
+        url = f"{constants.ENDPOINT}/api/models/{name}"
+        found.append(int(get_session().get(url, headers=build_hf_headers(), timeout=PATIENCE_S).status_code))
+    except Exception:  # whatever a network can do wrong: nobody answered
+        return
+
+
+def snapshot(name: str) -> Path | None:
+    """The folder that a loaded hub id lies in."""
+    from huggingface_hub import try_to_load_from_cache
+
+    held = try_to_load_from_cache(name, "config.json")
+    return Path(held).parent if isinstance(held, str) else None
+
+
+def _embedded_hint(name: str) -> str:
+    from specviz.errors import nearest
+
+    close = nearest(name, ("pair/target", "pair/draft")) if name.startswith("pair/") else None
+    return f"; the embedded {close} is used when no model is named" if close else ""

@@ -1,0 +1,240 @@
+"""Model folders as files: what one holds, said without torch and without reading a weight.
+
+Whatever a name or a file can be wrong about (no permission, a name too long, a pipe in place of a file, headers and
+configs of the wrong shape or nested without end) ends in a ModelError of one line. Nothing here waits for a file that
+is none, and nothing is run.
+"""
+
+import json
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+from specviz.errors import ModelError, nearest
+
+Kind = Literal["folder", "file", "nothing"]
+
+MOST_HEADER = 100_000_000  # bytes: the format's own limit
+MOST_CONFIG = 16_000_000  # bytes; the largest real ones have some 100 kB
+WHOLE_NUMBERS = (  # of a config, at least 1 where they are named
+    "num_hidden_layers", "n_layer", "num_layers", "hidden_size", "n_embd", "num_attention_heads", "n_head",
+    "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "n_positions",
+)  # fmt: skip
+_LOOKED_AT = 400  # entries of a folder, in a search for the nearest name
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One entry of a safetensors header. `dtype` as the format names it: F32, BF16, I8, BOOL .."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Its number of entries."""
+        return prod(self.shape)
+
+
+def shown(name: object) -> str:
+    """Somebody else's text, short enough for a line of ours."""
+    text = " ".join(str(name).split())
+    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+
+
+def line(text: str, most: int = 300) -> str:
+    """A report of the library's, whatever lines it has, as one."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def kind_of(name: str | Path) -> Kind:
+    """What stands under a name. Raises ModelError for names that the system refuses to look up."""
+    try:
+        mode = os.stat(name).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except OSError as error:
+        raise ModelError(f"'{shown(name)}' cannot be looked at: {error.strerror or error}") from None
+    except ValueError:
+        raise ModelError(f"'{shown(name)}' is no name: it holds a zero byte") from None
+    return "folder" if stat.S_ISDIR(mode) else "file"
+
+
+def is_path(name: str) -> bool:
+    """Whether it can only be a place here, and no hub id, whatever stands there."""
+    return Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or name.endswith("/")
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, sorted. Raises ModelError for a folder that cannot be read, and for a pipe or device in
+    it: a reader would wait for it."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        odd = [entry.name for entry in entries if _is_odd(entry)]
+    except OSError as error:
+        raise ModelError(f"folder '{shown(folder)}' cannot be read: {error.strerror or error}") from None
+    if odd:
+        raise ModelError(f"'{shown(odd[0])}' in '{shown(folder)}' is a pipe, socket or device, not a file: remove it")
+    return [entry.name for entry in entries]
+
+
+def _is_odd(entry: "os.DirEntry[str]") -> bool:
+    try:
+        mode = entry.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False  # a link to nothing: whoever needs it says so
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Its safetensors files. Raises ModelError when one is a folder."""
+    found = [folder / name for name in names_in(folder) if name.endswith(".safetensors")]
+    for path in found:
+        if kind_of(path) != "file":
+            what = "a folder" if kind_of(path) == "folder" else "a link to nothing"
+            raise ModelError(f"'{shown(path.name)}' in '{shown(folder)}' is {what}, not a safetensors file")
+    return found
+
+
+def tensors(path: Path) -> list[Tensor]:
+    """The entries of a safetensors header: its length in 8 bytes, then JSON. Raises ModelError."""
+    try:
+        with path.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > MOST_HEADER:
+                raise ValueError
+            header = json.loads(stream.read(length))
+    except (struct.error, ValueError, MemoryError, OverflowError):
+        raise ModelError(f"{shown(path.name)} is no safetensors file, or is cut short") from None
+    except RecursionError:
+        raise ModelError(f"{shown(path.name)} is no safetensors file: its header is nested without end") from None
+    except OSError as error:
+        raise ModelError(f"{shown(path.name)} cannot be read: {error.strerror or error}") from None
+    if not isinstance(header, dict):
+        raise ModelError(f"{shown(path.name)} is no safetensors file: its header is {_kind(header)}, not an object")
+    return [_tensor(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
+
+
+def _tensor(path: Path, name: str, entry: Any) -> Tensor:
+    def wrong(what: str) -> ModelError:
+        return ModelError(f"{shown(path.name)} is no safetensors file: tensor '{shown(name)}' {what}")
+
+    if not isinstance(entry, dict):
+        raise wrong(f"is {_kind(entry)}, not an object")
+    shape, dtype = entry.get("shape"), entry.get("dtype")
+    if not isinstance(shape, list) or not all(_is_whole(size, 0) for size in shape):
+        raise wrong(f"has {'the shape ' + shown(repr(shape)) if 'shape' in entry else 'no shape'}")
+    if not isinstance(dtype, str):
+        raise wrong("has no dtype")
+    return Tensor(name, dtype, tuple(shape))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """`config.json` of a model folder: an object whose counts are counts. Raises ModelError."""
+    path = folder / "config.json"
+    where = f"{shown(folder.name)}/config.json"
+    try:
+        if path.stat().st_size > MOST_CONFIG:
+            raise ModelError(f"{where} is no model configuration: it has {path.stat().st_size:,} bytes")
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ModelError(f"{where} is no model configuration: it is nested without end") from None
+    except ValueError as error:
+        raise ModelError(f"{where} is no model configuration: config.json is not JSON: {shown(error)}") from None
+    except OSError as error:
+        raise ModelError(f"{where} cannot be read: {error.strerror or error}") from None
+    if not isinstance(given, dict):
+        raise ModelError(f"{where} is no model configuration: it is {_kind(given)}, not an object")
+    _check_depth(given, where)
+    text = given.get("text_config")
+    if text is not None and not isinstance(text, dict):
+        raise ModelError(f"{where} is no model configuration: its text_config is {_kind(text)}, not an object")
+    for fields in (given, text or {}):
+        _check_counts(fields, where)
+    return given
+
+
+def _check_depth(given: Any, where: str, most: int = 64) -> None:
+    """The library walks and copies a config by recursion; ours is a loop."""
+    level = [given]
+    for _ in range(most):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return
+    raise ModelError(f"{where} is no model configuration: it is nested more than {most} deep")
+
+
+def _children(value: Any) -> Iterator[Any]:
+    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+
+
+def _check_counts(fields: dict[str, Any], where: str) -> None:
+    for name in WHOLE_NUMBERS:
+        value = fields.get(name)
+        # Some families have a list of them, one a layer.
+        each = value if isinstance(value, list) else [] if value is None else [value]
+        for number in each:
+            if not _is_whole(number, 1):
+                raise ModelError(f"{where}: {name} is {shown(repr(number))}; give a whole number of at least 1")
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 48
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def nearest_folder(name: str) -> str | None:
+    """The model folder whose path is closest to one that is not there; None when nothing is close.
+
+    Looked for beside it, and in folders named nearly like its own.
+    """
+    path = Path(name)
+    parents = [path.parent, *(p for p in _folders(path.parent.parent) if p != path.parent)]
+    known = [str(each) for parent in parents[:20] for each in _folders(parent) if _is_model(each)]
+    close = nearest(str(path), (each for each in known if each != str(path)))
+    return close if close is not None and _is_close(str(path), close) else None
+
+
+def _is_close(word: str, other: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, word.lower(), other.lower()).ratio() >= 0.7
+
+
+def _folders(parent: Path) -> list[Path]:
+    found: list[Path] = []
+    try:
+        with os.scandir(parent) as entries:
+            for number, entry in enumerate(entries):
+                if number >= _LOOKED_AT:
+                    break
+                if entry.is_dir():
+                    found.append(parent / entry.name)
+    except (OSError, ValueError):
+        pass
+    return sorted(found)
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return (folder / "config.json").is_file()
+    except OSError:
+        return False
+
+
+def suggested(name: str) -> str:
+    """`"; did you mean 'pair/target'?"` of a name that is not there, or nothing."""
+    close = nearest_folder(name)
+    return f"; did you mean '{close}'?" if close else ""
