@@ -291,3 +291,9 @@ async def test_what_needs_a_core_says_so_in_a_recording(chain_trace: Path) -> No
         await pilot.pause()
         (told,) = [n.message for n in app._notifications]
         assert told.startswith("this is a recording: there is no core to ask")
+
+
+def test_no_button_is_an_emoji() -> None:
+    from specviz_tui.widgets.timeline import BUTTONS, LEGEND
+
+    assert not set("⏸⏮⏭⏯⏹⏩⏪▶◀✖⛔") & set("".join(caption for caption, _ in BUTTONS) + LEGEND)

@@ -394,3 +394,12 @@ def test_no_color_leaves_the_emphasis() -> None:
     assert palette.rich_style("rejected") == "underline #D55E00"
     assert palette.no_color({"NO_COLOR": "1"})
     assert not palette.no_color({"NO_COLOR": ""})
+
+
+def test_no_state_is_written_with_an_emoji() -> None:
+    """Terminals that have a picture for a sign paint it two cells wide, and the line moves."""
+    pictures = "⏸⏮⏭⏯⏹⏩⏪▶◀✖⛔❌✔⭐⚡"
+    for glyph, _, _ in palette.STATES.values():
+        assert not set(glyph) & set(pictures)
+        assert cell_len(glyph) == 1
+    assert not {style.glyph for style in palette.STYLES.values()} & set(pictures)
