@@ -41,6 +41,7 @@ class Core:
         self._events: list[Event] = []  # of the newest run
         self._desk = KnobDesk()
         self._held = self._paced = False
+        self._silence: str | None = None  # what to say of a core that lives and does not answer
         self._asked = -1  # rounds that were done when the next one was asked for
         self._next: Start | None = None  # waits for the run in hand to end
         self._ids = 0
@@ -56,7 +57,7 @@ class Core:
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
             self._worker = Worker(argv, self.settings.record, command=self.settings.command)
-            self.catalogue, self.failed, self._held = None, None, False
+            self.catalogue, self.failed, self._held, self._silence = None, None, False, None
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)
             thread.start()
@@ -99,7 +100,8 @@ class Core:
         events = worker.poll()
         self._take(events)
         self._pace()
-        if self._player.tick(time.monotonic()) or events:
+        silence, self._silence = self._silence, worker.silence
+        if self._player.tick(time.monotonic()) or events or silence != self._silence:
             self.version += 1
         if ended:
             self._fail(worker)
@@ -224,6 +226,8 @@ class Core:
             return Feed("core_lost" if self._events else "error", self.failed)
         if self._worker is None:
             return Feed("idle", "the models are not loaded")
+        if self._silence is not None:
+            return Feed("silent", self._silence, steerable=True)
         if self.catalogue is None:
             tail = self._worker.stderr_tail
             return Feed("loading", tail[-1] if tail else LOADING, steerable=True)

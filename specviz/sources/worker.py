@@ -126,8 +126,8 @@ class Worker:
         line = encode_command(command)
         if len(line) > MAX_LINE:
             raise SpecvizError(
-                f"cannot '{command.__struct_config__.tag}': the command has {len(line) / 2**20:.1f} MiB, the core takes "
-                f"{MAX_LINE >> 20}; shorten the prompt"
+                f"cannot '{command.__struct_config__.tag}': the command has {len(line) / 2**20:.1f} MiB, "
+                f"the core takes {MAX_LINE >> 20}; shorten the prompt"
             )
         self._pipe.send(line)
 

@@ -8,7 +8,7 @@ ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes w
 Mark = Literal[
     "root", "drafted", "testing", "accepted", "rejected", "recovered", "bonus", "untested", "pruned", "exit", "prompt"
 ]
-StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "error", "core_lost"]
+StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "silent", "error", "core_lost"]
 ValueName = Literal["q", "p", "p/q", "u", "rank"]
 VALUE_MODES: tuple[ValueName, ...] = ("q", "p", "p/q", "u", "rank")
 LinkShape = Literal["line", "tee", "branch", "corner", "bar"]  # ─── ─┬─ ├─ └─ │

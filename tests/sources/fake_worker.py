@@ -3,8 +3,8 @@ LINES
 
 LINES is a file of events as JSON lines (a catalogue is written first). Manners: whole, slow, sigkill, exit3, garbage,
 silent, mute (never reads nor writes), twice (two runs), obey (waits for `start`, then writes; answers `stop` by
-`refused`). In the middle of a run and alive ever after: shut (closes its output), deaf (closes its input), orphan (dies,
-a child of it keeps the output open), beating (a sign of life every 0.2 s).
+`refused`). In the middle of a run and alive after it: shut (closes its output), deaf (closes its input), orphan (dies,
+a child of it keeps the output open), beating (a sign of life every 0.1 s).
 """
 
 import json

@@ -9,7 +9,7 @@ from specviz_tui.keymap import SCREENS
 from specviz_tui.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
-LOST = ("error", "core_lost", "lag")
+LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
 
 
@@ -50,8 +50,9 @@ class StatusLine(FrameWidget):
         return fitted(parts, self.size.width, " ")
 
     def _state(self, frame: Frame) -> Text:
+        again = " · space: again from round 1" if frame.state.name == "ended" else ""
         mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
-        return Text(f"{frame.state.glyph} {frame.state.text}", style=self.painter.tint(mark) + STRONG)
+        return Text(f"{frame.state.glyph} {frame.state.text}{again}", style=self.painter.tint(mark) + STRONG)
 
 
 class NumberLine(FrameWidget):
