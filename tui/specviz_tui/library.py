@@ -1,5 +1,6 @@
 """What can be opened: bundled traces, traces in the working folder, and the core itself when it is installed."""
 
+import contextlib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,8 +79,11 @@ class Library:
     def _prelude(self) -> Player | None:
         """What plays while the models load; nothing when it is not there or not readable."""
         path = bundled_traces().get(PRELUDE)
+        if path is None:
+            return None
         try:
-            return Player(fold(TraceFile(path).poll()), self.animate) if path is not None else None
+            with contextlib.closing(TraceFile(path)) as recording:
+                return Player(fold(recording.poll()), self.animate)
         except SpecvizError:
             return None
 
