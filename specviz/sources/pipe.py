@@ -111,8 +111,8 @@ class Pipe:
         with stderr:
             for raw in stderr:
                 line = raw.decode(errors="replace").rstrip()
-                if line:
-                    self.tail.append(line)
+                if line:  # Python's last word of a traceback for lack of memory says nothing to most people
+                    self.tail.append("out of memory" if line == "MemoryError" else line)
                 if self._on_narration:
                     self._on_narration(line)
 

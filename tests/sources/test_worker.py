@@ -217,6 +217,14 @@ def test_a_worker_that_dies_before_it_is_ready_says_why(spawn: Spawn) -> None:
     assert end.reason == "core_lost"
 
 
+def test_a_core_without_memory_says_so_in_words(tmp_path: Path) -> None:
+    """Python ends its traceback with a bare `MemoryError`."""
+    worker = Worker(command=[sys.executable, "-c", "raise MemoryError"])
+    with pytest.raises(SpecvizError, match=r"ended before it was ready: out of memory$"):
+        worker.wait_catalogue(20)
+    worker.close(0.2)
+
+
 def test_commands_go_out_and_answers_come_back(spawn: Spawn) -> None:
     worker = spawn("obey")
     worker.wait_catalogue(20)

@@ -266,7 +266,7 @@ def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.Monke
     assert Library(core=Core(start=start)).live().prelude is None
 
 
-# On the screen ---------------------------------------------------------------------------------------------------------
+# On the screen --------------------------------------------------------------------------------------------------
 
 
 def main_of(app: SpecvizApp) -> MainScreen:

@@ -228,9 +228,11 @@ class RunFeed:
             self._said.append(Said("Nothing more can come", why, severe=True))
 
     def _lost(self) -> str:
-        end = self._live.run.end
-        words = self.tail[-1].removeprefix("specviz: ") if self.tail else "the core has ended"
-        return (end.message or words) if end is not None and self._live.run.header is not None else words
+        """Why the core has gone: in its own words when it had some, else how it ended."""
+        run, own = self._live.run, self.tail[-1] if self.tail else ""
+        if run.header is None and own.startswith("specviz: "):
+            return own.removeprefix("specviz: ")
+        return (run.end and run.end.message) or own or "the core has ended"
 
     def _state(self) -> FeedState:
         if self.failed:
