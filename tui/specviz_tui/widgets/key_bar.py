@@ -29,9 +29,9 @@ class KeyBar(Widget):
     def render(self) -> Text:
         """`space pause   , . phase   [ ] round`."""
         own = {key.keys: key for key in PANE_KEYS.get(self.chosen, ()) if key.short}
-        ranked = sorted((self._now(key) for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
-        line, self._spots = Text(" ", no_wrap=True), []
         narrow = self.size.width < NARROW
+        ranked = sorted((self._now(key, narrow) for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
+        line, self._spots = Text(" ", no_wrap=True), []
         for key in (own.get(key.keys, key) for key in ranked if key.short and (key.narrow or not narrow)):
             entry = _entry(key, narrow)
             if line.cell_len + entry.cell_len > self.size.width:
@@ -41,11 +41,13 @@ class KeyBar(Widget):
             line.append_text(entry).append("  " if narrow else "   ")
         return line
 
-    def _now(self, key: Key) -> Key:
+    def _now(self, key: Key, narrow: bool) -> Key:
         """The key with the word for what it does now."""
         if key.id == "pace":
             return replace(key, short=self.pace)
-        return replace(key, short="again from round 1") if key.id == "play" and self.ended else key
+        if key.id == "play" and self.ended:
+            return replace(key, short="again" if narrow else "again from round 1")
+        return key
 
     def on_click(self, event: events.Click) -> None:
         """The key under the pointer."""

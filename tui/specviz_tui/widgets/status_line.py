@@ -36,8 +36,10 @@ class StatusLine(FrameWidget):
             return joined([_name(), self._state(frame)], self.size.width, "   ")
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
+        again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame)), (1, badge(run, self.painter)), (6, _models(run)), (2, _method(run)),
+            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, _models(run)),
+            (2, _method(run)),
             (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
         return fitted(parts, self.size.width)
@@ -50,9 +52,8 @@ class StatusLine(FrameWidget):
         return fitted(parts, self.size.width, " ")
 
     def _state(self, frame: Frame) -> Text:
-        again = " · space: again from round 1" if frame.state.name == "ended" else ""
         mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
-        return Text(f"{frame.state.glyph} {frame.state.text}{again}", style=self.painter.tint(mark) + STRONG)
+        return Text(f"{frame.state.glyph} {frame.state.text}", style=self.painter.tint(mark) + STRONG)
 
 
 class NumberLine(FrameWidget):
