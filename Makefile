@@ -7,9 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# The demo's settings: make demo EXAMPLE=sums METHOD=ngram
-EXAMPLE ?= code-stack
+# The demo's settings: make demo EXAMPLE=sums METHOD=ngram SAMPLING='--temperature 0'
+# Sampled, so that draws, ratios and resamples are seen, of sums that follow a pattern without repeating each other.
+EXAMPLE ?= sums-spoken
 METHOD ?= draft
+SAMPLING ?= --temperature 0.8 --seed 1
 TRACE ?= demo.sv.jsonl
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -24,11 +26,12 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --max
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
 
-demo: $(VENV)/.demo  ## watch the embedded pair decode: on screen, or as plain text without a terminal
+demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (w: full speed); plain text without a terminal
 	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
-		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) --record $(TRACE); \
+		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE); \
 	else \
-		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) --record $(TRACE) --max-new-tokens 64 --rounds 2>&1; \
+		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --max-new-tokens 64 \
+			--rounds 2>&1; \
 	fi
 	@echo 'look at it again: $(BIN)/specviz tui --replay $(TRACE).gz    in numbers: $(BIN)/specviz stats $(TRACE).gz'
 

@@ -9,6 +9,9 @@ import msgspec
 
 from specviz.events.base import Level
 
+MAX_LINE = 16 << 20  # bytes of a command; a longer one is refused
+BEAT_S = 1.0  # seconds between two signs of life of a worker
+
 
 class Command(msgspec.Struct, kw_only=True, tag_field="cmd"):
     """`id` comes back in a refusal."""

@@ -16,13 +16,12 @@ import msgspec
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Catalogue, Event, Header, Knob, Refused, State
 from specviz.sources import KnobDesk, Worker
-from specviz.view import Feed, Frame, Options, Player
+from specviz.view import WATCHED, Feed, Frame, Options, Pace, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.settings import Settings
 
 TICK_S = 1 / 30
 LOADING = "loading the models"
-WATCHED = 2.0  # speed of a run that waits for the eye
 
 
 class Core:
@@ -41,7 +40,8 @@ class Core:
         self._events: list[Event] = []  # of the newest run
         self._desk = KnobDesk()
         self._held = self._paced = False
-        self._asked = -1  # rounds that were done when the next one was asked for
+        self._silence: str | None = None  # what to say of a core that lives and does not answer
+        self._rounds = Pace()
         self._next: Start | None = None  # waits for the run in hand to end
         self._ids = 0
 
@@ -56,7 +56,7 @@ class Core:
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
             self._worker = Worker(argv, self.settings.record, command=self.settings.command)
-            self.catalogue, self.failed, self._held = None, None, False
+            self.catalogue, self.failed, self._held, self._silence = None, None, False, None
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)
             thread.start()
@@ -99,7 +99,8 @@ class Core:
         events = worker.poll()
         self._take(events)
         self._pace()
-        if self._player.tick(time.monotonic()) or events:
+        silence, self._silence = self._silence, worker.silence
+        if self._player.tick(time.monotonic()) or events or silence != self._silence:
             self.version += 1
         if ended:
             self._fail(worker)
@@ -136,10 +137,7 @@ class Core:
 
     def _pace(self) -> None:
         """Held for the eye: ask for the next round, once, when the last one has been shown to its end."""
-        rounds = self._player.run.rounds
-        done = len(rounds) if not rounds or rounds[-1].complete else len(rounds) - 1
-        if self._paced and self.running and self._player.at_end and done > self._asked:
-            self._asked = done
+        if self._paced and self.running and self._rounds.due(self._player):
             self.send(StepRounds())
 
     def _fail(self, worker: Worker) -> None:
@@ -165,7 +163,7 @@ class Core:
     def start(self, start: Start, paced: bool = False) -> None:
         """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched."""
         with self._lock:
-            self._paced, self._asked = paced, -1
+            self._paced, self._rounds = paced, Pace()
             self._next = msgspec.structs.replace(start, paused=start.paused or paced)
             if self.running:
                 self.send(Stop())  # the worker takes the next one when it says that it is idle
@@ -176,6 +174,7 @@ class Core:
         start, self._next = self._next, None
         if start is not None:
             self._player.following, self._player.speed = True, WATCHED if self._paced else 1.0
+            self._player.every = self._paced
             self.send(start)
 
     def command(self, command: Command) -> None:
@@ -188,7 +187,7 @@ class Core:
                 self.version += 1
                 return
             if isinstance(command, Pause | StepRounds | Resume):
-                self._paced = False
+                self._paced = self._player.every = False
             self._player.live()
             self.send(command)
 
@@ -224,6 +223,8 @@ class Core:
             return Feed("core_lost" if self._events else "error", self.failed)
         if self._worker is None:
             return Feed("idle", "the models are not loaded")
+        if self._silence is not None:
+            return Feed("silent", self._silence, steerable=True)
         if self.catalogue is None:
             tail = self._worker.stderr_tail
             return Feed("loading", tail[-1] if tail else LOADING, steerable=True)

@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "convert": "Turn pickled weights into safetensors, without running anything they contain.",
 }
 
+_NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # What a name that somebody gave can be wrong about, wherever it is first looked up.
 _BAD_NAME = (
@@ -127,7 +128,15 @@ def main(args: Sequence[str] | None = None) -> int:
         return complain(str(_missing(error)))
     except SpecvizError as error:
         return complain(str(error), error.exit_code)
+    except MemoryError:
+        return complain(_NO_MEMORY, FAILED)
+    except ImportError as error:  # a library that does not fit is not found missing
+        if "annot allocate memory" not in str(error):
+            raise
+        return complain(_NO_MEMORY, FAILED)
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return complain(_NO_MEMORY, FAILED)
         if error.errno in _NO_ROOM:
             return complain(f"cannot write the output: {error.strerror}", FAILED)
         if error.errno not in _BAD_NAME or error.filename is None:

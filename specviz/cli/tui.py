@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -39,6 +39,8 @@ _CORE = (
     "lanes",
 )
 
+_FLAGS = ("chat", "paused", "full_speed")
+
 
 @click.command("tui")
 @click.option("--replay", metavar="FILE", help="Show a recorded trace; one that still grows is followed.")
@@ -56,6 +58,9 @@ _CORE = (
 )
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option("--paused", is_flag=True, help="Hold the core before the first round; ] runs one round, H goes on.")
+@click.option(
+    "--full-speed", is_flag=True, help="Do not hold the core until each round was seen; w switches while it runs."
+)
 @click.option("--record", metavar="FILE", help="Write a trace of the live run; R does so later.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="ASCII characters only.")
 @options.knob_options
@@ -74,14 +79,14 @@ def command(**given: Any) -> int:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.library import Core, Library
 
-    live = any(given[name] is not None for name in _CORE) or given["chat"] or given["paused"] or bool(_typed(given))
+    live = any(given[name] is not None for name in _CORE) or any(given[flag] for flag in _FLAGS) or bool(_typed(given))
     if given["replay"] is not None and live:
         raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
-    from specviz_tui.app import SpecvizApp, wants_animation
+    from specviz_tui.app import SpecvizApp, terminal_driver, wants_animation
 
     library = Library(wants_animation(), given["ascii_only"], _core(given) if live else Core())
     feed = _opened(library, given["replay"], live)
-    app = SpecvizApp(library, feed, given["at"])
+    app = SpecvizApp(library, feed, given["at"], driver_class=terminal_driver())
     try:
         app.run()
     finally:
@@ -99,11 +104,19 @@ def _typed(given: Mapping[str, Any]) -> list[str]:
 def _opened(library: "Library", replay: str | None, live: bool) -> "RunFeed | None":
     """The feed that was asked for; None asks on the screen. A bad trace is told before a missing terminal."""
     feed = library.trace(replay) if replay is not None else None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)) or os.environ.get("TERM") == "dumb":
         if feed is not None:
             feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if live else feed
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal; one that was closed before the program began is None."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
 
 
 def _core(given: Mapping[str, Any]) -> "Core":
@@ -125,7 +138,7 @@ def _core(given: Mapping[str, Any]) -> "Core":
     if record is not None:
         check_place(record)
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return Core(tuple(argv), record, start if start.prompt else None, start)
+    return Core(tuple(argv), record, start if start.prompt else None, start, paced=not given["full_speed"])
 
 
 def _prompt(given: Mapping[str, Any]) -> str:

@@ -1,27 +1,32 @@
 """The core in a process of its own: commands in on stdin, the trace's own lines out on stdout, narration on stderr.
 
 First line: the catalogue. Models are loaded once and stay; runs follow one another. A thread reads commands, another
-writes lines from an unbounded queue, so decoding never waits for a reader (contract.md 4, Wire).
+writes lines from an unbounded queue, so decoding never waits for a reader (contract.md 4, Wire). From the catalogue on
+a third says `beat` every second: a reader takes silence for a core that hangs, and a write into a pipe that nobody
+reads tells this side that the front-end has gone. Then the worker leaves, as it does when its input ends.
 """
 
 import contextlib
 import os
 import queue
+import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO, NoReturn
 
 import click
-import msgspec
 
 from specviz.engine.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
-from specviz.events import Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
+from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
 from specviz.methods import all_methods
 from specviz.verifiers import all_verifiers
 from specviz.wire import (
+    BEAT_S,
+    MAX_LINE,
     Command,
     Pause,
     Resume,
@@ -33,20 +38,28 @@ from specviz.wire import (
     decode_command,
 )
 
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\b')
+_HEAD = 400  # bytes of a line that cannot be read in which its id is looked for
+
 
 class Writer:
-    """Lines to a stream from a thread of its own."""
+    """Lines to a stream from a thread of its own. `on_broken`: called once, from it, when nobody reads any more."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stream = stream
-        self.broken = False
+        self.on_broken: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
         self._thread.start()
 
     def emit(self, event: Event) -> None:
         """Queue one event."""
         self._queue.put(encode(event) + b"\n")
+
+    def beat(self) -> None:
+        """Queue a sign of life, unless lines wait already: a reader that stalls gets one, not thousands."""
+        if self._queue.empty():
+            self.emit(Beat())
 
     def _write(self) -> None:
         while (line := self._queue.get()) is not None:
@@ -61,7 +74,7 @@ class Writer:
                 self._stream.write(b"".join(lines))
                 self._stream.flush()
             except OSError:
-                self.broken = True
+                self.on_broken()
                 return
 
     def close(self) -> None:
@@ -73,13 +86,14 @@ class Writer:
 class Worker:
     """The command loop. Between rounds it looks at what was asked for."""
 
-    def __init__(self, pair: Pair, emit: Callable[[Event], None], gone: Callable[[], bool] = lambda: False) -> None:
-        self.pair, self.emit, self.gone = pair, emit, gone
+    def __init__(self, pair: Pair, emit: Callable[[Event], None]) -> None:
+        self.pair, self.emit = pair, emit
         self.commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.run: LocalRun | None = None
         self.holding = False
         self.steps = 0
         self.closing = False
+        self.greeted = threading.Event()  # the first line is out
 
     def catalogue(self) -> Catalogue:
         """What this worker can run."""
@@ -98,9 +112,10 @@ class Worker:
         return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos)
 
     def serve(self) -> None:
-        """Carry out commands until shutdown or the end of stdin."""
+        """Carry out commands until shutdown, the end of stdin, or nobody reads any more."""
         self.emit(self.catalogue())
         self.emit(State(state="idle"))
+        self.greeted.set()
         while not self.closing:
             command = self.commands.get()
             if isinstance(command, Start):
@@ -115,14 +130,14 @@ class Worker:
             self.emit(Refused(id=start.id, message=str(error)))
             return
         except Exception as error:  # a request nobody thought of must not take the loaded models along
-            self.emit(Refused(id=start.id, message=f"cannot start: {type(error).__name__}: {error}"))
+            self.emit(Refused(id=start.id, message=f"cannot start: {_named(error)}"))
             return
         self.holding, self.steps = start.paused, 0
         self.emit(State(state="paused" if start.paused else "running"))
         try:
             self._decode(self.run)
         except Exception as error:  # already in the trace as `end`, reason error
-            print(f"specviz worker: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"specviz worker: {_named(error)}", file=sys.stderr)
         finally:
             self.run = None
             self.emit(State(state="idle"))
@@ -141,8 +156,6 @@ class Worker:
     def _wait(self, run: LocalRun) -> None:
         """Take all waiting commands; while holding, wait for the next one."""
         while True:
-            if self.gone():
-                raise BrokenPipeError
             held = self.holding and not self.steps and not self.closing and not run.stopping
             try:
                 command = self.commands.get(block=held)
@@ -168,6 +181,8 @@ class Worker:
                 run.set_knob(command.name, command.value, command.by)
             except SpecvizError as error:
                 self._refuse(command, str(error))
+            except Exception as error:  # a value nobody thought of must not end the run
+                self._refuse(command, f"cannot set '{command.name}': {_named(error)}")
         elif isinstance(command, Pause | Resume):
             self.holding, self.steps = isinstance(command, Pause), 0
             self.emit(State(state="paused" if self.holding else "running"))
@@ -181,42 +196,85 @@ class Worker:
         """For a signal handler: finish the round in hand, end the run as cancelled, then the worker. Twice: at once."""
         if self.closing:
             raise KeyboardInterrupt
+        self.leave()
+
+    def leave(self) -> None:
+        """Finish the round in hand, end the run as cancelled, then the worker. From any thread, and a handler."""
         self.closing = True
-        if self.run:
-            self.run.stop("cancelled")
-        self.commands.put(None)  # wakes a worker that waits; putting is safe in a handler
+        run = self.run
+        if run:
+            run.stop("cancelled")
+        self.commands.put(None)  # wakes a worker that waits
 
     def _refuse(self, command: Command, why: str) -> None:
         self.emit(Refused(id=command.id, message=why))
 
 
 def lines(fd: int) -> Iterator[bytes]:
-    """Lines of a file descriptor; not through `sys.stdin`, whose lock a thread would hold when the interpreter ends."""
-    rest = b""
+    """Lines of a file descriptor; not through `sys.stdin`, whose lock a thread would hold when the interpreter ends.
+
+    Of a line longer than `MAX_LINE` only so many bytes and one come, the rest is passed over: work and memory stay
+    linear in what was sent, and bounded.
+    """
+    parts: list[bytes] = []
+    room = MAX_LINE + 1
     while chunk := os.read(fd, 1 << 16):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-    yield rest
+        *whole, rest = chunk.split(b"\n")
+        for piece in whole:
+            yield b"".join((*parts, piece[:room]))
+            parts, room = [], MAX_LINE + 1
+        if kept := rest[:room]:
+            parts.append(kept)
+            room -= len(kept)
+    yield b"".join(parts)
 
 
 def read_commands(fd: int, worker: Worker) -> None:
-    """Queue commands until the stream ends; a bad line is refused, not fatal."""
-    for line in lines(fd):
-        if not line.strip():
-            continue
-        try:
-            worker.commands.put(decode_command(line))
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            worker.emit(Refused(id=_id_of(line), message=f"bad command: {error}"))
-    worker.commands.put(None)
-
-
-def _id_of(line: bytes) -> Any:
+    """Queue commands until the stream ends; a bad line is refused, not fatal, and the end is always told."""
     try:
-        found = msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return None
-    return found.get("id") if isinstance(found, dict) else None
+        for line in lines(fd):
+            if line.strip():
+                _take(line, worker)
+    finally:
+        worker.commands.put(None)
+
+
+def _take(line: bytes, worker: Worker) -> None:
+    """Queue the command of a line, or refuse it in one line."""
+    try:
+        if len(line) > MAX_LINE:
+            raise ValueError(f"the line is longer than {MAX_LINE >> 20} MiB")
+        worker.commands.put(decode_command(line))
+    except Exception as error:  # whatever is wrong with a line, the next one is heard
+        worker.emit(Refused(id=_id_of(line), message=f"bad command: {_fault(error)}"))
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with a line, in words."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return "out of memory" if isinstance(error, MemoryError) else " ".join(str(error).split())
+
+
+def _named(error: Exception) -> str:
+    """An error nobody thought of: its kind and its words, one line; Python has no words for lack of memory."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _id_of(line: bytes) -> int | None:
+    """The id of a line that may not be readable as a whole."""
+    found = _ID.search(line[:_HEAD])
+    return int(found[1]) if found else None
+
+
+def _beat(writer: Writer, greeted: threading.Event) -> None:
+    """Signs of life for as long as the process lives, never before the first line."""
+    greeted.wait()
+    while True:
+        time.sleep(BEAT_S)
+        writer.beat()
 
 
 @click.command()
@@ -238,16 +296,24 @@ def main(
         needs_draft = not no_draft and (draft is not None or target is None)
         pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
     except SpecvizError as error:
-        print(f"specviz: {error}", file=sys.stderr)
-        writer.close()
-        sys.exit(error.exit_code)
-    worker = Worker(pair, writer.emit, lambda: writer.broken)
-    threading.Thread(target=read_commands, args=(0, worker), name="commands", daemon=True).start()
+        _give_up(writer, str(error), error.exit_code)
+    except MemoryError:
+        _give_up(writer, "out of memory while loading the models", 1)
+    worker = Worker(pair, writer.emit)
+    writer.on_broken = worker.leave
+    for name, work in (("commands", lambda: read_commands(0, worker)), ("beat", lambda: _beat(writer, worker.greeted))):
+        threading.Thread(target=work, name=name, daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: worker.interrupt())
     with contextlib.suppress(KeyboardInterrupt):
         worker.serve()
     writer.close()
+
+
+def _give_up(writer: Writer, why: str, code: int) -> NoReturn:
+    print(f"specviz: {why}", file=sys.stderr)
+    writer.close()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

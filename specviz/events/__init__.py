@@ -30,6 +30,7 @@ from specviz.events.lookahead import Window
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
+    Beat,
     Catalogue,
     End,
     Finding,
@@ -52,7 +53,7 @@ FILE_RECORDS: tuple[type[Event], ...] = (
     Signal, DraftStep, Fork, Match, Posterior, Settle, Rollback, Window,
     Block, Expansion, TreeMade, Adapt,
 )  # fmt: skip
-WIRE_RECORDS: tuple[type[Event], ...] = (Catalogue, Gap, Refused, State)
+WIRE_RECORDS: tuple[type[Event], ...] = (Beat, Catalogue, Gap, Refused, State)
 
 # The lowest level at which a record is written; `full` adds fields to some records besides.
 LEVEL_OF: dict[type[Event], Level] = {
@@ -114,7 +115,7 @@ def decode(line: bytes | str) -> Event | None:
 
 __all__ = [
     "FILE_RECORDS", "GRID", "LEVELS", "LEVEL_OF", "NAMES", "SCHEMA", "VERSION", "WIRE_RECORDS", "ZERO", "Adapt",
-    "AdaptArm", "AdaptReplay", "At", "Block", "BranchToken", "Calibration", "Catalogue", "Chain", "Climb",
+    "AdaptArm", "AdaptReplay", "At", "Beat", "Block", "BranchToken", "Calibration", "Catalogue", "Chain", "Climb",
     "Closing", "Commit", "DraftStep", "End", "Event", "ExitRound", "ExitTable", "Expansion", "Finding", "Fork",
     "Gap", "Gate", "Header", "Knob", "Level", "Match", "MatchTest", "MethodInfo", "ModelInfo", "Models", "Node",
     "Note", "Pieces", "Posterior", "Prefill", "Refused", "Rollback", "RoundEnd", "RoundStart", "Settle", "Signal",

@@ -141,6 +141,10 @@ class Gap(Event, tag="gap", kw_only=True):
     to: int
 
 
+class Beat(Event, tag="beat"):
+    """Wire only: the worker lives. One a second, whatever else it does; silence means that it hangs."""
+
+
 class Refused(Event, tag="refused", kw_only=True):
     """Wire only: a command that was not carried out, and why."""
 

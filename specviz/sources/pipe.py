@@ -2,18 +2,27 @@
 
 Standard output is drained into a callback line by line, standard error into a short tail, standard input is fed from a
 queue. The child gets a session of its own: Ctrl-C reaches the front-end alone, which then asks the child to stop.
+
+A child is lost in more ways than by dying. One that closes a pipe can no longer be heard or told anything, so it is
+ended; one that has died is gone even when a grandchild keeps its output open.
 """
 
 import contextlib
+import os
 import queue
+import select
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO
 
 _TAIL = 50
+_LOOK_S = 0.5  # seconds between two looks at the child
+_GRACE_S = 1.0  # seconds in which a child that closed a pipe may leave by itself, then between the signals
+_CHUNK = 1 << 18
 
 
 class Pipe:
@@ -30,7 +39,10 @@ class Pipe:
         on_narration: Callable[[str], None] | None = None,
     ) -> None:
         self.tail: deque[str] = deque(maxlen=_TAIL)
+        self.fault: str | None = None  # why a child that lived had to be ended
         self._on_line, self._on_close, self._on_narration = on_line, on_close, on_narration
+        self._closing = False
+        self._fed = threading.Event()  # nothing more is written to the child
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -54,13 +66,30 @@ class Pipe:
         """The child's process id."""
         return self._process.pid
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the child stands still by a signal (SIGSTOP); False where the system cannot tell."""
+        if not hasattr(os, "waitid"):
+            return False
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return found is not None
+
     def send(self, line: bytes) -> None:
         """Queues one line for the child; never waits, and a child that is gone swallows it."""
         self._orders.put(line + b"\n")
 
     def close(self, grace: float) -> None:
         """Ends the child: closed input, then SIGTERM after `grace` seconds, then SIGKILL."""
+        self._closing = True
         self._orders.put(None)
+        self._end(grace)
+        for thread in self._threads:
+            thread.join(1.0)  # a grandchild may keep a pipe open; its words are nobody's business any more
+
+    def _end(self, grace: float) -> None:
         for stop in (self._process.terminate, self._process.kill):
             try:
                 self._process.wait(grace)
@@ -68,14 +97,13 @@ class Pipe:
             except subprocess.TimeoutExpired:
                 stop()
         self._process.wait()
-        for thread in self._threads:
-            thread.join(1.0)  # a grandchild may keep a pipe open; its words are nobody's business any more
 
     def _feed(self, stdin: IO[bytes]) -> None:
         with contextlib.suppress(OSError):
             while (line := self._orders.get()) is not None:
                 stdin.write(line)
                 stdin.flush()
+        self._fed.set()
         with contextlib.suppress(OSError):
             stdin.close()
 
@@ -83,19 +111,73 @@ class Pipe:
         with stderr:
             for raw in stderr:
                 line = raw.decode(errors="replace").rstrip()
-                if line:
-                    self.tail.append(line)
+                if line:  # Python's last word of a traceback for lack of memory says nothing to most people
+                    self.tail.append("out of memory" if line == "MemoryError" else line)
                 if self._on_narration:
                     self._on_narration(line)
 
     def _drain(self, stdout: IO[bytes]) -> None:
         with stdout:
-            for line in stdout:
-                self._on_line(line)
+            try:
+                self._read(stdout.fileno())
+            except Exception as error:  # whatever a line did to its reader, the child is not left to itself
+                self.fault = f"its output could not be read: {type(error).__name__}: {error}"
+            if self._process.poll() is None and not self._closing:
+                self._await_exit("closed its output")
         code = self._process.wait()
         self._threads[1].join(1.0)  # the last words on stderr say why
         self._orders.put(None)
         self._on_close(code)
+
+    def _read(self, fd: int) -> None:
+        """Lines, until the output ends; now and then a look whether the child still can be told anything."""
+        watch = select.poll()
+        watch.register(fd, select.POLLIN)
+        parts: list[bytes] = []
+        ending, looked = False, time.monotonic()
+        while True:
+            said = watch.poll(_LOOK_S * 1000)
+            if not said and self._process.poll() is not None:
+                break  # it has died; a grandchild holds the pipe open
+            if time.monotonic() - looked >= _LOOK_S:
+                looked = time.monotonic()
+                if self._deaf() and not ending:
+                    ending = True
+                    threading.Thread(target=self._await_exit, args=("closed its input",), daemon=True).start()
+            if not said:
+                continue
+            if not (chunk := os.read(fd, _CHUNK)):
+                break
+            *whole, rest = chunk.split(b"\n")
+            for piece in whole:
+                self._on_line(b"".join((*parts, piece)))
+                parts = []
+            if rest:
+                parts.append(rest)
+        if parts:
+            self._on_line(b"".join(parts))
+
+    def _deaf(self) -> bool:
+        """Whether the child has closed its end of the input."""
+        if self._closing or self._process.stdin is None:
+            return False
+        if self._fed.is_set():
+            return True  # a write failed
+        watch = select.poll()
+        try:
+            watch.register(self._process.stdin.fileno(), 0)
+        except ValueError:  # just closed, by the other thread
+            return False
+        return any(what & (select.POLLERR | select.POLLHUP) for _, what in watch.poll(0))
+
+    def _await_exit(self, what: str) -> None:
+        """A child that dies closes its pipes a moment before: only one that stays is ended for it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_S)
+            return
+        self.fault = self.fault or f"it {what}"
+        self._process.terminate()
+        self._end(_GRACE_S)
 
 
 def death(code: int) -> str:

@@ -2,7 +2,8 @@
 
 The worker writes its catalogue, then whole runs (`header` .. `end`); commands go the other way. The recorder sits
 here, in the thread that drains the pipe: a screen that stalls loses nothing, and when the core dies the trace still
-gets its `end`, with the reason `core_lost`. A second run is recorded beside the first, as `NAME-2`.
+gets its `end`, with the reason `core_lost`. A second run is recorded beside the first, as `NAME-2`. A core that lives
+and does not answer (stopped, or hung) may come back: it is not ended, but `silence` says so.
 """
 
 import queue
@@ -15,13 +16,14 @@ from pathlib import Path
 import msgspec
 
 from specviz.errors import SpecvizError, TraceError
-from specviz.events import WIRE_RECORDS, Catalogue, End, Event, Header, Level, Warn, decode
+from specviz.events import WIRE_RECORDS, Beat, Catalogue, End, Event, Header, Level, Warn, decode
 from specviz.sources.pipe import Pipe, death
 from specviz.trace import Recorder, plain_path
 from specviz.trace.record import refuse_foreign
-from specviz.wire import Command, Shutdown, encode_command
+from specviz.wire import BEAT_S, MAX_LINE, Command, Shutdown, encode_command
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+SILENT_S = 4 * BEAT_S  # without a sign of life: the core hangs
 _TOLD = 3  # so many lines that are no records are reported, the rest only counted
 
 
@@ -50,6 +52,8 @@ class Worker:
         self._answered = threading.Event()  # the catalogue came, or the process has gone
         self._gone = False
         self._closing = False
+        self._heard = time.monotonic()  # when the last line came
+        self._beats = False  # whether this core gives signs of life
         self._last = Event()
         self._n_own = 0  # records that this side put into the run
         self._in_run = False
@@ -93,6 +97,18 @@ class Worker:
         return list(self._pipe.tail)
 
     @property
+    def silence(self) -> str | None:
+        """What to say of a core that lives and does not answer; None for one that does, and for one that has gone."""
+        if not self.live:
+            return None
+        if self._pipe.stopped:
+            return f"the core is stopped by a signal; kill -CONT {self.pid} lets it go on"
+        quiet = time.monotonic() - self._heard
+        if not self._beats or quiet < SILENT_S:
+            return None
+        return f"the core has not answered for {quiet:.0f} s"
+
+    @property
     def pid(self) -> int:
         """The worker's process id."""
         return self._pipe.pid
@@ -102,12 +118,18 @@ class Worker:
         return [self._events.get_nowait() for _ in range(self._events.qsize())]
 
     def send(self, command: Command) -> None:
-        """Hands a command over. Raises SpecvizError when the worker has gone."""
+        """Hands a command over. Raises SpecvizError when the worker has gone, or the command is too long to take."""
         if not self.live:
             raise SpecvizError(
                 f"cannot '{command.__struct_config__.tag}': the core has ended{self._last_words()}; start again"
             )
-        self._pipe.send(encode_command(command))
+        line = encode_command(command)
+        if len(line) > MAX_LINE:
+            raise SpecvizError(
+                f"cannot '{command.__struct_config__.tag}': the command has {len(line) / 2**20:.1f} MiB, "
+                f"the core takes {MAX_LINE >> 20}; shorten the prompt"
+            )
+        self._pipe.send(line)
 
     def wait_catalogue(self, timeout: float = 60.0) -> Catalogue:
         """The worker's first line. Raises SpecvizError when it does not come in time, or the worker dies before."""
@@ -132,12 +154,15 @@ class Worker:
 
     def _line(self, line: bytes) -> None:
         """One line of the wire, in the draining thread."""
+        self._heard = time.monotonic()
         try:
             event = decode(line)
         except _BAD:
             self._bad_line(line)
             return
-        if event is None:
+        if isinstance(event, Beat):
+            self._beats = True
+        if event is None or isinstance(event, Beat):
             return
         if isinstance(event, Catalogue):
             self.catalogue = event
@@ -199,12 +224,12 @@ class Worker:
 
     def _closed(self, code: int) -> None:
         """The pipe has ended: a run without its `end` gets one here."""
-        if self._in_run or (not self._closing and code != 0):
+        if self._in_run or (not self._closing and (code != 0 or self._pipe.fault)):
             reason = "cancelled" if self._closing else "core_lost"
             words = (
                 "the core was ended by the front-end"
                 if self._closing
-                else f"the core was lost: {death(code)}{self._last_words()}"
+                else f"the core was lost: {self._pipe.fault or death(code)}{self._last_words()}"
             )
             self._add(End(reason=reason, message=words))
         self._gone = True

@@ -6,6 +6,7 @@
 from specviz.view.fold import Run, fold
 from specviz.view.frame import CLOSING, ROOT, Cursor, Frame, Phase
 from specviz.view.options import FOLDINGS, Feed, Options
+from specviz.view.pace import WATCHED, Pace
 from specviz.view.player import SPEEDS, Player
 
 __all__ = [
@@ -13,10 +14,12 @@ __all__ = [
     "FOLDINGS",
     "ROOT",
     "SPEEDS",
+    "WATCHED",
     "Cursor",
     "Feed",
     "Frame",
     "Options",
+    "Pace",
     "Phase",
     "Player",
     "Run",

@@ -90,14 +90,15 @@ class Builder:
 
     def frame(
         self, cursor: Cursor, options: Options, feed: Feed, *, playing: bool = False, following: bool = True,
-        speed: float = 1.0, queue: Queue | None = None,
+        speed: float = 1.0, queue: Queue | None = None, at_end: bool = True,
     ) -> Frame:  # fmt: skip
         """The frame of a cursor."""
         run, queue = self.run, queue or Queue()
         metrics = self.meter.metrics(run) if run.rounds else None
         status = state(
-            run, feed, playing=playing, following=following, waiting=queue.waiting, speed=speed, ascii=options.ascii
-        )
+            run, feed, playing=playing, following=following, waiting=queue.waiting, speed=speed, ascii=options.ascii,
+            at_end=at_end,
+        )  # fmt: skip
         if not run.rounds:
             return self._empty(status, options, feed, queue, speed, following)
         record = run.rounds[cursor.index]

@@ -59,9 +59,11 @@ def _model(info: ModelInfo | None) -> str | None:
     return f"{info.name} {number(info.n_params / scale, 1)}{unit}"
 
 
-def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int, speed: float, ascii: bool) -> State:
-    """One word for what is going on, and the number that belongs to it."""
-    name, detail = _name(run, feed, playing, following, waiting)
+def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int, speed: float, ascii: bool,
+    at_end: bool = True,
+) -> State:  # fmt: skip
+    """One word for what is going on, and the number that belongs to it. `at_end`: the last moment is on screen."""
+    name, detail = _name(run, feed, playing, following, waiting, at_end)
     glyph, plain, word = STATES[name]
     if name == "paused" and waiting:
         word += f" (+{waiting})"
@@ -69,20 +71,24 @@ def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int,
         word += f" {speed_text(speed)}"
     if name == "lag":
         word += f" {waiting}r"
-    return State(name, plain if ascii else glyph, f"{word} {feed.detail}".strip() if name == "error" else word, detail)
+    if name == "error":
+        word = f"{word} {feed.detail}"
+    elif feed.beside and name != "ended":
+        word += f" {feed.beside}"
+    return State(name, plain if ascii else glyph, word.strip(), detail)
 
 
-def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int) -> tuple[StateName, str]:
-    if feed.name in ("error", "core_lost"):
+def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int, at_end: bool) -> tuple[StateName, str]:
+    if feed.name in ("loading", "silent", "error", "core_lost"):
         return feed.name, feed.detail
     if run.header is None:
-        return ("loading" if feed.name == "loading" else "idle"), feed.detail
+        return "idle", feed.detail
     end = run.end
     if end is not None and end.reason in ("core_lost", "error") and following:
         return ("core_lost" if end.reason == "core_lost" else "error"), end.message or "the trace is kept"
     if playing:
         return ("replay", "") if end is not None or not following else ("lag" if waiting > LAG else "live", "")
-    if following and end is not None:
+    if following and end is not None and at_end:
         return "ended", _ended(end.reason)
     if following and not feed.held:
         return ("lag" if waiting > LAG else "live"), ""

@@ -40,7 +40,8 @@ class Options:
 class Feed:
     """What the front-end knows of the source besides its events."""
 
-    name: Literal["idle", "loading", "open", "error", "core_lost"] = "open"
+    name: Literal["idle", "loading", "open", "silent", "error", "core_lost"] = "open"
     detail: str = ""
+    beside: str = ""  # words that stand beside the state itself, "7 s"
     steerable: bool = False  # knobs can be sent: a worker listens
     held: bool = False  # the core was asked to pause

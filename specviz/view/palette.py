@@ -94,6 +94,7 @@ STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
     "replay": ("▸", ">", "REPLAY"),
     "ended": ("■", "#", "ENDED"),
     "lag": ("⚠", "!", "LAG"),
+    "silent": ("⚠", "!", "NO ANSWER"),
     "error": ("╳", "X", "ERROR"),
     "core_lost": ("⊗", "X", "CORE LOST"),
 }

@@ -2,7 +2,9 @@
 
 Time is handed in (`tick(now)`, seconds of any clock), never read. When the core is faster than the view, whole
 rounds are passed over and the queue says so (`showing 1 of 6 rounds`); events are never dropped, for they are all in
-the `Run`.
+the `Run`. With `every` nothing is passed over, neither a round nor a step of one: for a core that is held to the view
+(`Pace`), and for a recording on a machine that is busy. A round that has only begun is not gone to: its root alone
+shows nothing.
 """
 
 from collections.abc import Iterable
@@ -10,7 +12,7 @@ from collections.abc import Iterable
 from specviz.events import Event, Header
 from specviz.view.build import Builder
 from specviz.view.fold import Run
-from specviz.view.frame import Cursor, Frame, Queue
+from specviz.view.frame import Cursor, Frame, Phase, Queue
 from specviz.view.options import Feed, Options
 from specviz.view.seek import Seek
 
@@ -18,6 +20,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 STEP_S = 0.45  # one step at 1x
 ROUND_S = 1.2  # one round at 1x when only end states are shown
 LONGEST_S = 10.0  # longest wait when playing as recorded
+LATE_S = 0.1  # with `every`: a look that comes later than this takes no more steps for it
 
 
 class Player(Seek):
@@ -29,6 +32,7 @@ class Player(Seek):
         self.animate = animate
         self.playing, self.following = False, True
         self.speed = 1.0  # 0: as recorded
+        self.every = False  # pass over nothing
         self.place = Cursor()
         self._since: float | None = None  # when the moment on screen came up
         self._skipped = 0
@@ -46,7 +50,11 @@ class Player(Seek):
                 self._begin()
                 first = True
             self.run.apply(event)
-        if self.run.rounds and (first or not self.animate) and self.following:
+        if not self.run.rounds or not self.following:
+            return
+        if first and self.every:
+            self.place = Cursor(0, Phase.ROOT) if self.animate else self._end_of(0)
+        elif first or not (self.animate or self.every):
             self.live()
 
     def _begin(self) -> None:
@@ -60,13 +68,15 @@ class Player(Seek):
         """What to paint now."""
         return self.builder.frame(
             self.cursor, options or Options(), feed or Feed(), playing=self.playing, following=self.following,
-            speed=self.speed, queue=self.queue,
+            speed=self.speed, queue=self.queue, at_end=self.at_end,
         )  # fmt: skip
 
     @property
     def queue(self) -> Queue:
         """How far the screen is behind."""
         waiting = self.waiting
+        if self.following and self.every:
+            return Queue(waiting)
         if self.following and self._skipped:
             return Queue(waiting, self._skipped, f"showing 1 of {self._skipped + 1} rounds")
         return Queue(waiting, 0, f"+{waiting} waiting" if waiting else "")
@@ -122,29 +132,44 @@ class Player(Seek):
     def _follow(self, now: float) -> None:
         """Show the newest round step by step while the view keeps up; else its end, counting what was passed over."""
         behind = len(self.run.rounds) - 1 - self.place.index
-        if not self.animate or behind > 1:
+        if self.every:
+            self._advance(now)
+        elif not self.animate or behind > 1:
             skipped = behind - 1
             self.live()
             self._skipped, self._since = max(0, skipped), now
-        elif not self.at_end:
+        else:
             self._advance(now)
 
     def _play(self, now: float) -> None:
         self._advance(now)
-        if self.at_end:
+        if self._must_wait():
             self.playing, self.following = False, True
 
     def _advance(self, now: float) -> None:
         """As many steps as are due."""
         if self._since is None:
             self._since = now
-        while not self.at_end and now - self._since >= (delay := self._delay()):
+        if self._must_wait():  # what comes next does not make up for the time that passed meanwhile
+            self._since = max(self._since, now - self._delay())
+        elif self.every and self.speed:
+            self._since = max(self._since, now - max(LATE_S, 1.5 * self._delay()))  # one step, or what fits into LATE_S
+        while not self._must_wait() and now - self._since >= (delay := self._delay()):
             self._since += delay
             if self.animate and self.speed:
                 self.next_step(hold=False)
             else:
                 self.next_round(hold=False)
             self._skipped = 0
+
+    def _must_wait(self) -> bool:
+        """Whether there is nothing to go on to: the newest moment is on screen, or what follows is a bare root."""
+        here, last = self.cursor, len(self.run.rounds) - 1
+        if here.index + 1 != last:
+            return self.at_end
+        if not self.animate:
+            return self.run.end is None and not self.run.rounds[last].complete
+        return self.bare(last) and here == self._end_of(here.index)
 
     def _delay(self) -> float:
         if not self.speed:

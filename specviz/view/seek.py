@@ -112,9 +112,16 @@ class Seek:
         return bool(self.run.rounds) and self._go(Cursor(0, Phase.ROOT))
 
     def live(self) -> bool:
-        """To the newest moment, and stay there as the run grows."""
+        """To the newest moment that shows something, and stay there as the run grows."""
         self.following, self.playing = True, False
-        return bool(self.run.rounds) and self._go(self._end_of(len(self.run.rounds) - 1), hold=False)
+        last = len(self.run.rounds) - 1
+        return last >= 0 and self._go(self._end_of(last - 1 if last and self.bare(last) else last), hold=False)
+
+    def bare(self, index: int) -> bool:
+        """Whether a round of a run that goes on has only begun: there is nothing of it but its root."""
+        return (
+            self.run.end is None and not self.run.rounds[index].complete and len(self.builder.steps(index).moments) < 2
+        )
 
     def next_rejection(self) -> bool:
         """To the next test that failed."""

@@ -19,7 +19,7 @@ Mark = Literal[
     "exit",
     "prompt",
 ]
-StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "error", "core_lost"]
+StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "silent", "error", "core_lost"]
 ValueName = Literal["q", "p", "p/q", "u", "rank"]
 VALUE_MODES: tuple[ValueName, ...] = ("q", "p", "p/q", "u", "rank")
 LinkShape = Literal["line", "tee", "branch", "corner", "bar"]  # ─── ─┬─ ├─ └─ │

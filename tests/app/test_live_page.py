@@ -1,5 +1,7 @@
 """The page Live over a scripted core: loading, failing, starting, holding, and knobs that are requested and applied."""
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import pytest
 from app.conftest import Open
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import bundled_prompts
+from specviz.view import Cursor, Phase, Player
 from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.core import Core, Tap
 from specviz_app.server import Server, current
@@ -170,6 +173,57 @@ def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) ->
     again: list[object] = []
     _until(lambda: again.extend(tap.poll()) or again, "no second run")
     assert type(again[0]).__name__ == "Header"
+
+
+def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None:
+    """SIGSTOP: seen within 5 s, and nothing is ended, for it may come back."""
+    assert core._worker is not None
+    pid = core._worker.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 5
+        while core.look(lambda frame, _: frame.state.name) != "silent":
+            assert time.monotonic() < deadline, "not seen within 5 s"
+            time.sleep(0.02)
+        state = core.look(lambda frame, _: frame.state)
+        assert (state.text, state.detail[:37]) == ("NO ANSWER", "the core is stopped by a signal; kill")
+        assert core.failed is None
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    _until(lambda: core.look(lambda frame, _: frame.state.name) == "idle", "it answers again")
+
+
+def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
+    assert core._worker is not None
+    os.kill(core._worker.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while core.failed is None:
+        assert time.monotonic() < deadline, "not seen within 5 s"
+        time.sleep(0.02)
+    assert "SIGKILL" in core.failed
+
+
+def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at by hand, in the lock, at every turn of the draining thread."""
+    seen: list[Cursor] = []
+    tick = Player.tick
+
+    def looking(player: Player, now: float) -> bool:
+        moved = tick(player, now)
+        if player.run.rounds and (not seen or seen[-1] != player.cursor):
+            seen.append(player.cursor)
+        return moved
+
+    monkeypatch.setattr(Player, "tick", looking)
+    core.start(Start(prompt="a", method="draft"), paced=True)
+    core._player.speed = 16.0
+    _until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
+    assert seen[0] == Cursor(0, Phase.ROOT)
+    rounds = [cursor.index for cursor in seen]
+    assert rounds == sorted(rounds)
+    assert set(rounds) == set(range(max(rounds) + 1))
 
 
 def test_what_cannot_be_asked_is_refused(core: Core, server: Callable[[Settings], Server]) -> None:

@@ -89,6 +89,25 @@ def test_an_output_without_room_is_one_line(cli: Cli, monkeypatch: pytest.Monkey
         cli("doctor")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtorch.so: failed to map segment from shared object: Cannot allocate memory"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_too_little_memory_is_one_line(error: Exception, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    _raising(monkeypatch, error)
+    assert cli("doctor") == (
+        1, "", "specviz: out of memory; smaller models, a shorter prompt or fewer new tokens need less\n",
+    )  # fmt: skip
+    _raising(monkeypatch, ImportError("a bug"))
+    with pytest.raises(ImportError, match="a bug"):
+        cli("doctor")
+
+
 @pytest.mark.parametrize("redirect", ["> /dev/full", ">&-", "2>&-", "> /dev/full 2>&1"])
 def test_streams_that_cannot_be_written_end_without_a_traceback(redirect: str) -> None:
     if "full" in redirect and not Path("/dev/full").exists():

@@ -13,8 +13,21 @@ from typing import Any
 import pytest
 
 from engine.zoo import blurred, build, save
-from specviz.events import Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
-from specviz.wire import Command, Pause, Prompt, Resume, SetKnob, Shutdown, Start, StepRounds, Stop, encode_command
+from specviz.engine.worker import lines
+from specviz.events import Beat, Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
+from specviz.wire import (
+    MAX_LINE,
+    Command,
+    Pause,
+    Prompt,
+    Resume,
+    SetKnob,
+    Shutdown,
+    Start,
+    StepRounds,
+    Stop,
+    encode_command,
+)
 
 PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any honest answer
 
@@ -31,11 +44,19 @@ class Client:
         )  # fmt: skip
         self.events: SimpleQueue[Event | None] = SimpleQueue()
         self.seen: list[Event] = []
+        self.leaving = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
+
+    def close_output(self) -> None:
+        """Read no more, and say so: the reading thread closes the pipe at the next line."""
+        self.leaving.set()
 
     def _read(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
+            if self.leaving.is_set():
+                self.process.stdout.close()
+                return
             event = decode(line)
             assert event is not None
             self.events.put(event)
@@ -181,6 +202,88 @@ def test_refusals_keep_the_worker_alive(client: Client) -> None:
     assert "0..64" in client.until(Refused, id=9).message
     client.send(start())
     client.until(End, reason="done")
+
+
+def test_a_line_nested_too_deeply_is_refused_and_the_next_is_heard(client: Client) -> None:
+    """Whatever a line holds: one line of refusal with its id, and the worker listens on."""
+    assert client.process.stdin
+    deep = b"[" * 100_000 + b"]" * 100_000
+    for line in (
+        b'{"id":3,"x":' + deep + b"}",
+        b'{"cmd":"start","id":4,"knobs":{"gamma":' + deep + b"}}",
+        deep,
+        b"\xff",
+    ):
+        client.process.stdin.write(line + b"\n")
+    client.process.stdin.flush()
+    assert client.until(Refused, id=3).message == "bad command: nested too deeply"
+    assert client.until(Refused, id=4).message == "bad command: nested too deeply"
+    assert client.until(Refused, id=None).message == "bad command: Expected `object`, got `array`"
+    assert "\n" not in client.until(Refused, id=None).message
+    client.send(start())
+    client.until(End, reason="done")
+
+
+def test_a_knob_value_nobody_thought_of_does_not_end_the_run(client: Client) -> None:
+    """Nested just deeply enough to be read."""
+    client.send(start(paused=True))
+    client.until(State, state="paused")
+    value: Any = 3
+    for _ in range(900):
+        value = [value]
+    client.send(SetKnob(id=7, name="gamma", value=value))
+    assert "\n" not in client.until(Refused, id=7).message
+    client.send(Resume())
+    client.until(End, reason="done")
+
+
+def test_a_line_that_is_too_long_is_passed_over(client: Client) -> None:
+    """40 MB in one line: refused with its id and the limit, without a copy for every chunk."""
+    assert client.process.stdin
+    client.process.stdin.write(b'{"cmd":"start","id":5,"prompt":"' + b"x" * 40_000_000 + b'"}\n')
+    client.process.stdin.flush()
+    assert client.until(Refused, id=5).message == "bad command: the line is longer than 16 MiB"
+    client.send(start())
+    client.until(End, reason="done")
+
+
+def test_lines_are_cut_at_the_limit_and_kept_whole_below(tmp_path: Path) -> None:
+    """Whatever a read returns: the end of the last line needs no newline, an empty line is one."""
+    path = tmp_path / "lines"
+    whole = b"y" * MAX_LINE
+    path.write_bytes(b"x" * (MAX_LINE + 70_000) + b"\nab\n\n" + whole + b"\ncd")
+    fd = os.open(path, os.O_RDONLY)
+    found = list(lines(fd))
+    os.close(fd)
+    assert [len(line) for line in found] == [MAX_LINE + 1, 2, 0, MAX_LINE, 2]
+    assert found[1:] == [b"ab", b"", whole, b"cd"]
+
+
+def test_it_gives_signs_of_life_also_while_nothing_runs(client: Client) -> None:
+    client.until(Beat)
+    client.seen.clear()
+    client.until(Beat)
+
+
+def test_a_reader_that_goes_away_ends_the_worker(fresh: Client) -> None:
+    """Output closed in the middle of a run, input left open: it finds out and leaves, also when it holds."""
+    fresh.send(start(paused=True))
+    fresh.until(State, state="paused")
+    fresh.close_output()
+    assert fresh.process.wait(PATIENCE) == 0
+
+
+def test_a_reader_that_goes_away_ends_an_idle_worker(fresh: Client) -> None:
+    fresh.until(State, state="idle")
+    fresh.close_output()
+    assert fresh.process.wait(PATIENCE) == 0
+
+
+def test_closed_stdin_behind_a_bad_line_ends_the_worker(fresh: Client) -> None:
+    assert fresh.process.stdin
+    fresh.process.stdin.write(b'{"id":3,"x":' + b"[" * 3000 + b"]" * 3000 + b"}\n")
+    fresh.process.stdin.close()
+    assert fresh.process.wait(PATIENCE) == 0
 
 
 def test_closed_stdin_ends_run_and_worker(fresh: Client) -> None:

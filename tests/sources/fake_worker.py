@@ -3,7 +3,8 @@ LINES
 
 LINES is a file of events as JSON lines (a catalogue is written first). Manners: whole, slow, sigkill, exit3, garbage,
 silent, mute (never reads nor writes), twice (two runs), obey (waits for `start`, then writes; answers `stop` by
-`refused`).
+`refused`). In the middle of a run and alive after it: shut (closes its output), deaf (closes its input), orphan (dies,
+a child of it keeps the output open), beating (a sign of life every 0.1 s).
 """
 
 import json
@@ -39,6 +40,9 @@ def main(manner: str, path: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say(b"".join(lines[: len(lines) // HALF]))
         time.sleep(60)
+    if manner in ("shut", "deaf", "orphan", "beating"):
+        say(b"".join(lines[: len(lines) // HALF]))
+        live_on(manner)
     if manner in ("sigkill", "exit3", "torn"):
         say(b"".join(lines[: len(lines) // HALF]))
         print("allocating the last byte", file=sys.stderr, flush=True)
@@ -50,6 +54,20 @@ def main(manner: str, path: str) -> None:
     say(b"".join(lines))
     if manner == "twice":
         say(b"".join(lines))
+
+
+def live_on(manner: str) -> None:
+    """Half of a run is out, nothing more of it comes."""
+    if manner == "shut":
+        os.close(1)
+    elif manner == "deaf":
+        os.close(0)
+    elif manner == "orphan" and os.fork():
+        os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(200):  # an orphan ends by itself
+        if manner == "beating":
+            say(b'{"ev":"beat"}\n')
+        time.sleep(0.1)
 
 
 def obey(lines: list[bytes]) -> None:

@@ -1,5 +1,8 @@
 """The worker source against a worker that misbehaves in every way a process can."""
 
+import os
+import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -8,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SpecvizError, TraceError
-from specviz.events import Catalogue, End, Event, Header, Note, Refused, RoundEnd, Warn, encode
+from specviz.events import Beat, Catalogue, End, Event, Header, Note, Refused, RoundEnd, Warn, encode
 from specviz.events.run import At
 from specviz.sources import Worker
+from specviz.sources.pipe import Pipe
 from specviz.trace import Trace, read_events
 from specviz.wire import Shutdown, Start, Stop
 from trace_factory import make_events
@@ -45,6 +49,22 @@ def drain(worker: Worker, until: Callable[[list[Event]], bool] | None = None) ->
         events += worker.poll()
         time.sleep(0.005)
     return events + worker.poll()
+
+
+def within(holds: Callable[[], bool]) -> None:
+    """Waits until it holds: at most 5 s, in which every kind of loss must be seen."""
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline, "not seen within 5 s"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_whole_run_arrives_in_order_behind_the_catalogue(spawn: Spawn) -> None:
@@ -97,6 +117,74 @@ def test_a_core_that_dies_leaves_core_lost_on_screen_and_in_the_file(
     assert polled[-1].r == EVENTS[half - 1].r
 
 
+@pytest.mark.parametrize(
+    ("manner", "said"),
+    [("shut", "it closed its output"), ("deaf", "it closed its input"), ("orphan", "SIGKILL - probably out of memory")],
+)
+def test_a_core_that_cannot_be_heard_or_told_anything_is_lost(
+    spawn: Spawn, tmp_path: Path, manner: str, said: str
+) -> None:
+    """It lives (or its child does) and holds a pipe open: the run gets its end, and no process stays."""
+    worker = spawn(manner, record=tmp_path / "run")
+    last = drain(worker)[-1]
+    assert isinstance(last, End)
+    assert last.reason == "core_lost"
+    assert last.message is not None
+    assert said in last.message
+    assert not alive(worker.pid)
+    with pytest.raises(SpecvizError, match="cannot 'stop': the core has ended"):
+        worker.send(Stop())
+
+
+def test_a_stopped_core_says_so_until_it_goes_on(spawn: Spawn) -> None:
+    """SIGSTOP and SIGCONT: nothing is ended, for it may come back."""
+    worker = spawn("beating")
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    assert worker.silence is None
+    os.kill(worker.pid, signal.SIGSTOP)
+    within(lambda: worker.silence is not None)
+    assert worker.silence == f"the core is stopped by a signal; kill -CONT {worker.pid} lets it go on"
+    assert worker.live
+    os.kill(worker.pid, signal.SIGCONT)
+    within(lambda: worker.silence is None)
+
+
+def test_a_core_without_signs_of_life_is_told_when_it_had_given_some(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silence counts from the last line; a core that never gave a sign (an older one) is not judged by it."""
+    monkeypatch.setattr("specviz.sources.worker.SILENT_S", 0.5)
+    worker = spawn("beating")
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    within(lambda: worker._beats)
+    monkeypatch.setattr(Pipe, "stopped", False)  # where the system does not tell that a process stands still
+    os.kill(worker.pid, signal.SIGSTOP)
+    within(lambda: worker.silence is not None)
+    assert re.fullmatch(r"the core has not answered for \d+ s", worker.silence or "")
+    os.kill(worker.pid, signal.SIGCONT)
+    within(lambda: worker.silence is None)
+    quiet = spawn("silent")
+    drain(quiet, lambda _: bool(quiet.stderr_tail))
+    quiet._heard -= 60
+    assert quiet.silence is None
+
+
+def test_signs_of_life_are_no_events(spawn: Spawn, tmp_path: Path) -> None:
+    worker = spawn("beating", record=tmp_path / "run")
+    polled = drain(worker, lambda _: worker._beats)
+    assert not [event for event in polled if isinstance(event, Beat)]
+    assert worker.n_bad_lines == 0
+
+
+def test_a_command_that_no_worker_takes_is_refused_before_it_is_sent(spawn: Spawn) -> None:
+    worker = spawn("obey")
+    worker.wait_catalogue(20)
+    with pytest.raises(SpecvizError, match=r"cannot 'start': the command has 17\.0 MiB, the core takes 16"):
+        worker.send(Start(prompt="x" * (17 << 20)))
+    worker.send(Stop(id=7))
+    drain(worker, lambda got: any(isinstance(e, Refused) for e in got))
+
+
 def test_garbage_is_reported_and_the_run_goes_on(spawn: Spawn) -> None:
     worker = spawn("garbage")
     events = drain(worker)
@@ -127,6 +215,14 @@ def test_a_worker_that_dies_before_it_is_ready_says_why(spawn: Spawn) -> None:
     (end,) = drain(worker)
     assert isinstance(end, End)
     assert end.reason == "core_lost"
+
+
+def test_a_core_without_memory_says_so_in_words(tmp_path: Path) -> None:
+    """Python ends its traceback with a bare `MemoryError`."""
+    worker = Worker(command=[sys.executable, "-c", "raise MemoryError"])
+    with pytest.raises(SpecvizError, match=r"ended before it was ready: out of memory$"):
+        worker.wait_catalogue(20)
+    worker.close(0.2)
 
 
 def test_commands_go_out_and_answers_come_back(spawn: Spawn) -> None:

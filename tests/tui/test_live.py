@@ -339,6 +339,17 @@ async def test_a_core_that_never_was_ready_ends_the_screen_with_code_2(script: S
     assert script.closed
 
 
+async def test_a_core_that_is_killed_while_it_loads_says_how(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        script.play([ev.End(reason="core_lost", message="the core was lost: SIGKILL - probably out of memory")])
+        script.die()
+        main_of(app).tick()
+        await pilot.pause()
+    assert app.return_code == 2
+    assert app.feed.failed == "the core was lost: SIGKILL - probably out of memory"
+
+
 async def test_a_recording_may_begin_in_the_middle(
     script: Script, tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

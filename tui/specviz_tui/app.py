@@ -1,9 +1,12 @@
 """The application: a feed, its main screen, and what a terminal can do (colour, ASCII, themes, palette of commands)."""
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from textual.app import App, SystemCommand
+from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
@@ -26,10 +29,13 @@ class SpecvizApp(App[int]):
     TITLE = "specviz"
     CSS_PATH = "specviz.tcss"
 
-    def __init__(self, library: Library, feed: RunFeed | None = None, at: str | None = None) -> None:
+    def __init__(
+        self, library: Library, feed: RunFeed | None = None, at: str | None = None,
+        driver_class: type[Driver] | None = None,
+    ) -> None:  # fmt: skip
         self._ascii, self._no_colour, self._legible = AsciiOnly(), NoColour(), Legible()
         self.library = library
-        super().__init__()
+        super().__init__(driver_class=driver_class)
         self.no_color = no_color()
         self.feed = feed or library.empty()
         self._at, self._asks = at, feed is None
@@ -97,6 +103,32 @@ class SpecvizApp(App[int]):
 
     def _run(self, screen: MainScreen, action: str) -> None:
         screen.call_later(screen.run_action, action)
+
+
+def terminal_driver() -> type[Driver] | None:
+    """The driver that draws on the terminal whatever became of standard error; None: Textual's own choice is right.
+
+    Textual draws on standard error. With `2>log` the screen would stay blank and the drawing fill the file; standard
+    output is the terminal then (the command line has made sure), and standard error keeps its narration.
+    """
+    try:
+        if sys.__stderr__ is not None and sys.__stderr__.isatty():
+            return None
+    except ValueError:  # closed
+        pass
+    if sys.platform == "win32":
+        return None
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class StdoutDriver(LinuxDriver):
+        """Draws on standard output."""
+
+        def __init__(self, app: App[object], **options: Any) -> None:
+            super().__init__(app, **options)
+            assert sys.__stdout__ is not None
+            self._file = sys.__stdout__
+
+    return StdoutDriver
 
 
 def wants_animation() -> bool:

@@ -1,5 +1,6 @@
 """What can be opened: bundled traces, traces in the working folder, and the core itself when it is installed."""
 
+import contextlib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,11 +9,15 @@ from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile, Worker
 from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.view import Player, fold
 from specviz.wire import Command, Start
 from specviz_tui.feed import RunFeed
 from specviz_tui.screens.pick import Choice
 
 LIVE = "live"
+PRELUDE = (
+    "code-draft"  # sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Core:
     record: Path | None = None
     start: Start | None = None
     template: Start | None = None  # method and knobs for the dialog when there is no prompt
+    paced: bool = True  # held to the view, so that every round is seen
 
 
 class Nothing:
@@ -62,11 +68,24 @@ class Library:
 
     def live(self) -> RunFeed:
         """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
-        feed = self._feed(Worker(self.core.argv, self.core.record), LIVE)
+        worker = Worker(self.core.argv, self.core.record)
+        prelude = self._prelude() if self.core.start is not None else None  # without a prompt it is asked for
+        feed = RunFeed(worker, LIVE, self.animate, self.ascii, paced=self.core.paced, prelude=prelude)
         feed.template = self.core.template
         if self.core.start is not None:
             feed.start(self.core.start)
         return feed
+
+    def _prelude(self) -> Player | None:
+        """What plays while the models load; nothing when it is not there or not readable."""
+        path = bundled_traces().get(PRELUDE)
+        if path is None:
+            return None
+        try:
+            with contextlib.closing(TraceFile(path)) as recording:
+                return Player(fold(recording.poll()), self.animate)
+        except SpecvizError:
+            return None
 
     def open(self, choice: str) -> RunFeed:
         """What was picked."""

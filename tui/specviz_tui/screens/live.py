@@ -66,7 +66,15 @@ class LiveActions(Base):
             raise SpecvizError("nothing is running; p starts a prompt")
         held = self.feed.hold()
         self.notify("the core holds before its next round; ] runs one, H goes on" if held else "the core goes on")
-        self.feed.player.live()
+        self.feed.to_live()
+
+    def action_pace(self) -> None:
+        """A round at a time, each seen to its end, or full speed."""
+        self.ask_core(self._pace)
+
+    def _pace(self) -> None:
+        paced = self.feed.switch_pace()
+        self.notify("the core waits until each round was seen" if paced else "full speed: rounds may be passed over")
 
     def action_stop(self) -> None:
         """End the run; the models stay."""
@@ -88,7 +96,7 @@ class LiveActions(Base):
 
     def _wanted(self) -> Wanted:
         """What ran last, its knobs as they are now."""
-        run, last = self.feed.player.run, self.feed.last_start or self.feed.template
+        run, last = self.feed.run, self.feed.last_start or self.feed.template
         if last is None:
             return Wanted("", "draft", None, {})
         knobs = dict(run.knobs) if run.header is not None else last.knobs

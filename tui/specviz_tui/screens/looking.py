@@ -91,7 +91,7 @@ class LookingActions(Base):
 
     def action_last(self) -> None:
         """The newest moment; live, stay with it."""
-        self.feed.player.live()
+        self.feed.to_live()
         self.go(True)
 
     def action_speed(self, by: int) -> None:

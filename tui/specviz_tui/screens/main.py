@@ -175,6 +175,8 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
                 ranks=self.shown == "ranks",
             )
             self.frame = self.feed.frame()
+            keys = self.query_one(KeyBar)
+            keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
             moving = self.frame.state.name in MOVING

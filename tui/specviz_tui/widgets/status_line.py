@@ -10,7 +10,7 @@ from specviz_tui.keymap import SCREENS
 from specviz_tui.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
 from specviz_tui.widgets.panel import FrameWidget
 
-LOST = ("error", "core_lost", "lag")
+LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
 
 
@@ -37,9 +37,11 @@ class StatusLine(FrameWidget):
             return joined([_name(), self._state(frame)], self.size.width, "   ")
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
+        again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame)), (1, badge(run, self.painter)), (6, _models(run)), (2, _method(run)),
-            (1, self._warnings(frame)), (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
+            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, _models(run)),
+            (2, _method(run)), (1, self._warnings(frame)),
+            (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
         return fitted(parts, self.size.width)
 
