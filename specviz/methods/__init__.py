@@ -21,6 +21,21 @@ Example = Callable[[Mapping[str, Any]], Draft]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A trained part without which a method cannot draft.
+
+    `what`: in words with its article; `trainer`: the `specviz train` command that makes one; `beside`: the name of its
+    folder where it lies with its target; `file`: what it needs there besides `config.json`; `knob`: names a folder by hand.
+    """
+
+    what: str
+    trainer: str
+    beside: str
+    file: str = "config.json"
+    knob: str = "drafter"
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """Drafter + verifier + knobs. `drafter` names a factory `(models, knobs) -> Drafter`; None drafts nothing.
 
@@ -33,6 +48,7 @@ class Method:
     drafter: str | None
     knobs: tuple[KnobSpec, ...] = ()
     needs_draft: bool = False
+    part: Part | None = None
     verifiers: tuple[str, ...] = ("walk",)
     default_verifier: tuple[str, str] = ("walk", "walk")  # at T = 0, at T > 0
     example: Example = lambda knobs: Draft()
