@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.engine.missing import missing
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
 from specviz.methods import all_methods
@@ -82,14 +83,13 @@ class Worker:
         self.closing = False
 
     def catalogue(self) -> Catalogue:
-        """What this worker can run."""
-        has_draft = self.pair.draft is not None
+        """What this worker can run, and of the other methods what they lack here."""
         methods = [
             MethodInfo(
                 name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-                default_verifier=m.default_verifier, knobs=list(m.table.specs),
+                default_verifier=m.default_verifier, knobs=list(m.table.specs), missing=missing(m, self.pair),
             )
-            for m in all_methods().values() if has_draft or not m.needs_draft
+            for m in all_methods().values()
         ]  # fmt: skip
         verifiers = [
             VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help)

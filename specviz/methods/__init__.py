@@ -8,6 +8,7 @@ a pair that cannot work is refused before any model is loaded.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from shlex import quote
 from typing import Any
 
 from specviz.draft import Draft
@@ -24,15 +25,28 @@ Example = Callable[[Mapping[str, Any]], Draft]
 class Part:
     """A trained part without which a method cannot draft.
 
-    `what`: in words with its article; `trainer`: the `specviz train` command that makes one; `beside`: the name of its
-    folder where it lies with its target; `file`: what it needs there besides `config.json`; `knob`: names a folder by hand.
+    `what`: in words; `trainer`: the command that makes one; `beside`: the name of its folder where it lies with its
+    target; `file`: what must lie in it; `knob`: names a folder by hand. `on`: the part that its trainer adds to.
     """
 
     what: str
     trainer: str
     beside: str
     file: str = "config.json"
+    on: "Part | None" = None
     knob: str = "drafter"
+
+    def command(self, target: str | None = None, folder: bool = True, there: bool = False) -> str:
+        """The line that makes one.
+
+        `target`: as a command line names it, None: the embedded one; `folder`: it is a folder, where the part is found
+        without being named; `there`: what it adds to is there already.
+        """
+        of = "" if target is None else f" --target {quote(target)}"
+        if self.on is None:
+            return self.trainer + of + (f" --out {quote(f'{target}/{self.beside}')}" if target and folder else "")
+        before = "" if there else f"{self.on.command(target, folder)} && "
+        return before + self.trainer + of + ("" if there or (target and folder) else f" --drafter {self.beside}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from specviz.knobs import KnobSpec
 from specviz.methods import Method
 from specviz.methods.adapting import ADAPT
 from specviz.methods.trees import (
+    BLOCKS,
     MOST_BLOCKS,
     MOST_CHILDREN,
     MOST_STARTS,
@@ -17,6 +18,7 @@ METHOD = Method(
     name="specblock",
     help="a small network drafts blocks of dependent tokens; predicted ranks shape the tree",
     drafter="specviz.drafters.blocks.drafter:make",
+    part=BLOCKS,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
     example=example,
