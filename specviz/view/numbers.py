@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+MINUS = "−"
 UNKNOWN = "—"
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -99,6 +100,13 @@ def percent(value: float | None) -> str:
     if share > 99.9:
         return ">99.9 %"
     return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
+
+
+def growth(ratio: float) -> str:
+    """What `now / before` is: `+2 %`, `−29 %`, and from twofold on how many times, `2.5×`: percents end there."""
+    if ratio >= 2:
+        return times(ratio)
+    return f"{'+' if ratio >= 1 else MINUS}{percent(abs(ratio - 1))}"
 
 
 def half_width(value: float | None) -> str:

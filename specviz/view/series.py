@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Event
 from specviz.view.fold import Run
 from specviz.view.frame import Metric, RoundPoint
-from specviz.view.numbers import bar, half_width, number, percent, prob
+from specviz.view.numbers import bar, half_width, number, percent, prob, times
 from specviz.view.panels import Series
 from specviz.view.records import RoundRecord
 
@@ -141,9 +141,9 @@ def histogram(metrics: "Metrics | None") -> tuple[tuple[int, int], ...]:
 
 
 def overhead(metrics: "Metrics | None") -> str:
-    """What recording cost, `+2.1 %`."""
+    """What recording cost, `+2.1 %` of the rest; as much and more as how many times that, `2.5×`."""
     share = metrics.overhead.value if metrics is not None and metrics.overhead is not None else None
-    return percent(None) if share is None else f"+{percent(share)}"
+    return percent(None) if share is None else times(share) if share >= 1 else f"+{percent(share)}"
 
 
 def point(record: RoundRecord) -> RoundPoint:
