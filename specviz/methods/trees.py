@@ -16,7 +16,9 @@ MOST_CHILDREN, N_BUCKETS = 20, 4
 MOST_BLOCKS, MOST_STARTS = 4, 64
 BLOCKS = Part("block drafter", "specviz train block-drafter", "block-drafter")
 EAGLE = Part("EAGLE-3 drafter", "specviz train eagle3", "eagle3")
-RANKED = Part("EAGLE-3 drafter with a calibrated tree", "specviz train static-tree", "eagle3", "static_tree.json", EAGLE)
+RANKED = Part(
+    "EAGLE-3 drafter with a calibrated tree", "specviz train static-tree", "eagle3", "static_tree.json", EAGLE
+)
 HEADS = Part("set of Medusa heads", "specviz train medusa", "medusa")
 
 

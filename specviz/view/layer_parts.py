@@ -13,7 +13,6 @@ from specviz.view.numbers import MINUS, UNKNOWN, duration, growth, number, prob
 from specviz.view.records import RoundRecord
 
 
-
 def stairs(climbs: Climbs, columns: Sequence[Column]) -> Stairs | None:
     """The staircase after every climb that is shown."""
     steps = tuple(_step(climbs, columns, climb) for climb in climbs.climbs[: len(columns)])

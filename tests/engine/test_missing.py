@@ -105,7 +105,10 @@ def test_a_drafter_without_its_tree_asks_for_the_tree_alone(embedded: Pair, tmp_
     part = all_methods()["static_tree"].part
     assert part is not None
     assert part.command(None, False, there=True) == "specviz train static-tree"
-    assert part.command("t", True) == "specviz train eagle3 --target t --out t/eagle3 && specviz train static-tree --target t"
+    assert (
+        part.command("t", True)
+        == "specviz train eagle3 --target t --out t/eagle3 && specviz train static-tree --target t"
+    )
     assert missing_part(part, embedded.target.adapter) is None
 
 

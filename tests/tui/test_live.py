@@ -238,7 +238,10 @@ def _lacking(*names: str) -> ev.Catalogue:
     for info in found.methods:
         if info.name in names:
             info.missing = ev.Missing(
-                why="no heads for the target", command=f"specviz train {info.name}", then="--drafter heads", knob="drafter"
+                why="no heads for the target",
+                command=f"specviz train {info.name}",
+                then="--drafter heads",
+                knob="drafter",
             )
     return found
 
