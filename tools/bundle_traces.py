@@ -65,7 +65,7 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
     click.echo(f"load {load:.2f} on {os.cpu_count()} cores")
     if load > MOST_LOAD and not force:
         raise click.ClickException(
-            f"this machine is busy (load {load:.2f}, at most {MOST_LOAD}): times recorded now would be those of waiting; wait "
+            f"this machine is busy (load {load:.2f}, at most {MOST_LOAD}): times now would be those of waiting; wait "
             " a minute or two with nothing at work, or give --force"
         )
     assets = Path(str(files("specviz_assets")))

@@ -5,8 +5,8 @@
 Each environment is a venv of its own under `--work`, kept for the next time; pip installs into it, nothing else is
 touched. `lowest` pins every direct requirement to its floor, on the lowest Python, so a floor that no release has fails
 at once; indirect ones are pip's choice. `newest` takes constraints.txt, on each Python. torch is the one exception: of
-the lowest declared version the index has a CUDA build of gigabytes, so that of constraints.txt is taken, unless `--torch`
-names another and PIP_EXTRA_INDEX_URL an index with its CPU build. Without arguments for pytest all tests run.
+the lowest declared version the index has a CUDA build of gigabytes, so that of constraints.txt is taken, unless
+`--torch` names another and PIP_EXTRA_INDEX_URL an index with its CPU build. Without arguments for pytest all tests run.
 """
 
 import os
@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[^]]*\])?\s*(?P<rule>>=
 
 
 def floors(project: dict[str, object]) -> dict[str, str]:
-    """The lowest version of every direct requirement, extras included, by name. Raises ValueError where there is none."""
+    """The lowest version of every direct requirement, extras included. Raises ValueError where there is none."""
     found: dict[str, str] = {}
     extras = project.get("optional-dependencies", {})
     groups = [project["dependencies"], *(extras.values() if isinstance(extras, dict) else ())]
