@@ -69,8 +69,8 @@ def _item(
     staged, sent = (None if a == value else a for a in (options.staged.get(spec.name), options.sent.get(spec.name)))
     return KnobItem(
         name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value,
-        text=_text(spec, value, parts, used.get(spec.name)), fill=_fill(spec, value), lo=spec.lo, hi=spec.hi, choices=spec.choices,
-        default=spec.default, help=spec.help,
+        text=_text(spec, value, parts, used.get(spec.name)), fill=_fill(spec, value), lo=spec.lo,
+        hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
         applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
         staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
         sent_text=None if sent is None else shown(sent), disabled=disabled,
