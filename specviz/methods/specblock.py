@@ -35,7 +35,7 @@ METHOD = Method(
         ),
         KnobSpec(
             name="d_max", symbol="d", kind="int", lo=-1, hi=64, default=-1,
-            help="deepest tree level; blocks that it leaves no room for are not run; -1: slots x blocks",
+            help="deepest tree level; blocks that it leaves no room for are not run; 0: no tree, -1: slots x blocks",
         ),
         KnobSpec(
             name="slots_used", kind="int", lo=0, hi=16, default=0,
