@@ -163,7 +163,7 @@ def _check(rows: Recorded, off: int, n: int) -> str:
     return f"The run's own table gives the recorded widths at all {n:,} expansions.{trims}"
 
 
-def _spent(before: int, now: int) -> str:
+def _spent(before: float, now: float) -> str:
     """What the children are to those before; percents end at twofold."""
     if now == before:
         return "as many children"
