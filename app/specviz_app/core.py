@@ -161,7 +161,13 @@ class Core:
             return self._ids
 
     def start(self, start: Start, paced: bool = False) -> None:
-        """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched."""
+        """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched.
+
+        Raises SpecvizError for a method that lacks a part here: the run in hand goes on.
+        """
+        why = self.catalogue.lacks(start.method, start.knobs) if self.catalogue else None
+        if why is not None:
+            raise SpecvizError(why)
         with self._lock:
             self._paced, self._rounds = paced, Pace()
             self._next = msgspec.structs.replace(start, paused=start.paused or paced)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from specviz import model_folder
+from specviz.cli import method_list
 from specviz.cli.layout import echo_json, echo_sections
 from specviz.errors import ModelError
 
@@ -43,7 +44,8 @@ def command(model: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(report)
     elif model:
-        echo_sections({report["name"]: _rows(report)})
+        found = {"Methods": method_list.rows(model)} if report["kind"] == "folder" and report["usable"] else {}
+        echo_sections({report["name"]: _rows(report), **found})
     else:
         echo_sections(_embedded_sections(report))
 
@@ -109,6 +111,8 @@ def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]
         f"Embedded {role}": _rows(pair[role]) if pair[role] else [("missing", "train one with: specviz train pair")]
         for role in ("target", "draft")
     }
+    if pair["target"]:
+        sections["Methods"] = method_list.rows()
     if pair["card"]:
         sections["Card"] = _card_rows(pair["card"])
     sections["Any other pair"] = [

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from specviz.cli.method_list import lacking
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.methods import Method, all_methods, get_method, pick_verifier
@@ -128,8 +129,10 @@ def sections() -> dict[str, Sequence[str]]:
 
 
 def method_help() -> str:
-    """The methods with their one-line meaning."""
-    return " · ".join(f"{method.name}: {method.help}" for method in all_methods().values()) + "."
+    """The methods with their one-line meaning; of those that the embedded target cannot run, what they lack."""
+    missing = lacking()
+    words = {m.name: f" ({missing[m.name]})" if m.name in missing else "" for m in all_methods().values()}
+    return " · ".join(f"{m.name}: {m.help}{words[m.name]}" for m in all_methods().values()) + "."
 
 
 def verifier_help() -> str:

@@ -56,13 +56,14 @@ class Signals:
         self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header: which classifier answers, if any."""
+        """What stands in the header: which classifier answers, if any; before the colon as short as a knob is."""
         config = getattr(self.classifier, "config", None)
         if self.classifier is None:
-            return {"hrad": "none (signal 1)"}
+            return {"hrad": "none: signal 1"}
         if config is None:
             return {"hrad": "trained"}
-        return {"hrad": f"trained on rounds of gamma {config.gamma_label} at temperature {config.temperature:g}"}
+        at = f"gamma {config.gamma_label} at temperature {config.temperature:g}"
+        return {"hrad": f"γ{config.gamma_label} T{config.temperature:g}: trained on rounds of {at}"}
 
     def seen(self, seen: Observation) -> None:
         """Keep the one row that the next question is about."""

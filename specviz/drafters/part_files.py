@@ -7,28 +7,17 @@ pickled is ever opened. `option` is the command-line option a folder was named w
 import json
 import shlex
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from specviz.engine.fingerprint import fingerprint as fingerprint
+from specviz.engine.missing import shipped as shipped
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-
-
-def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
-    """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder.
-
-    Both are patterns. What is found there may be another model's: compare fingerprints before loading.
-    """
-    pair = Path(str(files("specviz_assets"))) / "models" / "pair"
-    own = str(getattr(target.model, "name_or_path", "") or "")
-    found = [*sorted(pair.glob(embedded)), *(sorted(Path(own).glob(beside)) if own else ())]
-    return [folder for folder in found if (folder / "config.json").is_file()]
 
 
 def read_config(folder: Path, option: str, hint: str) -> dict[str, Any]:

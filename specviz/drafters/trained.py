@@ -20,8 +20,10 @@ from specviz.drafters.blocks.fit import OPTION, MadeFor, checked_vocabulary, ref
 from specviz.drafters.blocks.vocabulary import Vocabulary
 from specviz.drafters.part_files import fingerprint, read_config, read_tensors, refuse_format, refuse_odd, shipped
 from specviz.drafters.sizes import fault, shown
+from specviz.engine.missing import missing_part
 from specviz.engine.model import ModelAdapter
 from specviz.errors import ModelError
+from specviz.methods import Part
 
 VERSION = 1
 
@@ -151,7 +153,9 @@ class Kind(Generic[C, N]):
         for folder in shipped(adapter, self.beside, self.beside):
             if read_config(folder, OPTION, self.advice).get("target") == fingerprint(adapter):
                 return folder
-        raise ModelError(f"no {self.what} for the target {adapter.name}: name a folder with {OPTION}, or {self.advice}")
+        lacks = missing_part(Part(self.what, self.command, self.beside), adapter)
+        train = lacks.command if lacks else self.command
+        raise ModelError(f"no {self.what} for the target {adapter.name}: name a folder with {OPTION}, or run {train}")
 
     def _named(self, wanted: str) -> Path:
         try:

@@ -20,6 +20,7 @@ from typing import BinaryIO, NoReturn
 import click
 
 from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.engine.missing import missing
 from specviz.errors import SpecvizError
 from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
 from specviz.methods import all_methods
@@ -96,14 +97,13 @@ class Worker:
         self.greeted = threading.Event()  # the first line is out
 
     def catalogue(self) -> Catalogue:
-        """What this worker can run."""
-        has_draft = self.pair.draft is not None
+        """What this worker can run, and of the other methods what they lack here."""
         methods = [
             MethodInfo(
                 name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-                default_verifier=m.default_verifier, knobs=list(m.table.specs),
+                default_verifier=m.default_verifier, knobs=list(m.table.specs), missing=missing(m, self.pair),
             )
-            for m in all_methods().values() if has_draft or not m.needs_draft
+            for m in all_methods().values()
         ]  # fmt: skip
         verifiers = [
             VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help)

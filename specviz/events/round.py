@@ -159,7 +159,7 @@ class Commit(Event, tag="commit", kw_only=True):
 
 
 class RoundEnd(Event, tag="round_end", kw_only=True):
-    """Counts and times of a round."""
+    """Counts and times of a round. A drafted stop token counts as drafted, kept as accepted, though it is never fed."""
 
     n_drafted: int
     n_tested: int

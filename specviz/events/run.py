@@ -1,5 +1,6 @@
 """Records of a run: header, catalogue, knob, warn, note, finding, end, and two that live on the wire only."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -30,6 +31,20 @@ class Models(msgspec.Struct, kw_only=True):
     parts: dict[str, str] = {}
 
 
+class Missing(msgspec.Struct, kw_only=True, frozen=True):
+    """Why a method cannot run with the models that were loaded, and what mends that."""
+
+    why: str
+    command: str  # the exact line that makes what is missing, or how it is named
+    then: str = ""  # what to give besides, once it is made; nothing where it is found by itself
+    knob: str | None = None  # names the missing part by hand: with it the method runs all the same
+
+    @property
+    def text(self) -> str:
+        """All in a line."""
+        return f"{self.why}: {self.command}" + (f", then give {self.then}" if self.then else "")
+
+
 class MethodInfo(msgspec.Struct, kw_only=True):
     """A method as the catalogue shows it."""
 
@@ -39,6 +54,12 @@ class MethodInfo(msgspec.Struct, kw_only=True):
     verifiers: list[str]
     default_verifier: tuple[str, str]  # at T = 0, at T > 0
     knobs: list[KnobSpec]
+    missing: Missing | None = None  # None: it runs
+
+    def lacks(self, knobs: Mapping[str, Any]) -> str | None:
+        """Why it cannot run under these knobs; None: it can."""
+        named = self.missing is not None and self.missing.knob is not None and bool(knobs.get(self.missing.knob))
+        return None if self.missing is None or named else f"{self.name} cannot run here: {self.missing.text}"
 
 
 class VerifierInfo(msgspec.Struct, kw_only=True):
@@ -57,6 +78,10 @@ class Catalogue(Event, tag="catalogue", kw_only=True):
     verifiers: list[VerifierInfo]
     models: Models
     devices: list[str] = []
+
+    def lacks(self, method: str, knobs: Mapping[str, Any]) -> str | None:
+        """Why that method cannot run under these knobs, with what mends it; None: it can, or the core will say."""
+        return next((info.lacks(knobs) for info in self.methods if info.name == method), None)
 
 
 class Header(Event, tag="header", kw_only=True):

@@ -8,6 +8,7 @@ a pair that cannot work is refused before any model is loaded.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from shlex import quote
 from typing import Any
 
 from specviz.draft import Draft
@@ -18,6 +19,34 @@ from specviz.registry import discover, pick
 from specviz.verifiers import get_verifier
 
 Example = Callable[[Mapping[str, Any]], Draft]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A trained part without which a method cannot draft.
+
+    `what`: in words; `trainer`: the command that makes one; `beside`: the name of its folder where it lies with its
+    target; `file`: what must lie in it; `knob`: names a folder by hand. `on`: the part that its trainer adds to.
+    """
+
+    what: str
+    trainer: str
+    beside: str
+    file: str = "config.json"
+    on: "Part | None" = None
+    knob: str = "drafter"
+
+    def command(self, target: str | None = None, folder: bool = True, there: bool = False) -> str:
+        """The line that makes one.
+
+        `target`: as a command line names it, None: the embedded one; `folder`: it is a folder, where the part is found
+        without being named; `there`: what it adds to is there already.
+        """
+        of = "" if target is None else f" --target {quote(target)}"
+        if self.on is None:
+            return self.trainer + of + (f" --out {quote(f'{target}/{self.beside}')}" if target and folder else "")
+        before = "" if there else f"{self.on.command(target, folder)} && "
+        return before + self.trainer + of + ("" if there or (target and folder) else f" --drafter {self.beside}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +62,7 @@ class Method:
     drafter: str | None
     knobs: tuple[KnobSpec, ...] = ()
     needs_draft: bool = False
+    part: Part | None = None
     verifiers: tuple[str, ...] = ("walk",)
     default_verifier: tuple[str, str] = ("walk", "walk")  # at T = 0, at T > 0
     example: Example = lambda knobs: Draft()

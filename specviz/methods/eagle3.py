@@ -2,12 +2,13 @@
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.trees import MOST_CHILDREN, budget, example, folder, levels
+from specviz.methods.trees import EAGLE, MOST_CHILDREN, budget, example, folder, levels
 
 METHOD = Method(
     name="eagle3",
     help="one layer over the target's features drafts a tree, one call a level",
     drafter="specviz.drafters.eagle.drafter:make",
+    part=EAGLE,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,

@@ -1,12 +1,13 @@
 """`medusa`: heads on the target's last state over the shared verification (Cai et al. 2024; specblock.md 10)."""
 
 from specviz.methods import Method
-from specviz.methods.trees import budget, example, folder
+from specviz.methods.trees import HEADS, budget, example, folder
 
 METHOD = Method(
     name="medusa",
     help="heads on the target's last state draft a fixed tree in one call",
     drafter="specviz.drafters.medusa.drafter:make",
+    part=HEADS,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,

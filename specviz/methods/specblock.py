@@ -4,6 +4,7 @@ from specviz.knobs import KnobSpec
 from specviz.methods import Method
 from specviz.methods.adapting import ADAPT
 from specviz.methods.trees import (
+    BLOCKS,
     MOST_BLOCKS,
     MOST_CHILDREN,
     MOST_STARTS,
@@ -17,6 +18,7 @@ METHOD = Method(
     name="specblock",
     help="a small network drafts blocks of dependent tokens; predicted ranks shape the tree",
     drafter="specviz.drafters.blocks.drafter:make",
+    part=BLOCKS,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
     example=example,
@@ -33,7 +35,7 @@ METHOD = Method(
         ),
         KnobSpec(
             name="d_max", symbol="d", kind="int", lo=-1, hi=64, default=-1,
-            help="deepest tree level; blocks that it leaves no room for are not run; -1: slots x blocks",
+            help="deepest tree level; blocks that it leaves no room for are not run; 0: no tree, -1: slots x blocks",
         ),
         KnobSpec(
             name="slots_used", kind="int", lo=0, hi=16, default=0,

@@ -1,12 +1,13 @@
 """`static_tree`: the drafter of `eagle3` on a shape that was calibrated once (specblock.md 10)."""
 
 from specviz.methods import Method
-from specviz.methods.trees import budget, example, folder, levels
+from specviz.methods.trees import RANKED, budget, example, folder, levels
 
 METHOD = Method(
     name="static_tree",
     help="EAGLE-3's network on a fixed tree of ranks, calibrated once",
     drafter="specviz.drafters.eagle.static:make",
+    part=RANKED,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,

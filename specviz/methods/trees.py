@@ -9,10 +9,17 @@ from typing import Any
 from specviz.draft import Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
+from specviz.methods import Part
 from specviz.methods.samples import TREE, sample
 
 MOST_CHILDREN, N_BUCKETS = 20, 4
 MOST_BLOCKS, MOST_STARTS = 4, 64
+BLOCKS = Part("block drafter", "specviz train block-drafter", "block-drafter")
+EAGLE = Part("EAGLE-3 drafter", "specviz train eagle3", "eagle3")
+RANKED = Part(
+    "EAGLE-3 drafter with a calibrated tree", "specviz train static-tree", "eagle3", "static_tree.json", EAGLE
+)
+HEADS = Part("set of Medusa heads", "specviz train medusa", "medusa")
 
 
 def ints(name: str, texts: list[str], most: int = MOST_CHILDREN) -> tuple[int, ...]:

@@ -25,7 +25,11 @@ def mean_accepted(table: Table) -> Estimate | None:
 
 
 def draft_acceptance_rate(table: Table) -> Estimate | None:
-    """Σ n_accepted / Σ n_drafted."""
+    """Σ n_accepted / Σ n_drafted.
+
+    Drafted is what was put before the target. A stop token among it counts, and is accepted where it is kept, though
+    it is never fed (nothing can follow it, so it needs no row): Σ n_drafted may exceed the rows sent to the target.
+    """
     return ratio(table.column("n_accepted"), table.column("n_drafted"), table.units, most=1.0)
 
 

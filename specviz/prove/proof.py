@@ -44,7 +44,7 @@ class Proof:
     tv: Any
     chained_max_abs_err: Any | None  # None: the tables end before a second block does
     chained_tv: Any | None
-    accepted_law: tuple[Any, ...]
+    accepted_law: tuple[Any, ...]  # P(accepted = 0) .. P(accepted = gamma): gamma + 1 entries, zeros among them
     expected_accepted: Any
     expected_tokens: Any  # of a block
     target_calls: Any  # of a block, expected
@@ -95,7 +95,7 @@ def prove(problem: Problem, verifier: Verifier, layout: Layout, tick: Tick | Non
     target = law(problem.p, problem.gamma + 1)
     emitted = continued(blocks, problem)
     chain = _chained(rounds, problem.gamma + 1)
-    lengths = accepted_law(blocks)
+    lengths = accepted_law(blocks, problem.gamma)
     # What every lossless rule keeps of a fixed tree says nothing of one that is not.
     form = closed_form(verifier.name, layout, problem) if verifier.lossless else None
     return Proof(
@@ -167,10 +167,12 @@ def _memory(table: Table) -> int | None:
     return 0 if isinstance(table, Iid) else 1 if isinstance(table, Markov) else None
 
 
-def accepted_law(blocks: Mapping[Block, Any]) -> tuple[Any, ...]:
-    """P(accepted = 0), P(accepted = 1), .. of a block."""
-    most = max(block.n_accepted for block in blocks)
-    return tuple(sum(prob for block, prob in blocks.items() if block.n_accepted == k) for k in range(most + 1))
+def accepted_law(blocks: Mapping[Block, Any], gamma: int) -> tuple[Any, ...]:
+    """P(accepted = 0) .. P(accepted = gamma) of a block: always gamma + 1 entries, a length that never comes is 0."""
+    law_of_count: list[Any] = [0] * (gamma + 1)
+    for block, prob in blocks.items():
+        law_of_count[block.n_accepted] += prob
+    return tuple(law_of_count)
 
 
 def mean(law_of_count: tuple[Any, ...]) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from specviz.events import Fork
 from specviz.knobs import KnobSpec
 from specviz.view.fold import Run
 from specviz.view.frame import KnobBar, KnobItem
@@ -13,6 +14,7 @@ from specviz.view.records import RoundRecord
 from specviz.view.series import metrics_of
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
+_SHORT = 8  # cells of a name that a part gives itself before a colon
 _FEW = 2  # rounds on either side below which nothing can be compared
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 # What a value that stands for another one means.
@@ -34,7 +36,8 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
     values = record.knobs if record is not None else run.knobs
     specs = run.header.knob_specs if run.header is not None else []
     parts = run.header.models.parts if run.header is not None else {}
-    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts) for spec in specs)
+    used = _used(record)
+    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts, used) for spec in specs)
     return KnobBar(items, _pending(items), _last(run, record), run.mixed, _absent(run, specs))
 
 
@@ -51,8 +54,16 @@ def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str
     return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
 
 
+def _used(record: RoundRecord | None) -> dict[str, int]:
+    """What a round made of a knob that only says how much, or how much at most: 0 and -1 stand for a rule, and a
+    branch is never longer than gamma, the room and the cache allow."""
+    forks = [fork for fork in (record.every(Fork) if record is not None else []) if fork.k]
+    return {"branch_len": forks[-1].branch_len} if forks else {}
+
+
 def _item(
-    spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str]
+    spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str],
+    used: Mapping[str, int],
 ) -> KnobItem:  # fmt: skip
     value = values.get(spec.name, spec.default)
     sent = options.sent.get(spec.name)
@@ -61,22 +72,29 @@ def _item(
     staged = None if staged == (value if sent is None else sent) else staged
     wanted = next((a for a in (staged, sent) if a is not None), value)
     return KnobItem(
-        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value, text=_text(spec, value, parts),
-        fill=_fill(spec, wanted), lo=spec.lo, hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
+        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value,
+        text=_text(spec, value, parts, used.get(spec.name)), fill=_fill(spec, wanted), lo=spec.lo,
+        hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
         applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
         staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
         sent_text=None if sent is None else shown(sent), disabled=disabled,
     )  # fmt: skip
 
 
-def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str]) -> str:
-    """The value, or what it stands for. Of a trained part that nobody named: whether one came with the models."""
+def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
+    """The value, or what it stands for, and what the round made of it where that is another number.
+
+    Of a trained part that nobody named: which one came with the models, if any.
+    """
     if spec.kind == "texts" and not value:
         if spec.name not in _PARTS:
             return _EMPTY.get(spec.name, shown(value))
         told = parts.get(spec.name, "")
-        return next((word for word in ("none", "logit lens") if told.startswith(word)), "shipped")
-    return _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
+        lacks = next((word for word in ("none", "logit lens") if told.startswith(word)), None)
+        short, colon, _ = told.partition(": ")
+        return lacks or (f"shipped, {short}" if colon and len(short) <= _SHORT else "shipped")
+    text = _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
+    return text if used is None or used == value else f"{text}: {used}"
 
 
 def _fill(spec: KnobSpec, value: Any) -> float | None:

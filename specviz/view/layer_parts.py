@@ -9,10 +9,8 @@ from specviz.events import Climb, ExitRound, Gate
 from specviz.view.climbs import Climbs
 from specviz.view.exit_setting import ExitSetting
 from specviz.view.layers import Column, Entry, GateCurve, GateLayer, Ledger, Stairs, StairStep, Timing
-from specviz.view.numbers import UNKNOWN, duration, number, percent, prob
+from specviz.view.numbers import MINUS, UNKNOWN, duration, growth, number, prob
 from specviz.view.records import RoundRecord
-
-MINUS = "−"
 
 
 def stairs(climbs: Climbs, columns: Sequence[Column]) -> Stairs | None:
@@ -166,8 +164,7 @@ def timing(record: RoundRecord) -> Timing | None:
         return Timing(
             predicted, measured or None, f"measured {duration(measured or None)}, no prediction in this trace"
         )
-    off = measured / predicted - 1
-    more = f"{'+' if off >= 0 else MINUS}{percent(abs(off))}"
+    more = growth(measured / predicted)
     return Timing(predicted, measured, f"predicted {fine_ms(predicted)}, measured {fine_ms(measured)} ({more})")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
 _CENTRED = 0.1  # of the width: an interval that is off its number by more is written by its ends
+MINUS = "−"
 UNKNOWN = "—"
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -104,6 +105,13 @@ def percent(value: float | None) -> str:
     if share > 99.9:
         return ">99.9 %"
     return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
+
+
+def growth(ratio: float) -> str:
+    """What `now / before` is: `+2 %`, `−29 %`, and from twofold on how many times, `2.5×`: percents end there."""
+    if ratio >= 2:
+        return times(ratio)
+    return f"{'+' if ratio >= 1 else MINUS}{percent(abs(ratio - 1))}"
 
 
 def uncertainty(estimate: "Estimate", show: Callable[[float], str] | None = None) -> str:

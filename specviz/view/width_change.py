@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from specviz.errors import SpecvizError
-from specviz.view.numbers import number, percent
+from specviz.view.numbers import number, percent, times
 from specviz.view.ranks import BUCKETS, RankFilter
 from specviz.view.width_rows import MOST, Bools, Ints, Recorded, WidthTable, offered
 
@@ -147,10 +147,9 @@ def _words(n: int, shares: tuple[float, float], children: tuple[float, float]) -
     before, now = children
     if (ran, before) == (here, now):
         return f"Of {n:,} expansions {percent(here)} offered the target's token, with {number(now / n)} children each."
-    more = f"{'more' if now > before else 'fewer'}"
-    spent = "as many children" if now == before else f"{percent(abs(now / before - 1))} {more} children"
     return (
-        f"Of {n:,} expansions {percent(here)} would offer the target's token instead of {percent(ran)}, with {spent} "
+        f"Of {n:,} expansions {percent(here)} would offer the target's token instead of {percent(ran)}, with "
+        f"{_spent(before, now)} "
         f"({number(now / n)} instead of {number(before / n)} each)."
     )
 
@@ -162,3 +161,12 @@ def _check(rows: Recorded, off: int, n: int) -> str:
     if off:
         return f"The run's own table gives other widths at {off:,} of {n:,} expansions than are on record.{trims}"
     return f"The run's own table gives the recorded widths at all {n:,} expansions.{trims}"
+
+
+def _spent(before: float, now: float) -> str:
+    """What the children are to those before; percents end at twofold."""
+    if now == before:
+        return "as many children"
+    if not before or now >= 2 * before:
+        return f"{times(now / before)} as many children" if before else "children where there were none"
+    return f"{percent(abs(now / before - 1))} {'more' if now > before else 'fewer'} children"

@@ -12,6 +12,7 @@ import pytest
 
 from app.conftest import Open
 from specviz.errors import SpecvizError
+from specviz.events import Missing
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Phase, Player
 from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
@@ -160,6 +161,29 @@ def test_another_prompt_ends_the_run_in_hand_first(core: Core) -> None:
     core.start(Start(prompt="y", knobs={"max_new_tokens": 4}))
     _until(lambda: core.generation == first + 1 and not core.running, "the second run does not come")
     assert core.refusals == []
+
+
+def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(open_page: Open) -> None:
+    """The list has it last, the page says what is missing; pressing Start leaves the run in hand alone."""
+    page = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    assert core.catalogue is not None
+    (medusa,) = [info for info in core.catalogue.methods if info.name == "medusa"]
+    medusa.missing = Missing(why="no heads for the target", command="specviz train medusa", knob="drafter")
+    core.start(Start(prompt="x", paused=True))
+    _until(lambda: core.has_run, "no run")
+    generation = core.generation
+    page.run()
+    assert page.selectbox(key="method").options[-1] == "medusa (not here)"
+    page.selectbox(key="method").select("medusa").run()
+    assert any("specviz train medusa" in each.value for each in page.caption)
+    page.button(key="start").click().run()
+    assert not page.exception
+    assert any("medusa cannot run here" in each.value for each in page.error)
+    assert core.running
+    assert core.generation == generation
 
 
 def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) -> None:

@@ -36,6 +36,17 @@ def test_oracle_widths_are_those_of_the_true_ranks(
     assert other > 10, "the rank head was right by itself: nothing is shown"
 
 
+def test_a_depth_of_zero_is_no_tree_and_not_all_levels(run: Run) -> None:
+    """-1 stands for all levels; 0 is a number like the others."""
+    plain, _ = run("ar", temperature=0.9)
+    made, events = run("specblock", d_max=0, temperature=0.9)
+    assert made.tokens == plain.tokens
+    assert {(end.n_drafted, end.n_draft_calls, end.draft_end) for end in of(events, RoundEnd)} == {(0, 0, "depth")}
+    deep, events = run("specblock", d_max=-1, temperature=0.9)
+    assert sum(end.n_drafted for end in of(events, RoundEnd)) > 0
+    assert deep.tokens == plain.tokens
+
+
 def test_what_is_clamped_is_said_once(run: Run) -> None:
     """Drafts are those of the greatest value there is, and a person is told."""
     _, usual = run("specblock")

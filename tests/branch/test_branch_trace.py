@@ -201,7 +201,7 @@ def test_a_classifier_used_elsewhere_than_it_learned_says_so_once() -> None:
     assert told(watch) == [("other_hrad", "not for 3 and 0")]
     run, watch = asking([5, 77, 12], Elsewhere(2, 2), gamma=4)
     assert run.drafter is not None
-    assert run.drafter.parts() == {"hrad": "trained on rounds of gamma 4 at temperature 0"}  # type: ignore[attr-defined]
+    assert run.drafter.parts() == {"hrad": "γ4 T0: trained on rounds of gamma 4 at temperature 0"}  # type: ignore[attr-defined]
     rounds = run.rounds()
     next(rounds)
     run.request("gamma", 2)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Cli
-from specviz.cli import doctor, models
+from specviz.cli import doctor, method_list, models
+from specviz.methods import all_methods
 
 
 def test_doctor_says_the_same_to_people_and_programs(cli: Cli) -> None:
@@ -269,3 +270,30 @@ def test_the_embedded_pair_is_there_and_shares_its_vocabulary(cli: Cli) -> None:
     assert found["target"]["n_params"] > found["draft"]["n_params"]
     assert found["target"]["n_layers"] > found["draft"]["n_layers"]
     assert f"{found['target']['n_params']:,}" in cli("models").out
+
+
+def test_methods_are_listed_by_what_lies_with_the_target(cli: Cli, tmp_path: Path) -> None:
+    """A method whose part is not there stands apart, with the line that makes it; the part's folder brings it back."""
+    folder = tmp_path / "mine"
+    _saved(folder, model_type="llama")
+    (folder / "tokenizer.json").write_text("{}")
+    parted = {method.name for method in all_methods().values() if method.part}
+    assert set(method_list.lacking(str(folder))) == parted
+    out = cli("models", folder).out
+    assert f"specviz train medusa --target {folder} --out {folder}/medusa" in out
+    for part in ("medusa", "eagle3"):
+        (folder / part).mkdir()
+        (folder / part / "config.json").write_text("{}")
+    assert set(method_list.lacking(str(folder))) == parted - {"medusa", "eagle3"}
+    assert method_list.lacking(str(folder))["static_tree"].endswith(f": specviz train static-tree --target {folder}")
+    (folder / "eagle3" / "static_tree.json").write_text("{}")
+    assert set(method_list.lacking(str(folder))) == parted - {"medusa", "eagle3", "static_tree"}
+
+
+def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> None:
+    (found,) = method_list.lacking().items()
+    assert found == ("medusa", "not here, no set of Medusa heads: specviz train medusa, then give --drafter medusa")
+    embedded = Path(str(models.resources.files("specviz_assets"))) / "models" / "pair" / "target"
+    assert list(method_list.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
+    assert found[1] in cli("models").out
+    assert found[1] in " ".join(cli("run", "--help").out.split())

@@ -18,10 +18,10 @@ from specviz.prove.enumerate import total_variation
 from specviz.prove.jobs import Job, Subject, case_jobs, case_subjects, in_seconds, refuse_long, table_jobs
 from specviz.prove.layouts import LAYOUTS, draw, layout_of, meant_for, misfit
 from specviz.prove.proof import Proof, continued, prove, rounds_of
-from specviz.prove.report import Done, full, number, verdict
+from specviz.prove.report import Done, as_object, full, number, verdict
 from specviz.prove.rounds import Rounds
 from specviz.prove.several import Several
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, MissingRow, PrefixTable, Problem, exact_row, law
+from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Iid, MissingRow, PrefixTable, Problem, exact_row, law
 from specviz.verifiers import all_verifiers, get_verifier
 
 WHOLE = in_seconds(case_jobs([], case_subjects("ABC", None, None, True), None), named=False)
@@ -82,6 +82,17 @@ def test_calls_of_the_naive_rule_are_counted() -> None:
     proof = prove(replace(CASE_B, gamma=3), get_verifier("hsd_naive"), CHAIN)
     assert proof.target_calls == Fraction(3, 2)
     assert proof.tokens_per_call == Fraction(3589, 1500)
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+@pytest.mark.parametrize("name", ["tokenwise", "hsd", "hsd_naive", "walk"])
+def test_the_accepted_law_names_every_length_also_those_that_never_come(name: str, gamma: int) -> None:
+    """A draft that is always wrong keeps nothing: `1, 0, .., 0`, gamma + 1 entries, never cut short."""
+    right, wrong = Iid(exact_row([1, 0])), Iid(exact_row([0, 1]))
+    proof = prove(Problem(2, gamma, right, wrong), get_verifier(name), CHAIN)
+    assert proof.accepted_law == (1, *[0] * gamma)
+    job = Job(Subject("t", proof.problem), get_verifier(name), CHAIN)
+    assert as_object(Done(job, proof))["accepted_law"] == [1.0, *[0.0] * gamma]
 
 
 @pytest.mark.parametrize("name", ["tokenwise", "hsd", "hsd_naive", "walk"])

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input, Select, Static
 
 from specviz import events as ev
+from specviz.errors import SpecvizError
 from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
@@ -297,6 +299,68 @@ async def test_another_prompt_stops_the_run_and_begins_afresh(script: Script) ->
         frame = main_of(app).frame
         assert frame.timeline.points[0].index == 0
         assert len(frame.timeline.points) == frame.n_rounds < 8
+
+
+def _lacking(*names: str) -> ev.Catalogue:
+    """A catalogue of a worker whose models lack what these methods need."""
+    found = catalogue()
+    for info in found.methods:
+        if info.name in names:
+            info.missing = ev.Missing(
+                why="no heads for the target",
+                command=f"specviz train {info.name}",
+                then="--drafter heads",
+                knob="drafter",
+            )
+    return found
+
+
+async def test_a_method_that_cannot_run_stands_last_says_why_and_never_ends_the_run_in_hand(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await started(pilot, script, 4)
+        script.play([_lacking("adadecode", "medusa")])
+        await settle(pilot)
+        await pilot.press("p")
+        await pilot.pause()
+        box = app.screen.query_one("#method", Select)
+        labels = [str(label) for label, _ in box._options]
+        assert labels[-2:] == ["adadecode (not here)", "medusa (not here)"]
+        assert sum("not here" in label for label in labels) == 2
+        box.value = "medusa"
+        await pilot.pause()
+        hint = app.screen.query_one("#hint", Static)
+        assert "specviz train medusa, then give --drafter heads" in str(hint.content)
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        assert isinstance(app.screen, StartScreen)
+        assert app.screen.query_one("#hint").has_class("-refused")
+        assert [type(c) for c in script.commands] == [Start]  # neither Stop nor Start: the run in hand goes on
+        app.screen.query_one("#knobs", Input).value = "drafter=some/folder"
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+        assert [type(c) for c in script.commands] == [Start, Stop]  # a part named by hand
+
+
+async def test_the_feed_starts_nothing_that_cannot_run(script: Script) -> None:
+    """Whoever asks, dialog or not: a run in hand is not ended for what would be refused."""
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await started(pilot, script, 2)
+        script.play([_lacking("draft")])
+        await settle(pilot)
+        with pytest.raises(SpecvizError, match="draft cannot run here: no heads for the target: specviz train draft"):
+            app.feed.start(Start(prompt="x", method="draft"))
+        assert [type(c) for c in script.commands] == [Start]
+
+
+async def test_the_dialog_proposes_a_method_that_can_run(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        script.play([_lacking("draft"), ev.State(state="idle")])
+        await settle(pilot)
+        assert isinstance(app.screen, StartScreen)
+        assert app.screen.query_one("#method", Select).value == "adadecode"
 
 
 async def test_a_lost_core_is_told_in_a_panel_and_keeps_its_trace(script: Script) -> None:

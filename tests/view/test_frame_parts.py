@@ -344,6 +344,29 @@ def test_percentages(value: float, text: str) -> None:
     assert numbers.percent(value) == text
 
 
+@pytest.mark.parametrize(("ratio", "text"), [
+    (1.0, "+0 %"), (1.021, "+2 %"), (0.71, "−29 %"), (1.995, "+99.5 %"), (2.0, "2×"), (2.5, "2.5×"), (40.0, "40×"),
+])  # fmt: skip
+def test_growth_is_in_percent_up_to_twofold_then_how_many_times(ratio: float, text: str) -> None:
+    assert numbers.growth(ratio) == text
+
+
+@pytest.mark.parametrize(("probe", "text"), [(21, "+2 %"), (999, "+99.9 %"), (1000, "1×"), (2500, "2.5×")])
+def test_recording_that_costs_more_than_the_rest_is_said_in_times(probe: int, text: str) -> None:
+    """`probe_ns` of rounds whose rest takes 1,000 ns each; a share above 1 is no percentage that reads."""
+    events = make_events(temperature=0.8, seed=1)
+    for event in events:
+        if isinstance(event, ev.RoundEnd):
+            event.probe_ns = probe
+    began = 0
+    for event in events:
+        if isinstance(event, ev.RoundStart):
+            began = event.t = event.r * 100_000
+        elif isinstance(event, ev.RoundEnd):
+            event.t = began + 1_000 + probe
+    assert Player(fold(events)).frame().run.overhead == text
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(True, "on"), (0.3, ".30"), (4, "4"), (1.0, "1"), ([], "none"), (["END"], "END"), ("tree", "tree")],

@@ -1,6 +1,7 @@
 """The sentences on drafted trees: why a width, why this shape, why the walk ended there; and branches and windows."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,27 @@ def test_values_that_stand_for_others_say_so() -> None:
     assert texts("specbranch", {"hrad": "none (signal 1)"})["hrad"] == "none"
     trained = texts("specbranch", {"hrad": "trained on rounds of gamma 4"})
     assert (trained["hrad"], trained["branch_len"]) == ("shipped", "γ")
+    named = texts("specbranch", {"hrad": "γ7 T0.7: trained on rounds of gamma 7 at temperature 0.7"})
+    assert named["hrad"] == "shipped, γ7 T0.7"  # two are shipped: which one answered
+    assert texts("specbranch", {"hrad": "none: signal 1"})["hrad"] == "none"
+
+
+@pytest.mark.parametrize(("asked", "used", "shown"), [
+    (0, 4, "γ: 4"), (-1, 3, "auto: 3"), (8, 4, "8: 4"), (4, 4, "4"), (0, None, "γ"), (-1, None, "auto"),
+])  # fmt: skip
+def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | None, shown: str) -> None:
+    """The knob may be a rule, or more than gamma: the fork of the round says what came of it."""
+    from specviz.methods import get_method
+
+    table = get_method("specbranch").table
+    knobs = {**table.knobs({}).values, "branch_len": asked}
+    header = make_header(method="specbranch", knob_specs=list(table.specs), knobs=knobs)
+    run = fold([header, ev.Prefill(prompt=[1], text="a", n_prompt=1, seed=0, dur_ns=1)])
+    record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, knobs)
+    fork = ev.Fork(r=1, pos=1, conf=0.5, k_raw=1.0, k=0 if used is None else 2, k_max=6, known=False,
+                   reason="low_conf", branch_len=used or 0)  # fmt: skip
+    items = {item.name: item.text for item in knob_bar(run, replace(record, other=[fork]), Options(), Feed()).items}
+    assert items["branch_len"] == shown
 
 
 def test_known_knobs_that_a_method_lacks_are_named_with_the_reason() -> None:

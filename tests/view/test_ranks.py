@@ -395,3 +395,16 @@ def test_a_round_without_a_tree_says_why(reason: str, said: str) -> None:
     found = ranks(fold(events))
     assert not found.round_expansions
     assert found.ending.startswith(said)
+
+
+@pytest.mark.parametrize(("before", "now", "said"), [
+    (10, 10, "as many children"), (10, 13, "30 % more children"), (10, 7, "30 % fewer children"),
+    (10, 20, "2× as many children"), (10, 125, "12× as many children"), (0, 5, "children where there were none"),
+])  # fmt: skip
+def test_other_widths_are_compared_in_words_that_read(before: int, now: int, said: str) -> None:
+    """Twice as many and more is no percentage; and nothing can be compared with none."""
+    from specviz.view.width_change import _words
+
+    words = _words(5, (0.4, 0.6), (before, now))
+    assert f", with {said} (" in words
+    assert "99.9" not in words

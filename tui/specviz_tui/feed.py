@@ -296,7 +296,13 @@ class RunFeed:
         return self._ids
 
     def start(self, start: Start) -> None:
-        """Decode another prompt; the run in hand is ended first, and told before. Raises SpecvizError."""
+        """Decode another prompt; the run in hand is ended first, and told before.
+
+        Raises SpecvizError, also for a method that lacks a part here: the run in hand goes on.
+        """
+        why = self.catalogue.lacks(start.method, start.knobs) if self.catalogue else None
+        if why is not None:
+            raise SpecvizError(why)
         self.last_start = start
         if self.running:
             self._next_start = start  # the core refuses a start while a run goes on

@@ -79,12 +79,13 @@ def _wait(core: Core) -> None:
 
 def _method(core: Core) -> MethodInfo:
     assert core.catalogue is not None
-    methods = {m.name: m for m in core.catalogue.methods}
+    methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
     start = core.settings.start
     wanted = start.method if start is not None and start.method in methods else next(iter(methods))
-    wanted = "draft" if start is None and "draft" in methods else wanted
+    wanted = "draft" if start is None and "draft" in methods and methods["draft"].missing is None else wanted
     names = list(methods)
     name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
+                        format_func=lambda name: name if methods[name].missing is None else f"{name} (not here)",
                         help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()), width=170)  # fmt: skip
     return methods[name]
 
@@ -109,6 +110,8 @@ def _start_form(server: Server, core: Core) -> None:
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
                          query_params={state.SRC: LIVE})  # fmt: skip
+    if method.missing is not None:
+        st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     if problem := st.session_state.pop("start_problem", None):
         st.error(parts.plain(problem))
     st.session_state["live_method"] = method

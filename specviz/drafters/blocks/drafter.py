@@ -108,7 +108,8 @@ class SpecBlock:
         tree, plan = Tree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
         self._say(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
-            return tree.draft("budget" if not plan.growing.budget else "length")
+            small = "budget" if not plan.growing.budget else "depth" if not ctx.knobs["d_max"] else "length"
+            return tree.draft(small)
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
         draw = SiblingDraws(ctx, self.trained.vocabulary) if plan.drawn else None

@@ -31,7 +31,7 @@ def read(knobs: Knobs, trained: Config, reach: int, full: bool) -> Round:
     """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run."""
     preset = PRESETS[knobs["preset"]]
     used = min(knobs["slots_used"] or trained.slots, trained.slots)
-    wanted = knobs["d_max"] if knobs["d_max"] >= 1 else used * knobs["blocks"]
+    wanted = knobs["d_max"] if knobs["d_max"] >= 0 else used * knobs["blocks"]
     deepest = min(wanted, reach, used * knobs["blocks"])
     sizes = ints("widths", knobs["widths"]) or preset.widths
     trims = {"on": True, "off": False}.get(knobs["trims"], preset.trims)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -12,6 +13,7 @@ from textual.widgets import Input, Label, Select, Static, TextArea
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz_tui.knobs import parse_settings, settings
+from specviz_tui.paint import FAINT
 
 DEFAULT = "default"
 LANES = ("auto", "serial", "threads", "streams", "two_device")  # ways to run target and draft; never other tokens
@@ -41,7 +43,7 @@ class StartScreen(ModalScreen[Wanted | None]):
 
     def __init__(self, methods: list[MethodInfo], wanted: Wanted) -> None:
         super().__init__()
-        self._methods = {method.name: method for method in methods}
+        self._methods = {method.name: method for method in sorted(methods, key=lambda m: m.missing is not None)}
         self._wanted = wanted
 
     def compose(self) -> ComposeResult:
@@ -50,9 +52,8 @@ class StartScreen(ModalScreen[Wanted | None]):
             yield Label("Decode a prompt", classes="dialog-title")
             yield TextArea(self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus")
             with Horizontal(id="choices"):
-                names = list(self._methods)
-                chosen = self._wanted.method if self._wanted.method in names else names[0]
-                yield Select([(n, n) for n in names], value=chosen, allow_blank=False, id="method")
+                chosen = self._chosen()
+                yield Select(self._names(), value=chosen, allow_blank=False, id="method")
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
                 lanes = self._wanted.lanes if self._wanted.lanes in LANES else LANES[0]
                 yield Select([(f"lanes {n}", n) for n in LANES], value=lanes, allow_blank=False, id="run-lanes")
@@ -64,8 +65,22 @@ class StartScreen(ModalScreen[Wanted | None]):
         self.query_one(TextArea).move_cursor(self.query_one(TextArea).document.end)
         self._say(self._help(str(self.query_one("#method", Select).value)))
 
+    def _chosen(self) -> str:
+        """The method that was wanted, where it can run; else the first that can."""
+        wanted = self._methods.get(self._wanted.method)
+        can = wanted is not None and wanted.lacks(self._wanted.knobs) is None
+        return wanted.name if wanted is not None and can else next(iter(self._methods))
+
+    def _names(self) -> list[tuple[Text, str]]:
+        """Those that lack something here stand last, faint and marked: a terminal may show no grey."""
+        return [
+            (Text(name) if method.missing is None else Text(f"{name} (not here)", style=FAINT), name)
+            for name, method in self._methods.items()
+        ]
+
     def _help(self, method: str) -> str:
-        return f"{method}: {self._methods[method].help}\n{HINT}"
+        info = self._methods[method]
+        return f"{method}: {info.help}\n{HINT if info.missing is None else info.lacks({})}"
 
     def _settings(self, method: str) -> str:
         return settings(self._wanted.knobs, self._methods[method].knobs)
@@ -107,6 +122,9 @@ class StartScreen(ModalScreen[Wanted | None]):
             knobs = parse_settings(self.query_one("#knobs", Input).value, self._methods[method].knobs)
         except SpecvizError as error:
             self._say(str(error), refused=True)
+            return
+        if (why := self._methods[method].lacks(knobs)) is not None:  # nothing was sent: a run in hand goes on
+            self._say(why, refused=True)
             return
         lanes = str(self.query_one("#run-lanes", Select).value)
         self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier, knobs, held, lanes))

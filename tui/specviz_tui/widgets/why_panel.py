@@ -60,12 +60,13 @@ def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
         words, *more = _words(why)
         return Text("\n\n").join([*_numbers(why, painter, cells), words, *_rest(why, painter, cells), *more])
     half = cells // 2 - 2
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(width=half)
-    table.add_column(width=cells - half - 2)
-    table.add_row(
-        Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)]), Text("\n\n").join(_words(why))
-    )
+    table = Table.grid(
+        padding=0
+    )  # the gap is a column: rich counts the padding of grids otherwise from version to version
+    for width in (half, 2, cells - half - 2):
+        table.add_column(width=width)
+    numbers = Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)])
+    table.add_row(numbers, "", Text("\n\n").join(_words(why)))
     return table
 
 
