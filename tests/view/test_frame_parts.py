@@ -351,7 +351,7 @@ def test_growth_is_in_percent_up_to_twofold_then_how_many_times(ratio: float, te
     assert numbers.growth(ratio) == text
 
 
-@pytest.mark.parametrize(("probe", "text"), [(21, "+2 %"), (999, "+99.9 %"), (1000, "1×"), (2500, "2.5×")])
+@pytest.mark.parametrize(("probe", "text"), [(21, "+2 %"), (999, "+99.9 %"), (1000, "2×"), (2500, "3.5×")])
 def test_recording_that_costs_more_than_the_rest_is_said_in_times(probe: int, text: str) -> None:
     """`probe_ns` of rounds whose rest takes 1,000 ns each; a share above 1 is no percentage that reads."""
     events = make_events(temperature=0.8, seed=1)
