@@ -29,6 +29,7 @@ from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
 from specviz.methods.trees import MOST_BLOCKS, MOST_STARTS
+from specviz.names import DraftEnd
 
 
 class SpecBlock:
@@ -108,8 +109,8 @@ class SpecBlock:
         tree, plan = Tree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
         self._say(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
-            small = "budget" if not plan.growing.budget else "depth" if not ctx.knobs["d_max"] else "length"
-            return tree.draft(small)
+            why: DraftEnd = "depth" if not ctx.knobs["d_max"] else "length"
+            return tree.draft(why if plan.growing.budget else "budget")
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
         draw = SiblingDraws(ctx, self.trained.vocabulary) if plan.drawn else None
