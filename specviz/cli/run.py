@@ -63,7 +63,7 @@ def command(**given: Any) -> None:
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
     request = Request.of(given)
-    result = StreamResult() if request.stream else Result()
+    result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
