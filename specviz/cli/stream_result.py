@@ -242,8 +242,8 @@ class StreamResult(Result):
             metrics, taken = tally.summary(), self._actions(domain)
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
             out.append((
-                domain, str(self._n_queries[domain]), str(self._n_tokens_of[domain]), shown_estimate(metrics.mean_acceptance_length),
+                domain, str(self._n_queries[domain]), str(self._n_tokens_of[domain]),
+                shown_estimate(metrics.mean_acceptance_length),
                 shown_estimate(metrics.draft_acceptance_rate), shown_estimate(metrics.tokens_per_second), actions,
             ))  # fmt: skip
         return out
-

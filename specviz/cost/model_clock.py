@@ -21,6 +21,9 @@ Kind = Literal["draft_fwd", "verify_fwd", "hrad", "sync", "bubble_draft", "bubbl
 Why = Literal["drafting", "verifying", "overhang", "hrad", "sync"]
 LANES: tuple[Literal["target", "draft"], ...] = ("target", "draft")
 ACCEPTED = "accepted"
+# A round in forwards and rows: before (forwards, rows), beside (forwards, rows), the target's rows, classifier calls,
+# and whether anything was drafted. What a draft forward takes is linear in its rows, so sums of both are enough.
+Work = tuple[int, int, int, int, int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class Rates:
     def drafts(self, n: int, rows: int) -> float:
         """`n` draft forwards over so many rows together."""
         return self.t * (n + self.kappa_q * (rows - n))
+
+    def round(self, work: "Work") -> float:
+        """A whole round."""
+        before, beside, target = self.drafts(*work[:2]), self.drafts(*work[2:4]), self.target(work[4])
+        return work[5] * self.hrad + (self.sync if work[6] else 0.0) + before + max(beside, target)
 
     def target(self, rows: int) -> float:
         """One target forward over `rows` tokens."""
@@ -228,9 +236,10 @@ class Timing:
         return (self.busy_draft + self.busy_target - self.elapsed) / least if least else None
 
 
-Work = tuple[int, int, int, int, int, int, bool]
-"""A round in forwards and rows: before (forwards, rows), beside (forwards, rows), the target's rows, classifier calls,
-and whether anything was drafted. What a draft forward takes is linear in its rows, so sums of both are enough."""
+def work_of(facts: Facts) -> Work:
+    """What a round takes at any costs."""
+    before, beside = ((len(part), sum(f.batch for f in part)) for part in (facts.before, facts.beside))
+    return (*before, *beside, facts.rows, facts.hrad, bool(facts.before or facts.beside))
 
 
 class TimingTally:
@@ -245,8 +254,7 @@ class TimingTally:
     def add(self, facts: Facts) -> None:
         """The next round."""
         self.n, self.n_new = self.n + 1, self.n_new + facts.n_new
-        before, beside = ((len(part), sum(f.batch for f in part)) for part in (facts.before, facts.beside))
-        self._works[(*before, *beside, facts.rows, facts.hrad, bool(facts.before or facts.beside))] += 1
+        self._works[work_of(facts)] += 1
         for forward in (*facts.before, *facts.beside):
             self._open.update(dict.fromkeys(forward.nodes, (forward.batch, len(forward.nodes))))
         for node, fate in facts.fates:
@@ -261,12 +269,10 @@ class TimingTally:
     def timing(self, rates: Rates) -> "Timing":
         """The sums over rounds at these costs."""
         elapsed = busy_target = busy_draft = 0.0
-        for (n_before, rows_before, n_beside, rows_beside, rows, hrad, drafted), n in self._works.items():
-            before, beside = rates.drafts(n_before, rows_before), rates.drafts(n_beside, rows_beside)
-            target = rates.target(rows)
-            quiet = hrad * rates.hrad + (rates.sync if drafted else 0.0)
-            elapsed += n * (quiet + before + max(beside, target))
-            busy_target, busy_draft = busy_target + n * target, busy_draft + n * (before + beside)
+        for work, n in self._works.items():
+            elapsed += n * rates.round(work)
+            busy_target += n * rates.target(work[4])
+            busy_draft += n * (rates.drafts(*work[:2]) + rates.drafts(*work[2:4]))
         wasted = sum((n * rates.draft(b) / k for (b, k), n in self._lost.items()), 0.0)
         return Timing(elapsed, self.n_new, busy_target, busy_draft, wasted, rates.target(1) * self.n_new)
 

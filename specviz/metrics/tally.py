@@ -24,7 +24,6 @@ from specviz.metrics.report import Metrics, report
 from specviz.metrics.same_draft import DraftTally, Replay, replay
 from specviz.metrics.sums import Median, Ratio, Term
 
-
 RATIOS = (  # name: what is added for a round, over what; of the first two the units are blocks
     "mean_acceptance_length", "mean_accepted", "draft_acceptance_rate", "test_acceptance_rate", "block_efficiency",
     "rollback_rate", "rollback_rate_tokens", "draft_calls_per_round", "modelled_speedup", "layer_calls", "cells",

@@ -81,7 +81,13 @@ def operating(run: Run) -> Operating:
     metrics = Meter().metrics(run) if run.rounds else None
     knobs = run.knobs
     gamma = knobs.get("gamma")
-    matches = [match for record in run.rounds for match in record.every(Match)]
+    matches = hits = 0
+    forked, measured_ns = False, 0
+    for record in run.rounds:
+        found = record.every(Match)
+        matches, hits = matches + len(found), hits + sum(match.branch is not None for match in found)
+        forked = forked or bool(record.every(Fork))
+        measured_ns += sum(record.end.stage_ns.values()) if record.complete and record.end is not None else 0
     tested = metrics.test_acceptance_rate if metrics is not None else None
     alone = run.header is not None and run.header.models.draft is None
     modelled = metrics.modelled if metrics is not None and not alone else None
@@ -93,25 +99,19 @@ def operating(run: Run) -> Operating:
     return Operating(
         method=run.header.method if run.header is not None else "", alpha=tested.value if tested else None,
         gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None, c=modelled.c if modelled else None,
-        hit=sum(m.branch is not None for m in matches) / len(matches) if matches else _no_branches(run),
-        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(run, metrics),
+        hit=hits / matches if matches else 0.0 if forked else None,
+        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(measured_ns, metrics),
         missing="" if modelled else why,
     )  # fmt: skip
 
 
-def _no_branches(run: Run) -> float | None:
-    return 0.0 if any(record.every(Fork) for record in run.rounds) else None
-
-
-def _latencies(run: Run, metrics: "Metrics | None") -> dict[ClockName, float]:
+def _latencies(measured_ns: int, metrics: "Metrics | None") -> dict[ClockName, float]:
     """Of a token, in draft forwards: the measured rounds, and the modelled ones. Never a mixture."""
     modelled = metrics.modelled if metrics is not None else None
     if metrics is None or modelled is None or not modelled.t_s or not metrics.n_emitted:
         return {}
-    ended = [record.end for record in run.rounds if record.complete and record.end is not None]
-    measured = sum(sum(end.stage_ns.values()) for end in ended) / 1e9
     return {
-        "measured": measured / metrics.n_emitted / modelled.t_s,
+        "measured": measured_ns / 1e9 / metrics.n_emitted / modelled.t_s,
         "modelled": modelled.elapsed_s / metrics.n_emitted / modelled.t_s,
     }
 

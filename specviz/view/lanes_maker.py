@@ -53,7 +53,7 @@ class LanesMaker:
         if missing:
             return Lanes(missing)
         self.facts.c = options.model_c
-        self.facts.update()
+        self.facts.update(record.index)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         fates: Fates = {
             node: fate for (q, node), (fate, index) in self.facts.settled.items()
@@ -95,12 +95,12 @@ class LanesMaker:
         self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
     ) -> list[Block]:  # fmt: skip
         """A round's blocks; of the one on screen only what has happened."""
-        known = self.facts.rounds[record.index] if record.index < len(self.facts.rounds) else None
+        known = self.facts.known(record.index)
         pieces: list[Piece] = []
         if clock == "measured":
             header = self.run.header
             serial = header is None or header.lanes in ("", "serial")
-            pieces = measured(record, known, self.run.rounds[0].start.t, serial)
+            pieces = measured(record, known, self.run.rounds.began(0), serial)
         elif known is not None and known.played is not None:
             pieces = modelled(known.played)
         if now is not None and now.phase < Phase.VERIFY:
@@ -189,7 +189,7 @@ class LanesMaker:
     def _costs(self, clock: Clock, c: float | None) -> CostPanel | None:
         """The panel at the numbers of the rounds so far; worked out again when another one is complete."""
         rounds = self.run.rounds
-        key = (sum(r.complete for r in rounds), clock, c)
+        key = (rounds.n_complete, clock, c)
         if self._cost[0] != key:
             self._cost = (key, cost_panel(operating(self.run), "modelled" if clock == "model" else "measured", c=c))
         return self._cost[1]
