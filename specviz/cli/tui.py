@@ -56,7 +56,8 @@ _CORE = (
 )
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option("--paused", is_flag=True, help="Hold the core before the first round; ] runs one round, H goes on.")
-@click.option("--record", metavar="FILE", help="Write a trace of the live run; R does so later.")
+@click.option("--record", metavar="FILE", help=f"Write a trace of the live run; R does so later. {options.RECORD_HELP}")
+@options.redact_option
 @click.option("--ascii", "ascii_only", is_flag=True, help="ASCII characters only.")
 @options.knob_options
 def command(**given: Any) -> int:
@@ -74,7 +75,13 @@ def command(**given: Any) -> int:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.library import Core, Library
 
-    live = any(given[name] is not None for name in _CORE) or given["chat"] or given["paused"] or bool(_typed(given))
+    live = (
+        any(given[name] is not None for name in _CORE)
+        or given["chat"]
+        or given["paused"]
+        or given["redact"]
+        or bool(_typed(given))
+    )
     if given["replay"] is not None and live:
         raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
     from specviz_tui.app import SpecvizApp, wants_animation
@@ -125,7 +132,7 @@ def _core(given: Mapping[str, Any]) -> "Core":
     if record is not None:
         check_place(record)
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return Core(tuple(argv), record, start if start.prompt else None, start)
+    return Core(tuple(argv), record, start if start.prompt else None, start, given["redact"])
 
 
 def _prompt(given: Mapping[str, Any]) -> str:

@@ -76,18 +76,36 @@ class CostPanel:
     words: str
 
 
-def operating(run: Run) -> Operating:
-    """The run's own numbers."""
-    metrics = Meter().metrics(run) if run.rounds else None
+class Worked:
+    """What the rounds of a run did, added up round by round."""
+
+    def __init__(self) -> None:
+        self.matches = self.hits = self.measured_ns = 0
+        self.forked = False
+        self._done = 0
+
+    def add(self, run: Run) -> "Worked":
+        """Take in the rounds that have come since; the last may still grow."""
+        while self._done < len(run.rounds):
+            record = run.rounds[self._done]
+            if record.end is None and self._done == len(run.rounds) - 1:
+                break
+            self._done += 1
+            found = record.every(Match)
+            self.matches, self.hits = self.matches + len(found), self.hits + sum(m.branch is not None for m in found)
+            self.forked = self.forked or bool(record.every(Fork))
+            if record.complete and record.end is not None:
+                self.measured_ns += sum(record.end.stage_ns.values())
+        return self
+
+
+def operating(run: Run, metrics: "Metrics | None" = None, worked: Worked | None = None) -> Operating:
+    """The run's own numbers; what is known of them already may be handed in."""
+    if metrics is None and run.rounds:
+        metrics = Meter().metrics(run)
+    worked = (worked or Worked()).add(run)
     knobs = run.knobs
     gamma = knobs.get("gamma")
-    matches = hits = 0
-    forked, measured_ns = False, 0
-    for record in run.rounds:
-        found = record.every(Match)
-        matches, hits = matches + len(found), hits + sum(match.branch is not None for match in found)
-        forked = forked or bool(record.every(Fork))
-        measured_ns += sum(record.end.stage_ns.values()) if record.complete and record.end is not None else 0
     tested = metrics.test_acceptance_rate if metrics is not None else None
     alone = run.header is not None and run.header.models.draft is None
     modelled = metrics.modelled if metrics is not None and not alone else None
@@ -99,8 +117,8 @@ def operating(run: Run) -> Operating:
     return Operating(
         method=run.header.method if run.header is not None else "", alpha=tested.value if tested else None,
         gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None, c=modelled.c if modelled else None,
-        hit=hits / matches if matches else 0.0 if forked else None,
-        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(measured_ns, metrics),
+        hit=worked.hits / worked.matches if worked.matches else 0.0 if worked.forked else None,
+        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(worked.measured_ns, metrics),
         missing="" if modelled else why,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from typing import Any
 from specviz.errors import SpecvizError
 from specviz.events import At, Catalogue, End, Event, Header, Knob, Note, Refused, State
 from specviz.sources import KnobDesk, Source, Worker
+from specviz.sources.kept import Kept
 from specviz.trace import Recorder
 from specviz.view import Feed as FeedState
 from specviz.view import Frame, Options, Player
@@ -47,8 +48,9 @@ class RunFeed:
         self.template: Start | None = None  # what the dialog proposes before anything has run
         self._next_start: Start | None = None  # waits for the end of the run in hand
         self._said: list[Said] = []
-        self._events: list[Event] = []  # of the newest live run, for a recording that begins in the middle
+        self._events = Kept()  # of the newest live run, for a recording that begins in the middle
         self._recorder: Recorder | None = None
+        self.redact = False  # recordings begun here hold no text
         self._ids = 0
 
     # Events in, frame out --------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ class RunFeed:
         speed, self.player = self.player.speed, Player(animate=self.animate)
         self.player.speed = speed
         self.options = replace(self.options, selected=None)
-        self.desk, self._events, self._recorder = KnobDesk(), [], None
+        self.desk, self._events, self._recorder = KnobDesk(), Kept(), None
 
     def _ended(self, end: End) -> None:
         self.held = False
@@ -245,10 +247,10 @@ class RunFeed:
             raise SpecvizError("nothing is running: there is nothing to record")
         if self.recording is not None:
             raise SpecvizError(f"already recording to {self.recording}, as asked on the command line")
-        recorder = Recorder(folder / f"{header.run}.sv.jsonl")
+        recorder = Recorder(folder / f"{header.run}.sv.jsonl", redact=self.redact)
         if recorder.problem:
             raise SpecvizError(recorder.problem)
-        for event in self._events:
+        for event in self._events.since(0):
             recorder.write(event)
         self._recorder = recorder
         return recorder.path

@@ -17,12 +17,16 @@ LIVE = "live"
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """How to start a worker: its arguments, where to record, and what to decode first (None: ask)."""
+    """How to start a worker: its arguments, where to record, and what to decode first (None: ask).
+
+    `redact`: what is recorded, now or later, holds no text.
+    """
 
     argv: tuple[str, ...] = ()
     record: Path | None = None
     start: Start | None = None
     template: Start | None = None  # method and knobs for the dialog when there is no prompt
+    redact: bool = False
 
 
 class Nothing:
@@ -62,8 +66,8 @@ class Library:
 
     def live(self) -> RunFeed:
         """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
-        feed = self._feed(Worker(self.core.argv, self.core.record), LIVE)
-        feed.template = self.core.template
+        feed = self._feed(Worker(self.core.argv, self.core.record, redact=self.core.redact), LIVE)
+        feed.template, feed.redact = self.core.template, self.core.redact
         if self.core.start is not None:
             feed.start(self.core.start)
         return feed
