@@ -41,7 +41,7 @@ def _size(root: Any) -> int:
 def _again(events: list[Event], n: int) -> Iterator[Event]:
     """The rounds of a run as so many queries of a stream."""
     yield events[0]
-    body = [event for event in events if event.q == 0 and (event.r > 0 or isinstance(event, Prefill))]
+    body = [event for event in events if event.q == 0 and (0 < event.r <= 8 or isinstance(event, Prefill))]
     for q in range(n):
         yield from (msgspec.structs.replace(event, q=q) for event in body)
 
@@ -55,7 +55,7 @@ def test_a_tally_of_many_rounds_is_as_small_as_of_few(name: str, monkeypatch: py
         tally = Tally().add_all(_again(events, n))
         assert tally.summary().n_queries == n
         sizes.append(_size(tally))
-    assert sizes[1] - sizes[0] < 2_000, sizes  # wider integers, no rows
+    assert sizes[1] - sizes[0] < 4_000, sizes  # wider integers; a row a round would take a hundred times that
 
 
 @pytest.mark.parametrize("seed", range(6))
