@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,11 +17,13 @@ import msgspec
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Catalogue, Event, Header, Knob, Refused, State
 from specviz.sources import KnobDesk, Worker
+from specviz.sources.kept import Kept
 from specviz.view import WATCHED, Feed, Frame, Options, Pace, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.settings import Settings
 
 TICK_S = 1 / 30
+MOST = 20_000  # events a tab takes at a time
 LOADING = "loading the models"
 
 
@@ -37,7 +40,7 @@ class Core:
         self._lock = threading.RLock()
         self._worker: Worker | None = None
         self._player = Player(animate=animate)
-        self._events: list[Event] = []  # of the newest run
+        self._events = Kept()  # of the newest run
         self._desk = KnobDesk()
         self._held = self._paced = False
         self._silence: str | None = None  # what to say of a core that lives and does not answer
@@ -55,7 +58,9 @@ class Core:
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
-            self._worker = Worker(argv, self.settings.record, command=self.settings.command)
+            self._worker = Worker(
+                argv, self.settings.record, command=self.settings.command, redact=self.settings.redact
+            )
             self.catalogue, self.failed, self._held, self._silence = None, None, False, None
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)
@@ -75,7 +80,7 @@ class Core:
     @property
     def has_run(self) -> bool:
         """Whether anything was decoded yet."""
-        return bool(self._events)
+        return len(self._events) > 0
 
     def close(self) -> None:
         """End the worker."""
@@ -123,7 +128,7 @@ class Core:
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Header):
-            self.generation, self._events, self._desk, self.refusals = self.generation + 1, [], KnobDesk(), []
+            self.generation, self._events, self._desk, self.refusals = self.generation + 1, Kept(), KnobDesk(), []
         if isinstance(event, Knob):
             self._desk.acknowledged(event.name)
         self._events.append(event)
@@ -132,7 +137,7 @@ class Core:
     def _begin(self) -> None:
         """The prompt of the command line, once the models are there."""
         start = self.settings.start
-        if start is not None and start.prompt and not self._events:
+        if start is not None and start.prompt and not self.has_run:
             self.start(start)
 
     def _pace(self) -> None:
@@ -210,9 +215,10 @@ class Core:
             return show(self._player.frame(Options(sent=self._desk.sent), self._state()), self)
 
     def since(self, generation: int, n: int) -> tuple[int, list[Event]]:
-        """The newest run's number, and its events from the n-th on (all of them when another run is asked about)."""
+        """The newest run's number, and its events from the n-th on, of another run than that asked about from the
+        first on; at most `MOST` at a time."""
         with self._lock:
-            return self.generation, self._events[n if generation == self.generation else 0 :]
+            return self.generation, list(islice(self._events.since(n if generation == self.generation else 0), MOST))
 
     @property
     def changes(self) -> list[Knob]:
@@ -226,7 +232,7 @@ class Core:
 
     def _state(self) -> Feed:
         if self.failed is not None:
-            return Feed("core_lost" if self._events else "error", self.failed)
+            return Feed("core_lost" if self.has_run else "error", self.failed)
         if self._worker is None:
             return Feed("idle", "the models are not loaded")
         if self._silence is not None:
@@ -234,7 +240,7 @@ class Core:
         if self.catalogue is None:
             tail = self._worker.stderr_tail
             return Feed("loading", tail[-1] if tail else LOADING, steerable=True)
-        return Feed("open", "" if self._events else "ready", steerable=True, held=self._held and not self._paced)
+        return Feed("open", "" if self.has_run else "ready", steerable=True, held=self._held and not self._paced)
 
 
 class Tap:
@@ -243,18 +249,23 @@ class Tap:
     live = True
 
     def __init__(self, core: Core) -> None:
-        self._core, self._generation, self._n = core, 0, 0
+        self._core, self._generation, self._n, self._took = core, 0, 0, 0
 
     @property
     def ended(self) -> bool:
         """A live source may always go on with another run."""
         return False
 
+    @property
+    def more(self) -> bool:
+        """Whether the last call took as much as one may, so that there is probably more."""
+        return self._took == MOST
+
     def poll(self) -> list[Event]:
-        """Everything new since the last call."""
+        """What is new since the last call, or the first `MOST` of it."""
         generation, events = self._core.since(self._generation, self._n)
         self._n = len(events) + (self._n if generation == self._generation else 0)
-        self._generation = generation
+        self._generation, self._took = generation, len(events)
         return events
 
     def send(self, command: Command) -> None:

@@ -20,6 +20,7 @@ class Settings:
     start: Start | None = None
     live: bool = False
     record: Path | None = None
+    redact: bool = False  # what is recorded holds no text
     command: tuple[str, ...] | None = None
 
     def model(self, name: str) -> str:

@@ -8,6 +8,7 @@ from specviz.sources import Source
 from specviz.view import CLOSING, ROOT, Cursor, Feed, Frame, Options, Player
 from specviz.view.frame import TreeNode
 from specviz.view.panels import RoundPoint
+from specviz_app.core import Tap
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
 _PLAIN: dict[str, Any] = {
@@ -37,7 +38,8 @@ class Viewer:
     @property
     def newest(self) -> int:
         """The last round that has ended, else the first."""
-        return next((record.index for record in reversed(self.player.run.rounds) if record.complete), 0)
+        rounds = self.player.run.rounds
+        return next((index for index in reversed(range(len(rounds))) if rounds[index].complete), 0)
 
     def refresh(self) -> bool:
         """Take what is new; whether there was anything. Raises TraceError for a damaged file.
@@ -49,6 +51,8 @@ class Viewer:
         first, follows = not self.player.run.rounds, self._follows
         events = self.source.poll()
         self.player.extend(events)
+        while isinstance(self.source, Tap) and self.source.more:  # a long run comes in parts
+            self.player.extend(self.source.poll())
         if self.source.ended:
             self.finished = True
             self.source.close()

@@ -14,6 +14,7 @@ from specviz.bench.run import machine_of, models_of
 from specviz.engine.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.metrics import Tally
+from specviz.metrics.same_draft import Replay
 from specviz.plan import Verifier
 from specviz.sources.prompts import PromptSet
 from specviz.wire import Start
@@ -125,12 +126,12 @@ def _run(question: Question, verifier: Verifier, pair: Pair, what: tuple[int, st
         prompt=prompt, method=question.method, verifier=verifier.name, knobs={**question.knobs, "seed": seed},
         level="full" if is_base else "summary",
     )  # fmt: skip
-    tally = Tally()
+    drafts: list[Replay] = []
+    tally = Tally(drafts.append if is_base else None)
     for _ in LocalRun(pair, start, tally.add).rounds():
         pass
-    rows = tally.rows
+    total = tally.totals
     return Counted(
-        verifier.name, number, emitted=sum(row.n_emitted for row in rows), calls=len(rows),
-        accepted=sum(row.n_accepted for row in rows), drafted=sum(row.n_drafted for row in rows),
-        blocks=len({row.block for row in rows}), replays=tuple(tally.replays) if is_base else (),
+        verifier.name, number, emitted=total["n_emitted"], calls=tally.n_rounds, accepted=total["n_accepted"],
+        drafted=total["n_drafted"], blocks=tally.n_blocks, replays=tuple(drafts),
     )  # fmt: skip

@@ -34,6 +34,17 @@ def knob_specs() -> dict[str, dict[str, KnobSpec]]:
     return dict(specs)
 
 
+REDACT_HELP = (
+    "Record token ids only: no prompt, text, stop text, domain or file name. Who has the tokenizer can turn ids back."
+)
+RECORD_HELP = "The file holds prompts, text and settings, for your eyes alone (mode 600); see --redact."
+
+
+def redact_option(function: F) -> F:
+    """Give a command that records the option to leave the text out."""
+    return click.option("--redact", is_flag=True, help=REDACT_HELP)(function)
+
+
 def knob_options(function: F) -> F:
     """Give a command one option per knob, in the order of the tables."""
     for name, by_method in reversed(knob_specs().items()):

@@ -10,6 +10,7 @@ from specviz.cli.result import Result
 from specviz.cli.round_lines import RoundLines
 from specviz.cli.stream_lines import StreamLines
 from specviz.cli.stream_result import StreamResult
+from specviz.trace.private import STORED
 
 
 class Output:
@@ -37,6 +38,9 @@ class Output:
             )
         if self._request.idle:
             self._narrator.say(f"specviz: warning: without effect here: {', '.join(self._request.idle)}")
+        if self._request.record is not None:
+            what = "token ids, no text" if self._request.redact else STORED
+            self._narrator.say(f"recording   {what}")
         self._narrator.wait("loading the models …")
 
     def end(self) -> None:

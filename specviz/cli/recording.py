@@ -28,7 +28,7 @@ def check_place(path: Path) -> None:
 
 
 @contextmanager
-def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Recorder | None"]:
+def recording(path: Path | None, warned: Sink, result: Result, redact: bool = False) -> Iterator["Recorder | None"]:
     """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on.
 
     Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole.
@@ -39,7 +39,7 @@ def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Reco
     from specviz.trace import Recorder
 
     running = False
-    recorder = Recorder(path, on_problem=lambda warning: warned(warning) if running else None)
+    recorder = Recorder(path, on_problem=lambda warning: warned(warning) if running else None, redact=redact)
     if recorder.problem:
         recorder.close("error", recorder.problem)
         raise TraceError(f"cannot record to '{path}': {recorder.problem}")

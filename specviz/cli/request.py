@@ -31,6 +31,7 @@ class Request:
     dtype: str | None
     threads: int | None
     record: Path | None
+    redact: bool
     rounds: bool
     as_json: bool
     verbose: bool
@@ -58,7 +59,9 @@ class Request:
         record = Path(given["record"]) if given["record"] else None
         if record:
             check_place(record)
-        plain = ("target", "draft", "threads", "rounds", "as_json", "verbose", "quiet")
+        elif given["redact"]:
+            raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
+        plain = ("target", "draft", "threads", "redact", "rounds", "as_json", "verbose", "quiet")
         return cls(
             start=start,
             needs_draft=method.needs_draft,

@@ -87,7 +87,7 @@ class Result:
             "method": self._header.method,
             "verifier": self._header.verifier,
             "lossless": self._header.lossless,
-            "rounds": len(self.tally.rows),
+            "rounds": self.tally.n_rounds,
             "finish": self.finish,
             "n_prompt": self._prefill.n_prompt if self._prefill else None,
             "metrics": msgspec.to_builtins(self.tally.summary(), str_keys=True),
@@ -99,7 +99,7 @@ class Result:
     def summary(self) -> list[str]:
         """Speed, acceptance, time and trace, a line each."""
         metrics = self.tally.summary()
-        seconds = sum(row.ns for row in self.tally.rows)
+        seconds = self.tally.totals["ns"]
         ended = _REASONS.get(self.finish, self.finish)
         lines = [
             f"{self._n_tokens} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "

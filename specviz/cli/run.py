@@ -42,8 +42,11 @@ if TYPE_CHECKING:
 @options.lane_options
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option(
-    "--record", metavar="FILE", help="Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends."
+    "--record",
+    metavar="FILE",
+    help=f"Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends. {options.RECORD_HELP}",
 )
+@options.redact_option
 @click.option("--level", metavar="NAME", help="none, summary or full [default: full with --record].")
 @click.option("--rounds", is_flag=True, help="A line for every round on standard error; the text follows at the end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output instead of the text.")
@@ -63,7 +66,7 @@ def command(**given: Any) -> None:
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
     request = Request.of(given)
-    result = StreamResult() if request.stream else Result()
+    result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
@@ -86,7 +89,7 @@ def _decode(request: Request, result: Result, printed: Sink) -> None:
         request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads,
         request.draft_device,
     )  # fmt: skip
-    with recording(request.record, printed, result) as recorder:
+    with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))
         try:

@@ -32,7 +32,7 @@ class StreamLines:
 
     def __call__(self, event: Event) -> None:
         """Tell a query once all is known of it."""
-        waiting = self._result.rows[self._told :]
+        waiting = self._result.rows[max(0, self._told - self._result.dropped) :]
         if not waiting:
             return
         over = isinstance(event, Adapt | events.End) or (isinstance(event, events.Prefill) and len(waiting) > 1)
@@ -77,9 +77,9 @@ def _domain(row: QueryRow, size: int) -> str:
 
 def plain(row: QueryRow) -> list[str]:
     """A query without a bandit."""
-    metrics = row.tally.summary()
+    metrics = row.metrics
     return [
-        str(row.q), _domain(row, 12), str(len(row.tokens)), str(len(row.tally.rows)),
+        str(row.q), _domain(row, 12), str(row.n_tokens), str(row.n_rounds),
         _value(metrics.mean_acceptance_length), _value(metrics.draft_acceptance_rate),
         _value(metrics.tokens_per_second),
     ]  # fmt: skip
@@ -87,7 +87,7 @@ def plain(row: QueryRow) -> list[str]:
 
 def learning(row: QueryRow) -> list[str]:
     """A query and what was learnt from it."""
-    found, length = row.adapt, _value(row.tally.summary().mean_acceptance_length)
+    found, length = row.adapt, _value(row.metrics.mean_acceptance_length)
     if found is None:
         return [str(row.q), _domain(row, 10), length, "", "", "not over", *[""] * 5]
     gain = "" if found.gain is None else f"{signed(found.gain)} ±{numbers.number(found.se)}"

@@ -12,18 +12,26 @@ import msgspec
 from specviz import events
 from specviz.cli.result import Result, shown_estimate
 from specviz.events import Event
-from specviz.metrics import Tally
+from specviz.metrics import Metrics, Tally
 from specviz.view import numbers
 
 
 @dataclass(slots=True)
 class QueryRow:
-    """One query. `adapt`: what was learnt at its end, where something may be."""
+    """One query. `adapt`: what was learnt at its end, where something may be.
+
+    A stream may go on for hours. So what only `--json` prints is kept only where `whole` says so, and of a query that
+    is over (`settle`) the sums have become numbers.
+    """
 
     prefill: events.Prefill
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally | None = field(default_factory=Tally)
+    whole: bool = True
     text: str = ""
     tokens: list[int] = field(default_factory=list)
+    n_tokens: int = 0
+    n_rounds: int = 0
+    settled: Metrics | None = None
     finish: str | None = None
     ended: bool = False  # its last round is over
     adapt: events.Adapt | None = None
@@ -40,15 +48,31 @@ class QueryRow:
 
     def take(self, event: Event) -> None:
         """One event of this query."""
-        self.tally.add(event)
+        if self.tally is not None:
+            self.tally.add(event)
         if isinstance(event, events.Commit):
-            self.text += "".join(event.texts)
-            self.tokens += event.tokens
+            self.n_tokens += len(event.tokens)
+            if self.whole:
+                self.text += "".join(event.texts)
+                self.tokens += event.tokens
             self.finish = event.finish
         elif isinstance(event, events.RoundEnd):
+            self.n_rounds += 1
             self.ended = self.finish is not None
         elif isinstance(event, events.Adapt):
             self.adapt = event
+
+    @property
+    def metrics(self) -> Metrics:
+        """Of its rounds so far."""
+        if self.settled is not None:
+            return self.settled
+        assert self.tally is not None
+        return self.tally.summary()
+
+    def settle(self) -> None:
+        """Nothing more comes of this query."""
+        self.settled, self.tally = self.metrics, None
 
     def as_json(self) -> dict[str, Any]:
         """Its part of `--json`."""
@@ -61,8 +85,8 @@ class QueryRow:
             "text": self.text,
             "tokens": self.tokens,
             "finish": self.finish,
-            "rounds": len(self.tally.rows),
-            "metrics": msgspec.to_builtins(self.tally.summary(), str_keys=True),
+            "rounds": self.n_rounds,
+            "metrics": msgspec.to_builtins(self.metrics, str_keys=True),
             "adapt": None if self.adapt is None else msgspec.to_builtins(self.adapt),
         }
 
@@ -74,13 +98,27 @@ def seconds(value: float) -> str:
     return f"{'-' if value < 0 else ''}{numbers.duration(round(abs(value) * 1e9))}"
 
 
-class StreamResult(Result):
-    """A sink that folds a run query by query."""
+_LEARNT = ("seconds", "update_s", "dur_ns", "regret", "replay_regret", "next_regret")  # fields that are summed
 
-    def __init__(self) -> None:
+
+class StreamResult(Result):
+    """A sink that folds a run query by query. `whole`: every query is kept to the end, for `as_json`.
+
+    Otherwise only the last two are; `dropped` says how many went before `rows[0]`.
+    """
+
+    def __init__(self, whole: bool = True) -> None:
         super().__init__()
         self.rows: list[QueryRow] = []
+        self.dropped = 0
         self.domains: dict[str, Tally] = {}
+        self._whole = whole
+        self._n_queries: Counter[str] = Counter()  # by domain
+        self._n_tokens_of: Counter[str] = Counter()
+        self._taken: dict[str, Counter[str]] = {}  # by domain: queries by action
+        self._sums: dict[str, float | None] = dict.fromkeys(_LEARNT)  # None: on no record
+        self._n_kept = self._n_reverted = self._n_resets = 0
+        self._learnt_last: events.Adapt | None = None
         self._opening: list[Event] = []  # what stands before the first query, for every tally
 
     def __call__(self, event: Event) -> None:
@@ -89,11 +127,36 @@ class StreamResult(Result):
         if isinstance(event, events.Header):
             self._opening.append(event)
         elif isinstance(event, events.Prefill):
-            self.rows.append(QueryRow(event, Tally().add_all(self._opening)))
+            self._begin(QueryRow(event, Tally().add_all(self._opening), self._whole))
         if self.rows and not isinstance(event, events.End):
             row = self.rows[-1]
             row.take(event)
             self.domains.setdefault(row.domain, Tally().add_all(self._opening)).add(event)
+            if isinstance(event, events.Commit):
+                self._n_tokens_of[row.domain] += len(event.tokens)
+            elif isinstance(event, events.Adapt):
+                self._learn(row.domain, event)
+
+    def _begin(self, row: QueryRow) -> None:
+        if self.rows:
+            self.rows[-1].settle()
+        if not self._whole:
+            self.dropped += len(self.rows[:-1])
+            del self.rows[:-1]
+        self.rows.append(row)
+        self._n_queries[row.domain] += 1
+
+    def _learn(self, domain: str, found: events.Adapt) -> None:
+        """What was done at the end of a query."""
+        self._learnt_last = found
+        self._taken.setdefault(domain, Counter())[found.action] += 1
+        for name in _LEARNT:
+            value = getattr(found, name)
+            if value is not None:
+                self._sums[name] = (self._sums[name] or 0) + value
+        self._n_kept += found.action != "skip" and not found.reverted
+        self._n_reverted += found.action != "skip" and found.reverted
+        self._n_resets += found.reset is not None
 
     @property
     def learns(self) -> bool:
@@ -101,13 +164,9 @@ class StreamResult(Result):
         return self._header is not None and self._header.knobs.get("adapt") == "on"
 
     @property
-    def decided(self) -> list[events.Adapt]:
-        """What was done at the ends of queries."""
-        return [row.adapt for row in self.rows if row.adapt is not None]
-
-    def of(self, domain: str) -> list[QueryRow]:
-        """The queries of a domain."""
-        return [row for row in self.rows if row.domain == domain]
+    def decided(self) -> bool:
+        """Whether anything was decided at the end of a query."""
+        return self._learnt_last is not None
 
     def as_json(self) -> dict[str, Any]:
         """One object: the whole, then queries, domains, and what was learnt."""
@@ -118,7 +177,7 @@ class StreamResult(Result):
         whole["queries"] = [row.as_json() for row in self.rows]
         whole["domains"] = {
             domain: {
-                "n_queries": len(self.of(domain)),
+                "n_queries": self._n_queries[domain],
                 "actions": self._actions(domain),
                 "metrics": msgspec.to_builtins(tally.summary(), str_keys=True),
             }
@@ -128,32 +187,32 @@ class StreamResult(Result):
         return whole
 
     def _actions(self, domain: str) -> dict[str, int]:
-        taken = Counter(row.adapt.action for row in self.of(domain) if row.adapt is not None)
+        taken = self._taken.get(domain, Counter())
         return {action: taken[action] for action in ("skip", "head", "full")}
 
     def _learning(self) -> dict[str, Any]:
         """Sums over the run; regrets in seconds, null where nothing tells."""
-        found = self.decided
-        updates = [each for each in found if each.action != "skip"]
+        last, sums = self._learnt_last, self._sums
+        assert last is not None
         return {
-            "n_updates": len(updates),
-            "n_kept": sum(not each.reverted for each in updates),
-            "n_reverted": sum(each.reverted for each in updates),
-            "n_resets": sum(each.reset is not None for each in found),
-            "version": found[-1].version_after,
-            "serving_s": sum(each.seconds for each in found),
-            "update_s": sum(each.update_s or 0.0 for each in found),
-            "boundary_s": sum(each.dur_ns for each in found) / 1e9,
-            "explored_s": found[-1].spent,
-            "budget_s": found[-1].budget,
-            "regret_s": _sum([each.regret for each in found]),
-            "replay_regret_s": _sum([each.replay_regret for each in found]),
-            "next_regret_s": _sum([each.next_regret for each in found]),
+            "n_updates": self._n_kept + self._n_reverted,
+            "n_kept": self._n_kept,
+            "n_reverted": self._n_reverted,
+            "n_resets": self._n_resets,
+            "version": last.version_after,
+            "serving_s": sums["seconds"] or 0.0,
+            "update_s": sums["update_s"] or 0.0,
+            "boundary_s": (sums["dur_ns"] or 0) / 1e9,
+            "explored_s": last.spent,
+            "budget_s": last.budget,
+            "regret_s": sums["regret"],
+            "replay_regret_s": sums["replay_regret"],
+            "next_regret_s": sums["next_regret"],
         }
 
     def summary(self) -> list[str]:
         """The lines of a single run, for all queries together; then what learning took and what it gave up."""
-        n = len(self.rows)
+        n = self._n_queries.total()
         head, *rest = super().summary()
         lines = [f"{n} {'query' if n == 1 else 'queries'}: {head}", *rest]
         behind = lines[len(lines) - (self.trace is not None) :]
@@ -173,7 +232,7 @@ class StreamResult(Result):
             f"learning    {kept}{resets}, weights v{sums['version']} · updates took {seconds(sums['update_s'])} beside "
             f"{seconds(sums['serving_s'])} of serving ({numbers.percent(share)}), exploring "
             f"{seconds(sums['explored_s'])} of {seconds(sums['budget_s'])}",
-            f"regret      {' · '.join(regret)}, over {len(self.decided)} queries",
+            f"regret      {' · '.join(regret)}, over {sum(taken.total() for taken in self._taken.values())} queries",
         ]
 
     def domain_lines(self) -> list[tuple[str, ...]]:
@@ -181,15 +240,10 @@ class StreamResult(Result):
         out: list[tuple[str, ...]] = []
         for domain, tally in self.domains.items():
             metrics, taken = tally.summary(), self._actions(domain)
-            tokens = sum(len(row.tokens) for row in self.of(domain))
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
             out.append((
-                domain, str(len(self.of(domain))), str(tokens), shown_estimate(metrics.mean_acceptance_length),
+                domain, str(self._n_queries[domain]), str(self._n_tokens_of[domain]),
+                shown_estimate(metrics.mean_acceptance_length),
                 shown_estimate(metrics.draft_acceptance_rate), shown_estimate(metrics.tokens_per_second), actions,
             ))  # fmt: skip
         return out
-
-
-def _sum(values: "list[float | None]") -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -39,7 +39,7 @@ _CORE = (
     "lanes",
 )
 
-_FLAGS = ("chat", "paused", "full_speed")
+_FLAGS = ("chat", "paused", "full_speed", "redact")
 
 
 @click.command("tui")
@@ -59,9 +59,10 @@ _FLAGS = ("chat", "paused", "full_speed")
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option("--paused", is_flag=True, help="Hold the core before the first round; ] runs one round, H goes on.")
 @click.option(
-    "--full-speed", is_flag=True, help="Do not hold the core until each round was seen; w switches while it runs."
+    "--full-speed", is_flag=True, help="Do not hold the core until each round was seen; F switches while it runs."
 )
-@click.option("--record", metavar="FILE", help="Write a trace of the live run; R does so later.")
+@click.option("--record", metavar="FILE", help=f"Write a trace of the live run; R does so later. {options.RECORD_HELP}")
+@options.redact_option
 @click.option("--ascii", "ascii_only", is_flag=True, help="ASCII characters only.")
 @options.knob_options
 def command(**given: Any) -> int:
@@ -138,7 +139,14 @@ def _core(given: Mapping[str, Any]) -> "Core":
     if record is not None:
         check_place(record)
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return Core(tuple(argv), record, start if start.prompt else None, start, paced=not given["full_speed"])
+    return Core(
+        tuple(argv),
+        record,
+        start if start.prompt else None,
+        start,
+        redact=given["redact"],
+        paced=not given["full_speed"],
+    )
 
 
 def _prompt(given: Mapping[str, Any]) -> str:

@@ -48,7 +48,8 @@ _LIVE = (*_ARGV, "method", "verifier", "prompt", "prompt_file", "example", "reco
 @options.model_options
 @click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 @click.option("--paused", is_flag=True, help="Hold the core before the first round.")
-@click.option("--record", metavar="FILE", help="Write a trace of the live runs.")
+@click.option("--record", metavar="FILE", help=f"Write a trace of the live runs. {options.RECORD_HELP}")
+@options.redact_option
 @options.knob_options
 def command(**given: Any) -> int:
     """Watch a run live, or look at a trace, in the browser.
@@ -98,7 +99,13 @@ def _settings(given: Mapping[str, Any]) -> "Settings":
     from specviz_app.settings import Settings
 
     typed = [name for name in options.knob_specs() if given.get(name) not in (None, ())]
-    live = any(given[name] is not None for name in _LIVE) or given["chat"] or given["paused"] or bool(typed)
+    live = (
+        any(given[name] is not None for name in _LIVE)
+        or given["chat"]
+        or given["paused"]
+        or given["redact"]
+        or bool(typed)
+    )
     if given["replay"] is not None:
         if live:
             raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
@@ -123,7 +130,9 @@ def _live(given: Mapping[str, Any]) -> "Settings":
     )
     check_models(given["target"], given["draft"], method.needs_draft)
     record = Path(given["record"]).absolute() if given["record"] else None
+    if record is None and given["redact"]:
+        raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
     if record is not None:
         check_place(record)
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
-    return Settings(argv=tuple(argv), start=start, live=True, record=record)
+    return Settings(argv=tuple(argv), start=start, live=True, record=record, redact=given["redact"])

@@ -9,6 +9,7 @@ beside it; the barrier. Plain drafting has nothing beside, PEARL nothing before,
 Bubbles are *all* idle time of a lane, so busy + bubbles = elapsed in both lanes; `why` says what a lane waited for.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,6 +21,9 @@ Kind = Literal["draft_fwd", "verify_fwd", "hrad", "sync", "bubble_draft", "bubbl
 Why = Literal["drafting", "verifying", "overhang", "hrad", "sync"]
 LANES: tuple[Literal["target", "draft"], ...] = ("target", "draft")
 ACCEPTED = "accepted"
+# A round in forwards and rows: before (forwards, rows), beside (forwards, rows), the target's rows, classifier calls,
+# and whether anything was drafted. What a draft forward takes is linear in its rows, so sums of both are enough.
+Work = tuple[int, int, int, int, int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,15 @@ class Rates:
     def draft(self, batch: int) -> float:
         """One draft forward over `batch` rows."""
         return self.t * (1 + self.kappa_q * (batch - 1))
+
+    def drafts(self, n: int, rows: int) -> float:
+        """`n` draft forwards over so many rows together."""
+        return self.t * (n + self.kappa_q * (rows - n))
+
+    def round(self, work: "Work") -> float:
+        """A whole round."""
+        before, beside, target = self.drafts(*work[:2]), self.drafts(*work[2:4]), self.target(work[4])
+        return work[5] * self.hrad + (self.sync if work[6] else 0.0) + before + max(beside, target)
 
     def target(self, rows: int) -> float:
         """One target forward over `rows` tokens."""
@@ -223,19 +236,53 @@ class Timing:
         return (self.busy_draft + self.busy_target - self.elapsed) / least if least else None
 
 
+def work_of(facts: Facts) -> Work:
+    """What a round takes at any costs."""
+    before, beside = ((len(part), sum(f.batch for f in part)) for part in (facts.before, facts.beside))
+    return (*before, *beside, facts.rows, facts.hrad, bool(facts.before or facts.beside))
+
+
+class TimingTally:
+    """Rounds counted by what they did, so that a run of any length can be timed at any costs."""
+
+    def __init__(self) -> None:
+        self.n = self.n_new = 0
+        self._works: Counter[Work] = Counter()
+        self._lost: Counter[tuple[int, int]] = Counter()  # tokens not accepted, by rows and tokens of their forward
+        self._open: dict[int, tuple[int, int]] = {}  # node: rows and tokens of its forward, until it is settled
+
+    def add(self, facts: Facts) -> None:
+        """The next round."""
+        self.n, self.n_new = self.n + 1, self.n_new + facts.n_new
+        self._works[work_of(facts)] += 1
+        for forward in (*facts.before, *facts.beside):
+            self._open.update(dict.fromkeys(forward.nodes, (forward.batch, len(forward.nodes))))
+        for node, fate in facts.fates:
+            share = self._open.pop(node, None)
+            if share is not None and fate != ACCEPTED:
+                self._lost[share] += 1
+
+    def forget(self) -> None:
+        """Another query begins: its nodes are others."""
+        self._open.clear()
+
+    def timing(self, rates: Rates) -> "Timing":
+        """The sums over rounds at these costs."""
+        elapsed = busy_target = busy_draft = 0.0
+        for work, n in self._works.items():
+            elapsed += n * rates.round(work)
+            busy_target += n * rates.target(work[4])
+            busy_draft += n * (rates.drafts(*work[:2]) + rates.drafts(*work[2:4]))
+        wasted = sum((n * rates.draft(b) / k for (b, k), n in self._lost.items()), 0.0)
+        return Timing(elapsed, self.n_new, busy_target, busy_draft, wasted, rates.target(1) * self.n_new)
+
+
 def timing(rounds: Iterable[Facts], rates: Rates) -> Timing:
     """`Timing.of(play(rounds, rates), rates)` without the segments, for sliders and for runs of thousands of rounds."""
-    elapsed = busy_target = busy_draft = wasted = 0.0
-    n_new, cells = 0, dict[int, float]()
+    tally = TimingTally()
     for facts in rounds:
-        before, beside = (sum(rates.draft(f.batch) for f in part) for part in (facts.before, facts.beside))
-        target = rates.target(facts.rows)
-        quiet = facts.hrad * rates.hrad + (rates.sync if facts.before or facts.beside else 0.0)
-        elapsed += quiet + before + max(beside, target)
-        busy_target, busy_draft, n_new = busy_target + target, busy_draft + before + beside, n_new + facts.n_new
-        share_out(facts, rates, cells)
-        wasted += settle(facts, cells)
-    return Timing(elapsed, n_new, busy_target, busy_draft, wasted, rates.target(1) * n_new)
+        tally.add(facts)
+    return tally.timing(rates)
 
 
 def share_out(facts: Facts, rates: Rates, cells: dict[int, float]) -> None:

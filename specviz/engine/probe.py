@@ -35,6 +35,7 @@ from specviz.events import (
     six,
 )
 from specviz.events.round import WalkEnd
+from specviz.trace.private import named
 from specviz.wire import Prompt
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class Probe:
         self.spelled: set[int] = set()
 
     def emit(self, event: Event, r: int, t: int | None = None) -> None:
-        """Number, stamp and send one event."""
+        """Number, stamp and send one event; with names for paths, for it may be stored or shown anywhere."""
+        event = named(event)
         event.i, event.t = self.count, time.perf_counter_ns() if t is None else t
         event.q, event.r = self.query, r
         self.count += 1

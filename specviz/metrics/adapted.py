@@ -26,21 +26,29 @@ class AdaptTally:
     """Give it every record in order."""
 
     def __init__(self) -> None:
-        self.steps: list[Adapt] = []
+        self._n = self._n_reverted = 0
+        self._actions: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._regret: float | None = None
+        self._last: Adapt | None = None
 
     def add(self, event: Event) -> None:
         """Take in a record."""
-        if isinstance(event, Adapt):
-            self.steps.append(event)
+        if not isinstance(event, Adapt):
+            return
+        self._last, self._n = event, self._n + 1
+        self._actions[event.action] += 1
+        self._reasons[event.reason] += 1
+        self._n_reverted += event.reverted
+        if event.regret is not None:
+            self._regret = (self._regret or 0) + event.regret
 
     def summary(self) -> Adapted | None:
         """None where nothing learns."""
-        if not self.steps:
+        last = self._last
+        if last is None:
             return None
-        last, regrets = self.steps[-1], [step.regret for step in self.steps if step.regret is not None]
         return Adapted(
-            n_queries=len(self.steps), actions=dict(Counter(step.action for step in self.steps)),
-            reasons=dict(Counter(step.reason for step in self.steps)),
-            n_reverted=sum(step.reverted for step in self.steps), spent_s=last.spent, budget_s=last.budget,
-            regret=sum(regrets) if regrets else None, version=last.version_after,
+            n_queries=self._n, actions=dict(self._actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
+            spent_s=last.spent, budget_s=last.budget, regret=self._regret, version=last.version_after,
         )  # fmt: skip

@@ -80,19 +80,35 @@ def ratio(top: Column, bottom: Column, units: Column, *, most: float | None = No
         return None
     _, where = np.unique(units, return_inverse=True)
     tops, bottoms = np.bincount(where, top.astype(float)), np.bincount(where, bottom.astype(float))
-    value, counting = float(top.sum() / below), int((bottoms > 0).sum())
-    interval = _spread(tops, bottoms)
-    if interval is not None:
-        cut = max(0.0, interval[0]), interval[1] if most is None else min(most, interval[1])
-        return Estimate(value=value, interval=cut, n=len(tops))
+    counting = int((bottoms > 0).sum())
+    return settled(float(top.sum() / below), delta_interval(tops, bottoms), len(tops), counting, most=most)
+
+
+def settled(
+    value: float, interval: tuple[float, float] | None, n: int, counting: int, *, most: float | None = None
+) -> Estimate:
+    """The estimate of a ratio that cannot be negative, from its delta interval over `n` units, of which `counting` have
+    a lower sum above 0."""
+    found = spread(interval)
+    if found is not None:
+        return Estimate(
+            value=value, interval=(max(0.0, found[0]), found[1] if most is None else min(most, found[1])), n=n
+        )
     if most == 1.0 and counting > 1:
         return Estimate(value=value, interval=wilson_interval(value * counting, counting), n=counting)
     return Estimate(value=value, n=counting, unknown=_why_unknown(counting))
 
 
-def _spread(tops: Column, bottoms: Column) -> tuple[float, float] | None:
-    """The delta interval; null where the units do not differ, or only one of them counts."""
-    interval = delta_interval(tops, bottoms)
+def settled_difference(value: float, interval: tuple[float, float] | None, n: int) -> Estimate:
+    """The estimate of a mean that may be negative."""
+    found = spread(interval)
+    if found is None:
+        return Estimate(value=value, n=n, unknown=_why_unknown(n))
+    return Estimate(value=value, interval=found, n=n)
+
+
+def spread(interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """A delta interval; null where the units do not differ, or only one of them counts."""
     if interval is None or (interval[1] - interval[0]) / 2 <= _NO_SPREAD * max(1.0, abs(sum(interval)) / 2):
         return None
     return interval
@@ -108,10 +124,7 @@ def mean_difference(values: Column, units: Column) -> Estimate | None:
         return None
     _, where = np.unique(units, return_inverse=True)
     tops, counts = np.bincount(where, values.astype(float)), np.bincount(where).astype(float)
-    value, interval = float(values.mean()), _spread(tops, counts)
-    if interval is None:
-        return Estimate(value=value, n=len(tops), unknown=_why_unknown(len(tops)))
-    return Estimate(value=value, interval=interval, n=len(tops))
+    return settled_difference(float(values.mean()), delta_interval(tops, counts), len(tops))
 
 
 def median(values: Column) -> Estimate | None:

@@ -4,10 +4,10 @@
 (plain decoding drafts nothing, a tree has no one path) or was not recorded at this level.
 """
 
-import numpy as np
+from collections import Counter
 
 from specviz.metrics import ranks
-from specviz.metrics.estimate import Estimate, mean, median, ratio, share
+from specviz.metrics.estimate import Estimate, share
 from specviz.metrics.table import Table
 
 MS, S = 1e6, 1e9  # nanoseconds
@@ -16,12 +16,12 @@ ByNumber = dict[int, Estimate]
 
 def mean_acceptance_length(table: Table) -> Estimate | None:
     """Σ n_emitted / blocks: tokens a block commits, the recovered or bonus one included."""
-    return ratio(table.blocks("n_emitted"), np.ones(table.n_blocks), table.block_units)
+    return table.ratio("mean_acceptance_length")
 
 
 def mean_accepted(table: Table) -> Estimate | None:
     """Σ n_accepted / blocks: drafted tokens that a block keeps."""
-    return ratio(table.blocks("n_accepted"), np.ones(table.n_blocks), table.block_units) if table.drafts else None
+    return table.ratio("mean_accepted") if table.drafts else None
 
 
 def draft_acceptance_rate(table: Table) -> Estimate | None:
@@ -30,14 +30,14 @@ def draft_acceptance_rate(table: Table) -> Estimate | None:
     Drafted is what was put before the target. A stop token among it counts, and is accepted where it is kept, though
     it is never fed (nothing can follow it, so it needs no row): Σ n_drafted may exceed the rows sent to the target.
     """
-    return ratio(table.column("n_accepted"), table.column("n_drafted"), table.units, most=1.0)
+    return table.ratio("draft_acceptance_rate", most=1.0)
 
 
 def test_acceptance_rate(table: Table) -> Estimate | None:
     """Σ n_accepted / Σ n_tested; null for backward scans, which accept what they never test."""
     if table.backward:
         return None
-    return ratio(table.column("n_accepted"), table.column("n_tested"), table.units, most=1.0)
+    return table.ratio("test_acceptance_rate", most=1.0)
 
 
 test_acceptance_rate.__test__ = False  # type: ignore[attr-defined]  # a metric, not a pytest function
@@ -45,12 +45,12 @@ test_acceptance_rate.__test__ = False  # type: ignore[attr-defined]  # a metric,
 
 def block_efficiency(table: Table) -> Estimate | None:
     """Σ n_emitted / rounds: tokens a target call."""
-    return ratio(table.column("n_emitted"), np.ones(table.n_rounds), table.units)
+    return table.ratio("block_efficiency")
 
 
 def accepted_run_length(table: Table) -> Estimate | None:
     """Mean number of accepted tokens between rejections, across rounds; the open run of every query is left out."""
-    return mean(table.tally.runs) if table.drafts else None
+    return table.tally.runs.estimate() if table.drafts else None
 
 
 def rollback_rate(table: Table) -> Estimate | None:
@@ -61,27 +61,26 @@ def rollback_rate(table: Table) -> Estimate | None:
     """
     if not table.one_path or not table.settles:
         return None
-    return ratio(table.cells("path_void"), table.cells("path"), table.units, most=1.0)
+    return table.ratio("rollback_rate", most=1.0)
 
 
 def rollback_rate_tokens(table: Table) -> Estimate | None:
     """Drafted tokens with a fate other than accepted / all of them, losing branches and trimmed tokens included."""
     if not table.settles:
         return None
-    return ratio(table.cells("cells_void"), table.cells("cells"), table.units, most=1.0)
+    return table.ratio("rollback_rate_tokens", most=1.0)
 
 
 def branch_hit_rate(table: Table) -> ByNumber | None:
     """branch_hit_rate[k]: matches that hit one of the k branches / matches over k branches."""
     matches = table.tally.pipeline.matches
-    counts = {k: [hit for branches, hit in matches if branches == k] for k in sorted({k for k, _ in matches})}
-    return _numbered({k: share(sum(hits), len(hits)) for k, hits in counts.items()}) or None
+    hits = {k: (matches[k, True], matches[k, True] + matches[k, False]) for k in sorted({k for k, _ in matches})}
+    return _numbered({k: share(*counts) for k, counts in hits.items()}) or None
 
 
 def branch_mass(table: Table) -> Estimate | None:
     """Mean of the target's share of all branch tokens at the branch points: the chance of a hit under `topk`."""
-    masses = np.array(table.tally.pipeline.masses)
-    return ratio(masses, np.ones(len(masses)), np.arange(len(masses)), most=1.0)
+    return table.tally.pipeline.masses.estimate(most=1.0)
 
 
 def hrad_confusion(table: Table) -> dict[int, dict[int, int]] | None:
@@ -92,17 +91,12 @@ def hrad_confusion(table: Table) -> dict[int, dict[int, int]] | None:
 
 def draft_calls_per_round(table: Table) -> Estimate | None:
     """Σ n_draft_calls / rounds."""
-    return ratio(table.column("n_draft_calls"), np.ones(table.n_rounds), table.units) if table.drafts else None
+    return table.ratio("draft_calls_per_round") if table.drafts else None
 
 
 def modelled_speedup(table: Table) -> Estimate | None:
     """Σ n_emitted / Σ cost in target passes, over rounds whose cost is on record (`tree`); 1 a round without a tree."""
-    tally = table.tally.ranks
-    if not tally.n_costed:
-        return None
-    known = np.array([cost is not None for cost in tally.costs], bool)
-    costs = np.array([cost or 0.0 for cost in tally.costs])[known]
-    return ratio(table.column("n_emitted")[known], costs, table.units[known])
+    return table.ratio("modelled_speedup") if table.tally.ranks.n_costed else None
 
 
 def bucket_confusion(table: Table) -> dict[str, ranks.Confusion] | None:
@@ -116,7 +110,7 @@ def bucket_confusion(table: Table) -> dict[str, ranks.Confusion] | None:
 def bucket_accuracy(table: Table) -> Estimate | None:
     """Known expansions whose bucket was predicted / all of them."""
     seen = ranks.known(table.tally.ranks.seen)
-    return share(sum(row.bucket == row.true for row in seen), len(seen))
+    return share(sum(row.n for row in seen if row.bucket == row.true), sum(row.n for row in seen))
 
 
 def coverage(table: Table) -> ByNumber | None:
@@ -151,68 +145,65 @@ def cells_per_token(table: Table) -> Estimate | None:
 
 def head_tests_per_token(table: Table) -> Estimate | None:
     """Σ head tests / Σ n_emitted; null where there are no exits."""
-    return _per_token(table, "head_tests") if table.exits("rows").any() or table.exits("head_tests").any() else None
+    asked = table.tally.ratios["exit_rate"].moments(False).bottom or table.tally.ratios["head_tests"].moments(False).top
+    return _per_token(table, "head_tests") if asked else None
 
 
 def _per_token(table: Table, name: str) -> Estimate | None:
-    if not table.tally.exits.counted:
-        return None
-    return ratio(table.exits(name), table.column("n_emitted"), table.units)
+    return table.ratio(name) if table.tally.exits.counted else None
 
 
 def exit_rate(table: Table) -> Estimate | None:
     """Rows that stopped / rows that climbed."""
-    return ratio(table.exits("stops"), table.exits("rows"), table.units, most=1.0)
+    return table.ratio("exit_rate", most=1.0)
 
 
 def mean_exit_layer(table: Table) -> Estimate | None:
     """Mean layer of the stops."""
-    return ratio(table.exits("depth"), table.exits("stops"), table.units)
+    return table.ratio("mean_exit_layer")
 
 
 def draft_precision(table: Table) -> Estimate | None:
     """Stops whose draft is the token the text went on with / stops the target was asked about."""
-    return ratio(table.exits("right"), table.exits("judged"), table.units, most=1.0)
+    return table.ratio("draft_precision", most=1.0)
 
 
 def wrong_exit_rate(table: Table) -> Estimate | None:
     """1 - draft_precision."""
-    judged = table.exits("judged")
-    return ratio(judged - table.exits("right"), judged, table.units, most=1.0)
+    return table.ratio("wrong_exit_rate", most=1.0)
 
 
 def tokens_per_second(table: Table) -> Estimate | None:
     """Σ n_emitted / Σ round seconds (prefill not in it)."""
-    return ratio(table.column("n_emitted"), table.column("ns") / S, table.units)
+    return table.ratio("tokens_per_second")
 
 
 def time_to_first_token_s(table: Table) -> Estimate | None:
     """Start of the prefill to the first commit, median over queries."""
-    return median(np.array(table.tally.first_commit_ns) / S)
+    return table.tally.first_commit_ns.estimate(S)
 
 
 def round_ms(table: Table) -> Estimate | None:
     """Median round."""
-    return median(table.column("ns") / MS)
+    return table.tally.round_ns.estimate(MS)
 
 
 def stage_ms(table: Table) -> dict[str, Estimate]:
     """Median of every stage over the rounds; `prefill` over the queries."""
-    names = dict.fromkeys(name for row in table.tally.rows for name in row.stage_ns)
-    columns = {"prefill": np.array(table.tally.prefill_ns), **{name: table.stage(name) for name in names}}
-    found = {name: median(column / MS) for name, column in columns.items()}
+    found = {"prefill": table.tally.prefill_ns.estimate(MS)}
+    for name, took in table.tally.stage_ns.items():
+        found[name] = took.estimate(MS, table.n_rounds - took.n)
     return {name: value for name, value in found.items() if value is not None}
 
 
 def drafting_share(table: Table) -> Estimate | None:
     """Σ draft ns / Σ round ns."""
-    return ratio(table.stage("draft"), table.column("ns"), table.units) if table.drafts else None
+    return table.ratio("drafting_share") if table.drafts else None
 
 
 def overhead(table: Table) -> Estimate | None:
     """Σ probe_ns / (Σ round_ns - Σ probe_ns): what recording costs."""
-    probe = table.column("probe_ns")
-    return ratio(probe, table.column("ns") - probe, table.units)
+    return table.ratio("overhead")
 
 
 def bubble(table: Table, lane: str) -> float | None:
@@ -220,7 +211,7 @@ def bubble(table: Table, lane: str) -> float | None:
     it does both kinds of work itself, so neither lane waits for the other."""
     if not table.two_models:
         return None
-    busy, elapsed = table.tally.busy.get(lane, 0), int(table.column("ns").sum())
+    busy, elapsed = table.tally.busy.get(lane, 0), table.total("ns")
     return max(0.0, 1 - busy / elapsed) if busy and elapsed else None
 
 
@@ -229,7 +220,7 @@ def overlap_efficiency(table: Table) -> float | None:
     draft, target = (table.tally.busy.get(lane, 0) for lane in ("draft", "target"))
     if not draft or not target or not table.two_models or table.header is None or table.header.lanes == "serial":
         return None
-    return float((draft + target - int(table.column("ns").sum())) / min(draft, target))
+    return float((draft + target - table.total("ns")) / min(draft, target))
 
 
 def wasted_draft_s(table: Table) -> float | None:
@@ -242,30 +233,31 @@ def wasted_draft_s(table: Table) -> float | None:
         return table.tally.pipeline.wasted_ns / S if table.settles else None
     if not table.has_nodes or not table.two_models:
         return None
-    drafted = table.column("n_drafted")
-    lost = (drafted - table.column("n_accepted")) / np.maximum(drafted, 1)
-    return float((table.stage("draft") * lost).sum()) / S
+    return sum((ns / max(drafted, 1) for drafted, ns in table.tally.lost_ns.items()), 0.0) / S
 
 
 def accepted_histogram(table: Table) -> dict[int, int] | None:
     """Blocks by n_accepted, 0 to the largest seen."""
-    return dict(enumerate(np.bincount(table.blocks("n_accepted")).tolist())) if table.drafts else None
+    if not table.drafts:
+        return None
+    counts = table.counts("n_accepted")
+    return {j: counts[j] for j in range(max(counts) + 1)}
 
 
 def share_above(table: Table) -> ByNumber | None:
     """share_above[w]: share of blocks with n_emitted > w, for w from 1 to the largest seen."""
     if not table.drafts:
         return None
-    emitted = table.blocks("n_emitted")
-    return _numbered({w: share(int((emitted > w).sum()), table.n_blocks) for w in range(1, int(emitted.max()) + 1)})
+    emitted = table.counts("n_emitted")
+    return _numbered({w: share(_at_least(emitted, w + 1), table.n_blocks) for w in range(1, max(emitted) + 1)})
 
 
 def survival(table: Table) -> ByNumber | None:
     """survival[t]: blocks with n_accepted >= t / blocks whose draft is at least t deep."""
     if not table.has_nodes:
         return None
-    accepted, depth = table.blocks("n_accepted"), table.blocks("depth")
-    counts = {t: (int((accepted >= t).sum()), int((depth >= t).sum())) for t in range(1, int(depth.max()) + 1)}
+    accepted, depth = table.counts("n_accepted"), table.counts("depth")
+    counts = {t: (_at_least(accepted, t), _at_least(depth, t)) for t in range(1, max(depth) + 1)}
     return _numbered({t: share(min(hits, n), n) for t, (hits, n) in counts.items()})
 
 
@@ -285,6 +277,10 @@ def depth_acceptance(table: Table) -> ByNumber | None:
     if not table.has_nodes or table.backward:
         return None
     return _numbered({d: share(spot.accepted, spot.tested) for d, spot in sorted(table.tally.spots.items())})
+
+
+def _at_least(counts: Counter[int], least: int) -> int:
+    return sum(n for value, n in counts.items() if value >= least)
 
 
 def _numbered(found: dict[int, Estimate | None]) -> ByNumber:

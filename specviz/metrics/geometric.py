@@ -9,7 +9,6 @@ more of at its ends is what a single acceptance rate hides.
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from specviz.metrics.estimate import Estimate, share
 from specviz.metrics.table import Table
@@ -31,17 +30,15 @@ def geometric_fit(tally: "Tally") -> GeometricFit | None:
     table = Table(tally)
     if not table.has_nodes or table.backward:
         return None
-    depth = table.blocks("depth")
-    kept = np.minimum(table.blocks("n_accepted"), depth)[depth > 0]
-    depth = depth[depth > 0]
-    alpha = share(int(kept.sum()), int(np.minimum(kept + 1, depth).sum())) if len(depth) else None
+    drafts = [(min(accepted, depth), depth, n) for (accepted, _, depth), n in table.blocks.items() if depth > 0]
+    alpha = share(sum(kept * n for kept, _, n in drafts), sum(min(kept + 1, depth) * n for kept, depth, n in drafts))
     if alpha is None:
         return None
-    return GeometricFit(alpha=alpha, expected=_expected(alpha.value, depth), n=len(depth))
+    return GeometricFit(alpha=alpha, expected=_expected(alpha.value, drafts), n=sum(n for _, _, n in drafts))
 
 
-def _expected(alpha: float, depth: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> dict[int, float]:
+def _expected(alpha: float, drafts: list[tuple[int, int, int]]) -> dict[int, float]:
     """Rounds at every count from 0 to the deepest draft; adds up to the number of rounds."""
-    most = int(depth.max())
-    at_least = {j: float((depth >= j).sum()) * alpha**j for j in range(most + 1)}
+    most = max(depth for _, depth, _ in drafts)
+    at_least = {j: float(sum(n for _, depth, n in drafts if depth >= j)) * alpha**j for j in range(most + 1)}
     return {j: at_least[j] - at_least.get(j + 1, 0.0) for j in range(most + 1)}

@@ -4,13 +4,12 @@ A number of this block is never put together with a measured time. It says what 
 two lanes run beside each other, whatever lanes the machine really had.
 """
 
-from statistics import median
-
 import msgspec
 
-from specviz.cost.model_clock import Facts, Rates, timing
+from specviz.cost.model_clock import Rates, TimingTally
 from specviz.cost.round_facts import RoundReader
 from specviz.events import Calibration, Event, Signal
+from specviz.metrics.sums import Median
 
 
 class Modelled(msgspec.Struct, kw_only=True, frozen=True):
@@ -33,32 +32,37 @@ class ModelledTally:
     """Give it every record in order."""
 
     def __init__(self) -> None:
-        self.facts: list[Facts] = []
         self.calibration: Calibration | None = None
-        self.hrad_ns: list[int] = []
+        self.timing = TimingTally()
+        self.hrad_ns = Median()
         self._reader = RoundReader()
+        self._query = -1
 
     def add(self, event: Event) -> None:
         """Take in a record."""
         if isinstance(event, Calibration):
             self.calibration = event
         elif isinstance(event, Signal) and event.source == "hrad":
-            self.hrad_ns.append(event.dur_ns)
+            self.hrad_ns.add(event.dur_ns)
         found = self._reader.add(event)
-        if found is not None:
-            self.facts.append(found)
+        if found is None:
+            return
+        if event.q != self._query:  # node ids begin again: what was never settled belongs to nobody
+            self._query = event.q
+            self.timing.forget()
+        self.timing.add(found)
 
     def summary(self) -> Modelled | None:
         """None without measured costs, or without rounds this clock knows."""
-        if self.calibration is None or not self.facts:
+        if self.calibration is None or not self.timing.n:
             return None
-        rates = Rates.of(self.calibration, median(self.hrad_ns) / 1e9 if self.hrad_ns else 0.0)
-        return modelled(self.facts, rates)
+        took = self.hrad_ns.estimate()
+        return modelled(self.timing, Rates.of(self.calibration, took.value / 1e9 if took is not None else 0.0))
 
 
-def modelled(facts: list[Facts], rates: Rates) -> Modelled:
+def modelled(rounds: TimingTally, rates: Rates) -> Modelled:
     """The block for these rounds at these costs."""
-    found = timing(facts, rates)
+    found = rounds.timing(rates)
     return Modelled(
         t_s=rates.t, c=rates.c, kappa_q=rates.kappa_q, kappa_p=rates.kappa_p, hrad_s=rates.hrad,
         elapsed_s=found.elapsed, speedup=found.speedup, overlap_efficiency=found.overlap_efficiency,

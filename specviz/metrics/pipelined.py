@@ -5,10 +5,12 @@ one round. Everything here needs level `summary`.
 """
 
 from collections import Counter
+from fractions import Fraction
 
 import msgspec
 
 from specviz.events import DraftStep, Event, Fork, Header, Match, Node, Posterior, RoundEnd, Settle, Signal, TokenFate
+from specviz.metrics.sums import Ratio
 
 _PIPELINED = frozenset({"specbranch", "pearl"})
 
@@ -27,10 +29,11 @@ class Pipeline:
 
     def __init__(self) -> None:
         self.active = False  # whether the run is a pipelined one
-        self.matches: list[tuple[int, bool]] = []  # branches forked, and whether one was hit
-        self.masses: list[float] = []
+        self.matches: Counter[tuple[int, bool]] = Counter()  # by branches forked, and whether one was hit
+        self.masses = Ratio()
         self.confusion: dict[int, Counter[int]] = {}  # predicted -> true
         self.wasted_ns = 0
+        self._n_masses = 0
         self._round: list[Event] = []
 
     def add(self, event: Event) -> None:
@@ -55,9 +58,10 @@ class Pipeline:
         self.wasted_ns += sum(e.wasted_ns for e in records if isinstance(e, Settle))
         for match in (e for e in records if isinstance(e, Match)):
             if fork is not None and fork.k:
-                self.matches.append((fork.k, match.branch is not None))
+                self.matches[fork.k, match.branch is not None] += 1
             if match.mass is not None:
-                self.masses.append(match.mass)
+                self._n_masses += 1
+                self.masses.add(self._n_masses, match.q, Fraction(match.mass), 1)
         self._judge_signal(records, fates, end)
         nodes = [e for e in records if isinstance(e, Node)]
         length = len({node.pos for node in nodes if node.branch is not None})

@@ -8,6 +8,7 @@ that was written, over all known ones for the target's best; figures on the path
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 import msgspec
 
@@ -36,6 +37,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     best: int | None
     written: int | None
     on_path: bool
+    n: int = 1  # how many alike are counted in it
 
     def rank(self, written: bool) -> int | None:
         """Of the token that was written (on the path) or of the target's best; None: at no width, or unknown."""
@@ -84,10 +86,9 @@ class RankTally:
     """Give it every record in order; `close` files a round at its end."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self._seen: Counter[Seen] = Counter()  # by what a formula asks of it
         self.blocks: dict[int, BlockCount] = {}
         self.depths: dict[int, NodeCount] = {}
-        self.costs: list[float | None] = []  # of every round, in target passes; None: not on record
         self.n_trees = self.n_costed = 0
         self._round: list[Event] = []
 
@@ -100,18 +101,22 @@ class RankTally:
         """A round begins; what an aborted one left is dropped."""
         self._round = []
 
-    def close(self, n_emitted: int) -> None:
-        """The round is over."""
+    @property
+    def seen(self) -> list[Seen]:
+        """The expansions of all finished rounds, like ones in one."""
+        return [msgspec.structs.replace(each, n=n) for each, n in self._seen.items()]
+
+    def close(self, n_emitted: int) -> Fraction | None:
+        """The round is over; what it cost, in target passes, where that is on record."""
         records, self._round = self._round, []
         made = next((each for each in records if isinstance(each, TreeMade)), None)
         if made is None:
-            self.costs.append(1.0)  # nothing drafted: one pass
-            return
+            return Fraction(1)  # nothing drafted: one pass
         self.n_trees += 1
         self.n_costed += bool(made.modelled_speedup)
-        self.costs.append(n_emitted / made.modelled_speedup if made.modelled_speedup else None)
-        self.seen += [seen(each) for each in records if isinstance(each, Expansion)]
+        self._seen.update(alike(seen(each)) for each in records if isinstance(each, Expansion))
         self._count(records)
+        return Fraction(n_emitted / made.modelled_speedup) if made.modelled_speedup else None
 
     def _count(self, records: list[Event]) -> None:
         nodes = {each.node: each for each in records if isinstance(each, Node)}
@@ -139,6 +144,15 @@ def seen(each: Expansion) -> Seen:
     )  # fmt: skip
 
 
+def alike(row: Seen) -> Seen:
+    """Only what a metric of the run asks of an expansion, so that like ones can be counted in one: no place, and of
+    ranks whether the target's best token stood first and whether the written one was among the children."""
+    return msgspec.structs.replace(
+        row, q=0, r=0, id=0, parent=0, reason="", n_children=1, best=1 if row.best == 1 else None,
+        written=1 if row.covers(True) else None,
+    )  # fmt: skip
+
+
 def home(node: Node) -> int:
     """The call that made a node: its block, else its level where each level is a call; heads speak in one."""
     block = node.src.get("block")
@@ -154,7 +168,10 @@ def known(rows: Iterable[Seen], path_only: bool = False) -> list[Seen]:
 
 def confusion(rows: Iterable[Seen]) -> Confusion:
     """`[true][pred]`: counts of known expansions."""
-    counts = Counter((row.true, row.bucket) for row in rows if row.true is not None)
+    counts: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        if row.true is not None:
+            counts[row.true, row.bucket] += row.n
     return {true: {pred: counts[true, pred] for pred in range(N_BUCKETS)} for true in range(N_BUCKETS)}
 
 
@@ -163,7 +180,7 @@ def coverage(rows: Sequence[Seen], written: bool) -> dict[int, Estimate]:
     found: dict[int, Estimate] = {}
     for width in sorted({row.width for row in rows if row.true is not None}):
         mine = [row for row in rows if row.width == width and row.true is not None]
-        estimate = share(sum(row.covers(written) for row in mine), len(mine))
+        estimate = share(_count(row for row in mine if row.covers(written)), _count(mine))
         if estimate is not None:
             found[width] = estimate
     return found
@@ -171,10 +188,14 @@ def coverage(rows: Sequence[Seen], written: bool) -> dict[int, Estimate]:
 
 def reach(rows: Sequence[Seen], most: int, written: bool) -> list[float]:
     """Share of known expansions whose token has rank 1, at most 2, ..: what every width would have covered."""
-    ranks = [row.rank(written) for row in rows if row.true is not None]
-    if not ranks:
+    ranks: Counter[int | None] = Counter()
+    for row in rows:
+        if row.true is not None:
+            ranks[row.rank(written)] += row.n
+    total = ranks.total()
+    if not total:
         return []
-    return [sum(rank is not None and rank <= width for rank in ranks) / len(ranks) for width in range(1, most + 1)]
+    return [sum(n for r, n in ranks.items() if r is not None and r <= width) / total for width in range(1, most + 1)]
 
 
 def slot_accuracy(rows: Sequence[Seen]) -> dict[int, dict[int, SlotAccuracy]]:
@@ -182,10 +203,15 @@ def slot_accuracy(rows: Sequence[Seen]) -> dict[int, dict[int, SlotAccuracy]]:
     out: dict[int, dict[int, SlotAccuracy]] = {}
     for block, slot in sorted({(row.block, row.slot) for row in rows if row.true is not None}):
         mine = [row for row in rows if (row.block, row.slot) == (block, slot) and row.true is not None]
-        top1 = share(sum(row.best == 1 for row in mine), len(mine))
-        right = share(sum(row.bucket == row.true for row in mine), len(mine))
+        n = _count(mine)
+        top1 = share(_count(row for row in mine if row.best == 1), n)
+        right = share(_count(row for row in mine if row.bucket == row.true), n)
         out.setdefault(block, {})[slot] = SlotAccuracy(top1=top1, bucket=right)
     return out
+
+
+def _count(rows: Iterable[Seen]) -> int:
+    return sum(row.n for row in rows)
 
 
 def needed(bucket: int, widths: Sequence[int]) -> int:

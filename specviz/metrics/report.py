@@ -9,7 +9,7 @@ from specviz.metrics.adapted import Adapted
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.modelled import Modelled
 from specviz.metrics.ranks import BlockCount, Confusion, NodeCount, SlotAccuracy
-from specviz.metrics.same_draft import SameDraft, same_draft
+from specviz.metrics.same_draft import SameDraft
 from specviz.metrics.table import Table
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ _SUMMED = ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", 
 
 
 def report(tally: "Tally") -> Metrics:
-    """Works everything out from the rows of a tally."""
+    """Works everything out from the sums of a tally."""
     table = Table(tally)
     return Metrics(
         n_queries=table.n_queries,
         n_rounds=table.n_rounds,
         n_blocks=table.n_blocks,
-        n_cut=int(table.column("cut").sum()),
-        **{name: int(table.column(name).sum()) for name in _SUMMED},
+        n_cut=table.total("cut"),
+        **{name: table.total(name) for name in _SUMMED},
         mean_acceptance_length=f.mean_acceptance_length(table),
         mean_accepted=f.mean_accepted(table),
         draft_acceptance_rate=f.draft_acceptance_rate(table),
@@ -134,6 +134,6 @@ def report(tally: "Tally") -> Metrics:
         survival=f.survival(table),
         position_acceptance=f.position_acceptance(table),
         depth_acceptance=f.depth_acceptance(table),
-        same_draft=same_draft(tally.replays),
+        same_draft=tally.drafts.summary(),
         modelled=tally.modelled.summary(),
     )

@@ -6,16 +6,15 @@ mean credit over the drafts is what survival must look like, without the noise o
 rule would have kept of each draft with the uniforms that were drawn, and the paired difference to tokenwise.
 """
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
 
 from specviz.metrics.chains import RULES, Link, kept
-from specviz.metrics.estimate import Estimate, mean_difference, ratio
+from specviz.metrics.estimate import Estimate
+from specviz.metrics.sums import Ratio
 
 _QUERIES_AS_UNITS = 8
 
@@ -51,59 +50,77 @@ def replay(q: int, links: Sequence[Link]) -> Replay:
     return Replay(q, len(links), {rule: kept(links, rule) for rule in RULES}, credits)
 
 
-def same_draft(replays: Sequence[Replay]) -> SameDraft | None:
-    """Everything over the drafts of a run; null when none was a sampled chain."""
-    drafts = [each for each in replays if each.length]
-    if not drafts:
-        return None
-    lengths = np.fromiter((d.length for d in drafts), np.int64, len(drafts))
-    ends = np.cumsum(lengths)
-    at = np.arange(1, ends[-1] + 1) - np.repeat(ends - lengths, lengths)  # the position of every credit: 1 2 3, 1 2, ..
-    credits = {
-        rule: np.fromiter(chain.from_iterable(d.credits[rule] for d in drafts), float, len(at)) for rule in RULES
-    }
-    return SameDraft(
-        n_drafts=len(drafts),
-        survival={rule: _by_place(at, credits[rule]) for rule in RULES},
-        expected_accepted={rule: float(credits[rule].sum()) / len(drafts) for rule in RULES},
-        accepted={rule: _accepted(drafts, rule) for rule in RULES},
-        gain={rule: _gain(drafts, rule) for rule in RULES[1:]},
-        gains={rule: _gains(drafts, rule) for rule in RULES[1:]},
-    )
+class DraftTally:
+    """Give it every replay in order; `summary` has the numbers of those so far."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._reached: list[int] = []  # drafts of at least 1, 2, .. tokens
+        self._credit: dict[str, list[float]] = {rule: [] for rule in RULES}  # their credits there, added up
+        self._kept: dict[str, Ratio | None] = {rule: Ratio() for rule in RULES}  # None: cannot be told of one of them
+        self._gain: dict[str, Ratio] = {rule: Ratio() for rule in RULES[1:]}
+        self._gains: dict[str, Counter[int]] = {rule: Counter() for rule in RULES[1:]}
+
+    def add(self, draft: Replay) -> None:
+        """Take in one draft; an empty one says nothing."""
+        if not draft.length:
+            return
+        self._n += 1
+        for missing in range(len(self._reached), draft.length):
+            self._reached.append(0)
+            for rule in RULES:
+                assert len(self._credit[rule]) == missing
+                self._credit[rule].append(0.0)
+        for t in range(draft.length):
+            self._reached[t] += 1
+            for rule in RULES:
+                self._credit[rule][t] += draft.credits[rule][t]
+        for rule in RULES:
+            self._note_kept(rule, draft)
+
+    def _note_kept(self, rule: str, draft: Replay) -> None:
+        """What a rule keeps of it. Where that cannot be told of one draft, the others would be a biased choice."""
+        ours, theirs, sums = draft.kept[rule], draft.kept["tokenwise"], self._kept[rule]
+        if ours is None or sums is None:
+            self._kept[rule] = None
+            return
+        sums.add(self._n, draft.q, ours, 1)
+        if rule in self._gain and theirs is not None:
+            self._gain[rule].add(self._n, draft.q, ours - theirs, 1)
+            self._gains[rule][ours - theirs] += 1
+
+    def summary(self) -> SameDraft | None:
+        """Everything over the drafts of a run; null when none was a sampled chain."""
+        if not self._n:
+            return None
+        told = {rule: self._kept[rule] is not None and self._kept["tokenwise"] is not None for rule in RULES}
+        return SameDraft(
+            n_drafts=self._n,
+            survival={rule: self._means(rule) for rule in RULES},
+            expected_accepted={rule: math.fsum(self._credit[rule]) / self._n for rule in RULES},
+            accepted={rule: self._told(self._kept[rule]) for rule in RULES},
+            gain={rule: self._paired(self._gain[rule]) if told[rule] else None for rule in RULES[1:]},
+            gains={rule: dict(sorted(self._gains[rule].items())) if told[rule] else {} for rule in RULES[1:]},
+        )
+
+    @staticmethod
+    def _told(sums: Ratio | None) -> Estimate | None:
+        """Over drafts, or over queries from 8 on."""
+        return None if sums is None else sums.estimate(sums.n_queries >= _QUERIES_AS_UNITS)
+
+    @staticmethod
+    def _paired(sums: Ratio) -> Estimate | None:
+        """The same of a difference, which may be negative: paired by prompt from 8 queries on."""
+        return sums.signed(sums.n_queries >= _QUERIES_AS_UNITS)
+
+    def _means(self, rule: str) -> dict[int, float]:
+        """The mean credit of every position, over the drafts that reach it."""
+        return {t: c / n for t, (c, n) in enumerate(zip(self._credit[rule], self._reached, strict=True), 1)}
 
 
-def _by_place(at: Any, credits: Any) -> dict[int, float]:
-    """The mean credit of every position, over the drafts that reach it."""
-    means = np.bincount(at, credits)[1:] / np.bincount(at)[1:]
-    return dict(enumerate(means.tolist(), 1))
-
-
-def _accepted(drafts: Sequence[Replay], rule: str) -> Estimate | None:
-    counts = _kept(drafts, rule)
-    return None if counts is None else ratio(np.array(counts), np.ones(len(counts)), _units(drafts))
-
-
-def _kept(drafts: Sequence[Replay], rule: str) -> list[int] | None:
-    """What a rule keeps of every draft; None when it cannot be told of one: the others would be a biased choice."""
-    counts = [d.kept[rule] for d in drafts]
-    return None if None in counts else [n for n in counts if n is not None]
-
-
-def _differences(drafts: Sequence[Replay], rule: str) -> list[int] | None:
-    ours, theirs = _kept(drafts, rule), _kept(drafts, "tokenwise")
-    return None if ours is None or theirs is None else [a - b for a, b in zip(ours, theirs, strict=True)]
-
-
-def _gain(drafts: Sequence[Replay], rule: str) -> Estimate | None:
-    found = _differences(drafts, rule)
-    return None if found is None else mean_difference(np.array(found), _units(drafts))
-
-
-def _gains(drafts: Sequence[Replay], rule: str) -> dict[int, int]:
-    return dict(sorted(Counter(_differences(drafts, rule) or []).items()))
-
-
-def _units(drafts: Sequence[Replay]) -> Any:
-    """Drafts, or queries from 8 on: paired by prompt."""
-    queries = np.array([d.q for d in drafts])
-    return queries if len(set(queries.tolist())) >= _QUERIES_AS_UNITS else np.arange(len(drafts))
+def same_draft(replays: Iterable[Replay]) -> SameDraft | None:
+    """Everything over some drafts."""
+    tally = DraftTally()
+    for each in replays:
+        tally.add(each)
+    return tally.summary()

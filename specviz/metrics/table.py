@@ -1,61 +1,48 @@
-"""The rounds of a tally as columns, and as blocks: what the formulas are written over."""
+"""What is known of a tally's run as a whole, and its sums by name: what the formulas are written over."""
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from specviz.metrics.estimate import Estimate
 from specviz.names import BACKWARD
 
 if TYPE_CHECKING:
     from specviz.metrics.tally import Tally
 
 _QUERIES_AS_UNITS = 8
-Column = Any  # numpy [rounds] or [blocks]
 
 
 class Table:
-    """Columns of integers. `units`, `block_units`: what counts as independent, rounds or blocks, from 8 on queries."""
+    """Sums of integers. `by_query`: queries count as independent, from 8 on; below that rounds or blocks do."""
 
     def __init__(self, tally: "Tally") -> None:
         self.tally = tally
         self.header = tally.header
-        self._columns: dict[str, Column] = {}
-        self.n_rounds = len(tally.rows)
-        self.query = self.column("q")
-        self.block = self.column("block")
-        self.n_queries, self.n_blocks = len(np.unique(self.query)), len(np.unique(self.block))
-        by_query = self.n_queries >= _QUERIES_AS_UNITS
-        first_rounds = np.unique(self.block, return_index=True)[1]
-        self.units = self.query if by_query else np.arange(self.n_rounds)
-        self.block_units = self.query[first_rounds] if by_query else np.arange(self.n_blocks)
+        self.n_rounds, self.n_queries, self.n_blocks = tally.n_rounds, tally.n_queries, tally.n_blocks
+        self.by_query = self.n_queries >= _QUERIES_AS_UNITS
+        self.blocks = tally.blocks + Counter([tally.open_block] if self.n_blocks else [])
         self.two_models = self.header is not None and self.header.models.draft is not None
-        self.drafts = bool(self.column("n_drafted").sum())
+        self.drafts = bool(self.total("n_drafted"))
         self.backward = self.header is not None and self.header.verifier in BACKWARD
         self.has_nodes = tally.has_nodes and self.drafts
         self.pipelined = tally.pipeline.active
         self.settles = tally.has_nodes or not self.pipelined  # whether it is known what became of drafted tokens
 
-    def column(self, name: str) -> Column:
-        """One field of every round."""
-        if name not in self._columns:
-            self._columns[name] = np.fromiter((getattr(row, name) for row in self.tally.rows), np.int64, self.n_rounds)
-        return self._columns[name]
+    def total(self, name: str) -> int:
+        """One field summed over the rounds."""
+        return self.tally.totals[name]
 
-    def cells(self, name: str) -> Column:
-        """Drafted positions of every round and what became of them, by a name of `Cells`."""
-        return np.fromiter((getattr(row.cells, name) for row in self.tally.rows), np.int64, self.n_rounds)
+    def ratio(self, name: str, *, most: float | None = None) -> Estimate | None:
+        """A ratio of sums by its name (`tally.RATIOS`)."""
+        return self.tally.ratios[name].estimate(self.by_query, most=most)
 
-    def exits(self, name: str) -> Column:
-        """Costs and stops of every round, by a name of `Exits`."""
-        return np.fromiter((getattr(row.exits, name) for row in self.tally.rows), np.int64, self.n_rounds)
-
-    def blocks(self, name: str) -> Column:
-        """One field summed over the rounds of every block."""
-        return np.bincount(self.block, self.column(name), self.n_blocks).astype(np.int64)
-
-    def stage(self, name: str) -> Column:
-        """Nanoseconds of one stage in every round."""
-        return np.fromiter((row.stage_ns.get(name, 0) for row in self.tally.rows), np.int64, self.n_rounds)
+    def counts(self, name: str) -> Counter[int]:
+        """Blocks by one of `n_accepted`, `n_emitted`, `depth`."""
+        place = ("n_accepted", "n_emitted", "depth").index(name)
+        out: Counter[int] = Counter()
+        for key, n in self.blocks.items():
+            out[key[place]] += n
+        return out
 
     @property
     def one_path(self) -> bool:
@@ -67,4 +54,4 @@ class Table:
         shape = self.header.knobs.get("shape")
         if shape is not None:
             return bool(shape == "chain")
-        return not any(row.tree for row in self.tally.rows) if self.has_nodes else "gamma" in self.header.knobs
+        return not self.tally.has_trees if self.has_nodes else "gamma" in self.header.knobs

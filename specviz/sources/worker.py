@@ -30,9 +30,9 @@ _TOLD = 3  # so many lines that are no records are reported, the rest only count
 class Worker:
     """Starts `python -m specviz.engine.worker ARGV` (or `command`).
 
-    `record`: where the first run goes; `level` filters what is recorded; `narrate` gets the worker's standard error
-    line by line, from a thread. Raises SpecvizError when the process cannot be started or `record` names something
-    that is no trace.
+    `record`: where the first run goes; `level` filters what is recorded, `redact` leaves all text out of it; `narrate`
+    gets the worker's standard error line by line, from a thread. Raises SpecvizError when the process cannot be started
+    or `record` names something that is no trace.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Worker:
         record: Path | str | None = None,
         *,
         level: Level | None = None,
+        redact: bool = False,
         command: Sequence[str] | None = None,
         narrate: Callable[[str], None] | None = None,
     ) -> None:
@@ -58,7 +59,7 @@ class Worker:
         self._n_own = 0  # records that this side put into the run
         self._in_run = False
         self._lock = threading.RLock()  # the draining thread, and a front-end that adds a note
-        self._level = level
+        self._level, self._redact = level, redact
         self._recorder: Recorder | None = None
         self._next = None if record is None else plain_path(record)
         if self._next is not None:
@@ -207,7 +208,7 @@ class Worker:
             return None
         path, self._next = self._next, _following(self._next)
         try:
-            return Recorder(path, self._level, on_problem=self._tell)
+            return Recorder(path, self._level, on_problem=self._tell, redact=self._redact)
         except TraceError as error:
             self._tell(Warn(code="disk_full", message=f"not recording: {error}"))
             return None

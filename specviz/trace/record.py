@@ -28,6 +28,7 @@ from specviz.events.early_exit import Climb, ExitRound, ExitTable, Gate
 from specviz.events.round import Chain, Closing, Commit, Node, RoundStart, Span, Verify
 from specviz.trace import lock
 from specviz.trace.files import packed_path, plain_path
+from specviz.trace.private import Redactor, named
 from specviz.trace.totals import Totals
 
 # Encoded together and written with the record that follows them; any other record is written at once.
@@ -41,17 +42,23 @@ class Recorder:
     """Writes one run. Calls may come from several threads.
 
     `level` filters by record (None: all that comes). Fields of level `full` are null at `summary` already, because
-    the core does not copy them. Raises TraceError only for a name that would destroy something that is no trace.
+    the core does not copy them. Paths are cut to names; with `redact` ids are written in place of any text. Raises
+    TraceError only for a name that would destroy something that is no trace.
     """
 
     def __init__(
-        self, path: Path | str, level: Level | None = None, on_problem: Callable[[Warn], None] | None = None
+        self,
+        path: Path | str,
+        level: Level | None = None,
+        on_problem: Callable[[Warn], None] | None = None,
+        redact: bool = False,
     ) -> None:
         self.path = plain_path(path)  # the zipped name once the run has ended
         self.problem: str | None = None
         self.ended = False
         self._level = level
         self._on_problem = on_problem
+        self._redact: Callable[[Event], Event | None] = Redactor() if redact else lambda event: event
         self._lock = threading.Lock()
         self._digest = hashlib.sha256()
         self._totals = Totals()
@@ -70,6 +77,10 @@ class Recorder:
         with self._lock:
             if self.ended or type(event) in _NOT_WRITTEN or not self._wanted(event):
                 return
+            told = self._redact(named(event))
+            if told is None:
+                return
+            event = told
             if isinstance(event, End):
                 self._finish(event)
                 return
@@ -120,7 +131,7 @@ class Recorder:
     def _open(self) -> None:
         assert self._new is not None
         try:
-            self._fd = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            self._fd = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
             self._tell(error)
             return
@@ -169,7 +180,7 @@ def pack(plain: Path) -> Path:
     packed = packed_path(plain)
     temporary = packed.with_name(f".{packed.name}.{os.getpid()}.tmp")
     try:
-        with plain.open("rb") as source, temporary.open("wb") as sink:
+        with plain.open("rb") as source, open(temporary, "wb", opener=_private) as sink:
             with gzip.GzipFile(filename="", mode="wb", fileobj=sink, compresslevel=6, mtime=0) as zipped:
                 shutil.copyfileobj(source, zipped, 1 << 20)
             sink.flush()
@@ -180,6 +191,11 @@ def pack(plain: Path) -> Path:
         temporary.unlink(missing_ok=True)
         return plain if plain.exists() else packed
     return packed
+
+
+def _private(path: str, flags: int) -> int:
+    """A file for its owner alone: what people ask a model is nobody else's business."""
+    return os.open(path, flags, 0o600)
 
 
 def refuse_foreign(path: Path) -> None:

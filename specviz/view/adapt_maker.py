@@ -63,10 +63,10 @@ def adapt_view(run: Run, record: RoundRecord) -> AdaptView | None:
 
 
 def _step(query: Query, found: Adapt, total: float, cursor: bool) -> AdaptStep:
-    last = query.rounds[-1].index if query.rounds else None
+    last = query.first + query.n_rounds - 1 if query.n_rounds else None
     domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
     return AdaptStep(
-        q=query.number, index=last, domain=shown(domain), n_rounds=found.n_rounds or len(query.rounds),
+        q=query.number, index=last, domain=shown(domain), n_rounds=found.n_rounds or query.n_rounds,
         tau=found.mean_acceptance_length, S=found.S, s=found.s, n_rejections=found.n_rejections, action=found.action,
         reason=found.reason, measured_gain=found.measured_gain,
         coverage=(found.coverage_before, found.coverage_after), regret=found.regret, total_regret=total,

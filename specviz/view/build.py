@@ -1,6 +1,8 @@
 """`Builder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round itself changes."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from specviz.view.explain import why
@@ -34,7 +36,7 @@ from specviz.view.palette import glyph
 from specviz.view.rank_maker import RanksMaker
 from specviz.view.ranks import Ranks
 from specviz.view.records import RoundRecord
-from specviz.view.series import Meter, header_metrics, overhead, point, spark
+from specviz.view.series import Meter, Spark, header_metrics, overhead
 from specviz.view.steps import Moment, Steps, moment, steps
 from specviz.view.strip import strip
 from specviz.view.verdicts import nothing, verification
@@ -51,13 +53,14 @@ class Builder:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.meter = Meter()
+        run.rounds.leaving.append(partial(self.meter.leaving, run))
         self._layers = LayersMaker(run)
         self._lanes = LanesMaker(run)
         self._ranks = RanksMaker(run)
         self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
-        self._points: list[RoundPoint] = []
-        self._timeline: tuple[Any, tuple[RoundPoint, ...], str] = (None, (), "")
+        self._spark = Spark()
+        self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs: tuple[Any, Any] = (None, None)
 
     def family(self, index: int) -> Family:
@@ -71,9 +74,9 @@ class Builder:
     def _known(self, index: int) -> tuple[Family, Steps]:
         record = self.run.rounds[index]
         held = self._families.get(index)
-        if held is None or held[0] != (id(record), record.stamp):
+        if held is None or held[0] != (record.serial, record.stamp):
             family = Family(record)
-            held = ((id(record), record.stamp), family, steps(family))
+            held = ((record.serial, record.stamp), family, steps(family))
             self._families[index] = held
             if len(self._families) > _KEPT:
                 self._families.popitem(last=False)
@@ -109,7 +112,7 @@ class Builder:
         seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
-            cursor=cursor, query=record.q, round=record.r, n_rounds=len(record.query.rounds), phase=cursor.phase,
+            cursor=cursor, query=record.q, round=record.r, n_rounds=record.query.n_rounds, phase=cursor.phase,
             phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
             strip=strip(run, family, now),
             tree=seen,
@@ -178,18 +181,17 @@ class Builder:
         return self._knobs[1]
 
     def _time(self, index: int) -> Timeline:
-        """The time line; points of finished rounds are made once, and again when something is pinned to them."""
+        """The time line; made again when a round comes or something is pinned to one."""
         run = self.run
-        last, pins = run.rounds[-1], (len(run.changes), len(run.notes), len(run.warnings))
-        key = (len(run.rounds), last.stamp, id(last), *pins)
+        last, pins = run.rounds[-1], (len(run.changes), len(run.notes), run.n_warnings)
+        key = (len(run.rounds), last.stamp, last.serial, *pins)
         if self._timeline[0] != key:
-            pinned = self._timeline[0] is None or self._timeline[0][3:] != key[3:]
-            settled = 0 if pinned else max(0, min(len(self._points), len(run.rounds)) - 2)
-            self._points[settled:] = [point(record) for record in run.rounds[settled:]]
-            self._timeline = (key, tuple(self._points), spark(self._points))
+            points = run.rounds.points()
+            self._timeline = (key, points, self._spark.bars(points, run.rounds.n_away))
         record = run.rounds[index]
         query = f"q{record.q} " if len(run.queries) > 1 else ""
-        label = f"{query}r{record.r}/{record.query.rounds[-1].r}"
+        last_of_query = run.rounds.place(record.query.first + record.query.n_rounds - 1)[1]
+        label = f"{query}r{record.r}/{last_of_query}"
         return Timeline(self._timeline[1], index, self._timeline[2], label)
 
 

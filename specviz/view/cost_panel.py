@@ -76,12 +76,36 @@ class CostPanel:
     words: str
 
 
-def operating(run: Run) -> Operating:
-    """The run's own numbers."""
-    metrics = Meter().metrics(run) if run.rounds else None
+class Worked:
+    """What the rounds of a run did, added up round by round."""
+
+    def __init__(self) -> None:
+        self.matches = self.hits = self.measured_ns = 0
+        self.forked = False
+        self._done = 0
+
+    def add(self, run: Run) -> "Worked":
+        """Take in the rounds that have come since; the last may still grow."""
+        while self._done < len(run.rounds):
+            record = run.rounds[self._done]
+            if record.end is None and self._done == len(run.rounds) - 1:
+                break
+            self._done += 1
+            found = record.every(Match)
+            self.matches, self.hits = self.matches + len(found), self.hits + sum(m.branch is not None for m in found)
+            self.forked = self.forked or bool(record.every(Fork))
+            if record.complete and record.end is not None:
+                self.measured_ns += sum(record.end.stage_ns.values())
+        return self
+
+
+def operating(run: Run, metrics: "Metrics | None" = None, worked: Worked | None = None) -> Operating:
+    """The run's own numbers; what is known of them already may be handed in."""
+    if metrics is None and run.rounds:
+        metrics = Meter().metrics(run)
+    worked = (worked or Worked()).add(run)
     knobs = run.knobs
     gamma = knobs.get("gamma")
-    matches = [match for record in run.rounds for match in record.every(Match)]
     tested = metrics.test_acceptance_rate if metrics is not None else None
     alone = run.header is not None and run.header.models.draft is None
     modelled = metrics.modelled if metrics is not None and not alone else None
@@ -93,25 +117,19 @@ def operating(run: Run) -> Operating:
     return Operating(
         method=run.header.method if run.header is not None else "", alpha=tested.value if tested else None,
         gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None, c=modelled.c if modelled else None,
-        hit=sum(m.branch is not None for m in matches) / len(matches) if matches else _no_branches(run),
-        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(run, metrics),
+        hit=worked.hits / worked.matches if worked.matches else 0.0 if worked.forked else None,
+        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(worked.measured_ns, metrics),
         missing="" if modelled else why,
     )  # fmt: skip
 
 
-def _no_branches(run: Run) -> float | None:
-    return 0.0 if any(record.every(Fork) for record in run.rounds) else None
-
-
-def _latencies(run: Run, metrics: "Metrics | None") -> dict[ClockName, float]:
+def _latencies(measured_ns: int, metrics: "Metrics | None") -> dict[ClockName, float]:
     """Of a token, in draft forwards: the measured rounds, and the modelled ones. Never a mixture."""
     modelled = metrics.modelled if metrics is not None else None
     if metrics is None or modelled is None or not modelled.t_s or not metrics.n_emitted:
         return {}
-    ended = [record.end for record in run.rounds if record.complete and record.end is not None]
-    measured = sum(sum(end.stage_ns.values()) for end in ended) / 1e9
     return {
-        "measured": measured / metrics.n_emitted / modelled.t_s,
+        "measured": measured_ns / 1e9 / metrics.n_emitted / modelled.t_s,
         "modelled": modelled.elapsed_s / metrics.n_emitted / modelled.t_s,
     }
 

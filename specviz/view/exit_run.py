@@ -49,11 +49,15 @@ class ExitRun:
 
 def exit_run(run: Run) -> ExitRun:
     """The lists of all rounds that have ended."""
-    ended = [record for record in run.rounds if record.complete]
-    times = tuple(point for record in ended if (point := _time(record)) is not None)
-    wrong = tuple(found for record in ended for found in _wrong(run, record))
-    n_exits = sum(climb.exit_layer is not None for record in ended for climb in record.every(Climb))
-    return ExitRun(times, _times_words(times), wrong, _wrong_words(wrong, n_exits))
+    times: list[TimePoint] = []
+    wrong: list[WrongExit] = []
+    n_exits = 0
+    for record in run.rounds:
+        if record.complete:
+            times += [point for point in (_time(record),) if point is not None]
+            wrong += _wrong(run, record)
+            n_exits += sum(climb.exit_layer is not None for climb in record.every(Climb))
+    return ExitRun(tuple(times), _times_words(tuple(times)), tuple(wrong), _wrong_words(tuple(wrong), n_exits))
 
 
 def _time(record: RoundRecord) -> TimePoint | None:

@@ -43,7 +43,9 @@ from specviz.view.frame import Mark, TextToken
 from specviz.view.paintable import paintable
 from specviz.view.palette import glyph
 from specviz.view.records import Query, RoundRecord
+from specviz.view.rounds import Rounds
 
+_WARNINGS = 500
 _WIRE_ONLY = set(WIRE_RECORDS)
 _MARKS: dict[str, Mark] = {"accepted": "accepted", "branch": "accepted", "recovered": "recovered", "bonus": "bonus"}
 
@@ -57,13 +59,15 @@ class Run:
         self.end: End | None = None
         self.state: State | None = None  # what a worker last said it was doing
         self.queries: list[Query] = []
-        self.rounds: list[RoundRecord] = []
+        self.rounds = Rounds()
         self.changes: list[Knob] = []  # every acknowledged knob change, in order
-        self.warnings: list[Warn] = []
+        self.warnings: list[Warn] = []  # the newest; all of them stand beside their rounds
+        self.n_warnings = 0
         self.notes: list[Note] = []
         self.findings: list[Finding] = []
         self.words: dict[int, tuple[str, str | None]] = {}  # token id -> its text and bytes, as first seen
         self.version = 0  # grows with every event
+        self._serial = 0  # of the last record made
         self._knobs: dict[str, Any] = {}
         self._due: list[Knob] = []  # acknowledged, their round has not begun
 
@@ -109,8 +113,15 @@ class Run:
         """Index of round r of query q."""
         for query in self.queries:
             if query.number == q:
-                return next((record.index for record in query.rounds if record.r == r), None)
+                return self._find(query, r)
         return None
+
+    def _find(self, query: Query, r: int) -> int | None:
+        """Rounds are numbered one after another; where a trace has a hole they are looked through."""
+        places = range(query.first, query.first + query.n_rounds)
+        if 0 < r <= len(places) and self.rounds.place(places[r - 1])[1] == r:
+            return places[r - 1]
+        return next((index for index in places if self.rounds.place(index)[1] == r), None)
 
     def word(self, token: int) -> str:
         """A token's escaped text, or `#1234` when the trace never spelled it."""
@@ -142,19 +153,20 @@ class Run:
         self.calibration = event
 
     def _prefill(self, event: Prefill) -> None:
-        query = Query(event.q, event, len(self.rounds), self._v, self.backward)
+        query = Query(event.q, event, len(self.rounds), self.rounds, self._v, self.backward)
         if event.text:
             query.tokens.append(_prompt(event))
         self.queries.append(query)
 
     def _round_start(self, event: RoundStart) -> None:
         query = self._query(event.q)
-        if query.rounds and query.rounds[-1].r == event.r:
+        if query.n_rounds and self.rounds[-1].r == event.r:
             self._forget(query)
         self._apply_due(event)
-        record = RoundRecord(len(self.rounds), event, query, len(query.tokens), self._knobs)
+        self._serial += 1
+        record = RoundRecord(len(self.rounds), event, query, len(query.tokens), self._knobs, self._serial)
         record.changes = [c for c in self.changes if (c.q, c.applied_r) == (event.q, event.r)]
-        query.rounds.append(record)
+        query.n_rounds += 1
         self.rounds.append(record)
 
     def _pieces(self, event: Pieces) -> None:
@@ -163,8 +175,8 @@ class Run:
 
     def _forget(self, query: Query) -> None:
         """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
-        gone = query.rounds.pop()
-        self.rounds.pop()
+        gone = self.rounds.pop()
+        query.n_rounds -= 1
         del query.tokens[gone.n_before :]
 
     def _apply_due(self, start: RoundStart) -> None:
@@ -175,12 +187,12 @@ class Run:
 
     def _query(self, number: int) -> Query:
         if not self.queries or self.queries[-1].number != number:
-            self.queries.append(Query(number, None, len(self.rounds), self._v, self.backward))
+            self.queries.append(Query(number, None, len(self.rounds), self.rounds, self._v, self.backward))
         return self.queries[-1]
 
     def _node(self, event: Node) -> None:
         self.words.setdefault(event.token, (event.text, event.bytes))
-        self._query(event.q).nodes[event.node] = event
+        self._query(event.q).nodes.near[event.node] = event
         if self.rounds:
             self.rounds[-1].nodes[event.node] = event
 
@@ -234,15 +246,19 @@ class Run:
         if last and (last.q, last.r) >= (event.q, event.applied_r):  # the acknowledgement came after its round began
             self._knobs = {**self._knobs, event.name: event.new}
             index = self.find(event.q, event.applied_r)
-            for record in self.rounds[last.index if index is None else index :]:
-                record.knobs = self._knobs
+            self.rounds.set_knobs(last.index if index is None else index, self._knobs)
             if index is not None:
-                self.rounds[index].changes.append(event)
+                record = self.rounds[index]
+                record.changes.append(event)
+                self.rounds.keep(record)
             return
         self._due.append(event)
 
     def _warn(self, event: Warn) -> None:
         self.warnings.append(event)
+        self.n_warnings += 1
+        if len(self.warnings) > 2 * _WARNINGS:
+            del self.warnings[:-_WARNINGS]
         if self.rounds and event.r == self.rounds[-1].r:
             self.rounds[-1].warnings.append(event)
 
@@ -250,7 +266,9 @@ class Run:
         self.notes.append(event)
         index = self.find(event.q, event.at.r)
         if index is not None:
-            self.rounds[index].notes.append(event)
+            record = self.rounds[index]
+            record.notes.append(event)
+            self.rounds.keep(record)
 
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)

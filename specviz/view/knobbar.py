@@ -1,7 +1,9 @@
 """The knob bar: every knob of the running method with its value, what is asked for, and what the last change did."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from specviz.events import Fork
 from specviz.knobs import KnobSpec
@@ -15,6 +17,8 @@ from specviz.view.series import metrics_of
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
 _SHORT = 8  # cells of a name that a part gives itself before a colon
+_MOST = 500  # rounds on either side that are compared
+_effects: "WeakKeyDictionary[Run, tuple[Any, str]]" = WeakKeyDictionary()  # the last comparison of a run, and of what
 _FEW = 2  # rounds on either side below which nothing can be compared
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 # What a value that stands for another one means.
@@ -151,12 +155,26 @@ def _last(run: Run, record: RoundRecord | None) -> str:
 
 
 def _effect(run: Run, changes: list[tuple[int, int]], limit: tuple[int, int]) -> str:
-    """`len 3.1→3.4 (n 8, ±.9: cannot tell yet)`: the rounds since the last change against those before it."""
+    """`len 3.1→3.4 (n 8, ±.9: cannot tell yet)`: the rounds since the last change against those before it.
+
+    At most `_MOST` on either side, those next to the change.
+    """
     earlier = [c for c in changes if c < changes[-1]]
     start = earlier[-1] if earlier else (0, 0)
-    ended = [r for r in run.rounds if r.complete and start <= (r.q, r.r) <= limit]
-    old = [r for r in ended if (r.q, r.r) < changes[-1]]
-    new = [r for r in ended if (r.q, r.r) >= changes[-1]]
+    rounds, places = run.rounds, range(len(run.rounds))
+    turn = bisect_left(places, changes[-1], key=rounds.place)
+    first = max(turn - _MOST, bisect_left(places, start, key=rounds.place))
+    stop = min(turn + _MOST, bisect_right(places, limit, key=rounds.place))
+    key = (first, turn, stop, rounds[stop - 1].complete if first < stop else None)
+    if run not in _effects or _effects[run][0] != key:
+        _effects[run] = (key, _compared(run, first, turn, stop))
+    return _effects[run][1]
+
+
+def _compared(run: Run, first: int, turn: int, stop: int) -> str:
+    """Rounds from `first` on against those from `turn` on."""
+    old = [record for record in run.rounds[first:turn] if record.complete]
+    new = [record for record in run.rounds[turn:stop] if record.complete]
     if len(old) < _FEW or len(new) < _FEW:
         return ""
     before, after = (metrics_of(run, rounds).mean_acceptance_length for rounds in (old, new))

@@ -82,7 +82,8 @@ def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
         rollback.cause if rollback else "", "The verdict"
     )
     parts = ", ".join(f"{n} {words}" for words, n in counts.items())
-    played = facts.rounds[record.index].played if record.index < len(facts.rounds) else None
+    known = facts.known(record.index)
+    played = known.played if known is not None else None
     lost = sum(settle.wasted_ns for settle in record.every(Settle)) / 1e9
     if clock == "model":
         lost = played.wasted if played is not None else 0.0
@@ -103,7 +104,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: Block, fates
     settled = {facts.settled[record.q, n][1] for n in block.nodes if (record.q, n) in facts.settled and n in fates}
     if not settled:
         return f"{text} The target has not spoken on it yet."
-    rounds = " and ".join(f"round {run.rounds[index].r}" for index in sorted(settled))
+    rounds = " and ".join(f"round {run.rounds.place(index)[1]}" for index in sorted(settled))
     text += f" It was settled by the target's pass of {rounds}."
     if block.void:
         why = sorted({marked(fates.get(n))[1] for n in block.nodes})

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from specviz.view.cost_panel import CostPanel, cost_panel, operating
+from specviz.view.cost_panel import CostPanel, Worked, cost_panel, operating
 from specviz.view.exit_setting import METHODS
 from specviz.view.fold import Run
 from specviz.view.lane_blocks import Dresser, Piece, measured, modelled
@@ -40,6 +40,7 @@ class LanesMaker:
 
     run: Run
     facts: RunFacts = field(init=False)
+    _worked: Worked = field(default_factory=Worked)
     _cost: tuple[Any, CostPanel | None] = (None, None)
 
     def __post_init__(self) -> None:
@@ -53,7 +54,7 @@ class LanesMaker:
         if missing:
             return Lanes(missing)
         self.facts.c = options.model_c
-        self.facts.update()
+        self.facts.update(record.index)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         fates: Fates = {
             node: fate for (q, node), (fate, index) in self.facts.settled.items()
@@ -67,7 +68,7 @@ class LanesMaker:
             missing=None, chart=chart, steps=conf_steps(self.run, record, fates) if drafted else (), fan=there,
             fan_missing="" if there else self._no_fan(record, now), hrad=hrad(record, metrics) if drafted else None,
             block=self._block(chart, fates, judged, record.index), summary=self._summary(clock, metrics),
-            cost=self._costs(clock, options.model_c),
+            cost=self._costs(clock, options.model_c, metrics),
         )  # fmt: skip
 
     # The chart --------------------------------------------------------------------------------------------------------
@@ -95,12 +96,12 @@ class LanesMaker:
         self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
     ) -> list[Block]:  # fmt: skip
         """A round's blocks; of the one on screen only what has happened."""
-        known = self.facts.rounds[record.index] if record.index < len(self.facts.rounds) else None
+        known = self.facts.known(record.index)
         pieces: list[Piece] = []
         if clock == "measured":
             header = self.run.header
             serial = header is None or header.lanes in ("", "serial")
-            pieces = measured(record, known, self.run.rounds[0].start.t, serial)
+            pieces = measured(record, known, self.run.rounds.began(0), serial)
         elif known is not None and known.played is not None:
             pieces = modelled(known.played)
         if now is not None and now.phase < Phase.VERIFY:
@@ -186,12 +187,17 @@ class LanesMaker:
             return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
         return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
 
-    def _costs(self, clock: Clock, c: float | None) -> CostPanel | None:
+    def _costs(self, clock: Clock, c: float | None, metrics: "Metrics | None") -> CostPanel | None:
         """The panel at the numbers of the rounds so far; worked out again when another one is complete."""
         rounds = self.run.rounds
-        key = (sum(r.complete for r in rounds), clock, c)
+        key = (rounds.n_complete, clock, c)
         if self._cost[0] != key:
-            self._cost = (key, cost_panel(operating(self.run), "modelled" if clock == "model" else "measured", c=c))
+            self._cost = (
+                key,
+                cost_panel(
+                    operating(self.run, metrics, self._worked), "modelled" if clock == "model" else "measured", c=c
+                ),
+            )
         return self._cost[1]
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:

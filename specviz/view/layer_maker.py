@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 64  # rows on the map
 _KEPT = 128
+_ORACLES = 8  # queries whose oracle is kept
 _NUMBERS = (  # name, label, help
     ("exit_rate", "exits", "rows that stopped before the top / rows"),
     ("mean_exit_layer", "mean layer", "mean layer of the rows that stopped"),
@@ -70,7 +71,7 @@ class LayersMaker:
     def _known(self, record: RoundRecord, family: Family | None, ascii: bool) -> tuple[Climbs, tuple[Column, ...]]:
         """A round's climbs and all of its rows as they ended."""
         oracle = self._oracle(record)
-        key = (id(record), record.stamp, id(oracle), ascii)
+        key = (record.serial, record.stamp, id(oracle), ascii)
         held = self._climbs.get(record.index)
         if held is None or held[0] != key:
             climbs = Climbs(self.run, family or Family(record), ascii, oracle)
@@ -86,11 +87,13 @@ class LayersMaker:
             return None
         query: Query = record.query
         alpha = record.knobs.get("alpha", 0.0)
-        key = (id(query), len(query.exit_table), 0 if query.exit_table else len(query.rounds), alpha)
+        key = (id(query), len(query.exit_table), 0 if query.exit_table else query.n_rounds, alpha)
         held = self._oracles.get(query.number)
         if held is None or held[0] != key:
             held = (key, Oracle(query, float(alpha), target.n_layers))
             self._oracles[query.number] = held
+            if len(self._oracles) > _ORACLES:
+                self._oracles.pop(next(iter(self._oracles)))
         return held[1]
 
     def _shown(self, here: Climbs, now: Moment) -> int:
@@ -183,7 +186,7 @@ class LayersMaker:
         return tuple(metric(name, label, getattr(metrics, name, None), help_) for name, label, help_ in _NUMBERS)
 
     def _swept(self, record: RoundRecord) -> Sweeps:
-        queries = tuple((len(q.exit_table), len(q.rounds)) for q in self.run.queries)
+        queries = tuple((len(q.exit_table), q.n_rounds) for q in self.run.queries)
         names = ("alpha", "tau", "d_max", "w_max", "exit_layers")
         key = (queries if any(n for n, _ in queries) else (), tuple(str(record.knobs.get(name)) for name in names))
         if self._sweeps[0] != key or self._sweeps[1] is None:

@@ -1,7 +1,7 @@
 """The parts of the screen *Layers* about one round: staircase, ledger, gates, predicted and measured time."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from specviz.cost.gates import annealed, one_rival
 from specviz.cost.ledger import RoundCost
@@ -94,29 +94,56 @@ def plural(count: int, word: str) -> str:
 # The gates -----------------------------------------------------------------------------------------------------------
 
 
+_EXACT = 1 << 14
+
+
 class GateTally:
     """What the tests of a run asked and found, by layer. Finished rounds are counted once."""
 
     def __init__(self) -> None:
-        self._done: set[int] = set()
-        self.asked: dict[int, list[float]] = {}
+        self._done = 0
+        self._rounded: set[int] = set()  # layers with so many that they are counted by three digits
+        self.asked: dict[int, Counter[float]] = {}  # raw confidences that were asked for, counted
         self.stops: dict[int, int] = {}
         self.wrong: dict[int, int] = {}
 
-    def add(self, rounds: Iterable[RoundRecord]) -> None:
-        """Count the rounds that are complete and not yet counted."""
-        for record in rounds:
-            if record.index in self._done or not record.complete:
-                continue
-            self._done.add(record.index)
-            for gate in record.every(Gate):
+    def add(self, rounds: Sequence[RoundRecord]) -> None:
+        """Count the rounds that are complete and not yet counted; only the last of a run may still become so."""
+        while self._done < len(rounds):
+            record = rounds[self._done]
+            if not record.complete and self._done == len(rounds) - 1:
+                return
+            self._done += 1
+            for gate in record.every(Gate) if record.complete else ():
                 if not gate.observed_only:
                     self._one(gate)
 
     def _one(self, gate: Gate) -> None:
-        self.asked.setdefault(gate.layer, []).append(gate.raw_thr)
+        asked = self.asked.setdefault(gate.layer, Counter())
+        asked[gate.raw_thr if gate.layer not in self._rounded else _three(gate.raw_thr)] += 1
+        if len(asked) > _EXACT and gate.layer not in self._rounded:
+            self._rounded.add(gate.layer)
+            rounded: Counter[float] = Counter()
+            for value, n in asked.items():
+                rounded[_three(value)] += n
+            self.asked[gate.layer] = rounded
         self.stops[gate.layer] = self.stops.get(gate.layer, 0) + gate.took
         self.wrong[gate.layer] = self.wrong.get(gate.layer, 0) + (gate.took and gate.agrees is False)
+
+
+def _three(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _median(counts: Counter[float]) -> float | None:
+    n = counts.total()
+    if not n:
+        return None
+    found, before = [], 0
+    for value in sorted(counts):
+        found += [value] * sum(before <= place < before + counts[value] for place in {(n - 1) // 2, n // 2})
+        before += counts[value]
+    return sum(found) / len(found)
 
 
 def gate_curve(setting: ExitSetting | None, tally: GateTally) -> GateCurve | None:
@@ -126,9 +153,9 @@ def gate_curve(setting: ExitSetting | None, tally: GateTally) -> GateCurve | Non
     n, alpha, tau = setting.n_layers, setting.alpha or 0.0, setting.tau
     found = []
     for layer in range(1, n):
-        temp, asked = annealed(alpha, layer, n), tally.asked.get(layer, [])
+        temp, asked = annealed(alpha, layer, n), tally.asked.get(layer, Counter[float]())
         found.append(GateLayer(
-            layer, temp, None if tau is None else one_rival(tau, temp), median(asked) if asked else None, len(asked),
+            layer, temp, None if tau is None else one_rival(tau, temp), _median(asked), asked.total(),
             tally.stops.get(layer, 0), tally.wrong.get(layer, 0), layer in setting.layers,
         ))  # fmt: skip
     return GateCurve(tuple(found), tau, setting.alpha, _gate_words(found, setting))

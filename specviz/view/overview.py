@@ -2,6 +2,7 @@
 `specviz.metrics`; here they get their labels, their text and their order."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from specviz.view.frame import Metric
 from specviz.view.headline import NOTHING, run_info
 from specviz.view.numbers import number, percent, prob
 from specviz.view.panels import RoundPoint, Series
-from specviz.view.series import histogram, metric, overhead, point, records_of, series
+from specviz.view.series import histogram, metric, overhead, records_of, series
 from specviz.view.terms import Mark
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Overview:
     stages: tuple[Stage, ...]
     drafting_share: str
     overhead: str
-    points: tuple[RoundPoint, ...]
+    points: Sequence[RoundPoint]
     findings: tuple[tuple[str, str, tuple[int, ...]], ...]  # detector, message, rounds
     marks: tuple[tuple[Mark, int], ...]  # tokens by what became of them
 
@@ -74,19 +75,23 @@ def overview(run: Run) -> Overview:
     tally = Tally()
     if run.header is not None:
         tally.add(run.header)
-    ended = [record for record in run.rounds if record.complete]
-    for record in ended:
-        tally.add_all(records_of(record))
-    metrics, fit = (tally.summary(), geometric_fit(tally)) if ended else (None, None)
+    n_ended, seen = 0, Counter[str]()
+    for record in run.rounds:
+        if record.complete:
+            tally.add_all(records_of(record))
+            n_ended += 1
+            seen.update(v.status for v in record.verdicts.values())
+    metrics, fit = (tally.summary(), geometric_fit(tally)) if n_ended else (None, None)
     seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
     share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
     return Overview(
         info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
-        n_rounds=len(ended), n_tokens=metrics.n_emitted if metrics is not None else 0,
+        n_rounds=n_ended, n_tokens=metrics.n_emitted if metrics is not None else 0,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
         series=series(metrics), histogram=_histogram(metrics, fit), stages=_stages(metrics),
-        drafting_share=percent(share), overhead=overhead(metrics), points=tuple(point(record) for record in run.rounds),
-        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings), marks=_marks(run, metrics),
+        drafting_share=percent(share), overhead=overhead(metrics), points=run.rounds.points(),
+        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings),
+        marks=_marks(run, metrics, seen),
     )  # fmt: skip
 
 
@@ -110,11 +115,10 @@ def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
     return tuple(Stage(name, times[name].value, f"{number(times[name].value)} ms") for name in known)
 
 
-def _marks(run: Run, metrics: "Metrics | None") -> tuple[tuple[Mark, int], ...]:
+def _marks(run: Run, metrics: "Metrics | None", seen: Counter[str]) -> tuple[tuple[Mark, int], ...]:
     """Drafted tokens by what became of them: from the verdicts, or from the counts where only those are on record."""
     if metrics is None or not metrics.n_drafted:
         return ()
-    seen = Counter(v.status for record in run.rounds if record.complete for v in record.verdicts.values())
     if seen:
         return (("accepted", seen["accepted"]), ("rejected", seen["rejected"]), ("untested", seen["untested"]))
     if run.backward:

@@ -1,5 +1,6 @@
 """The parts of a `Frame` beside the tree: the why panel, counts, knobs, numbers and the time line."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -148,12 +149,18 @@ class RoundPoint:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Every round, and where we are. The tuple is shared between frames as long as no round comes."""
+    """Every round, and where we are. The points are shared between frames as long as no round comes."""
 
-    points: tuple[RoundPoint, ...]
+    points: Sequence[RoundPoint]
     index: int
     bars: str  # one sparkline character per round
     label: str  # "r37/37"
+
+    @property
+    def marked(self) -> Iterable[RoundPoint]:
+        """The points with a marker."""
+        marked = getattr(self.points, "marked", None)
+        return marked() if marked is not None else (point for point in self.points if point.markers)
 
 
 @dataclass(frozen=True, slots=True)

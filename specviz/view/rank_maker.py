@@ -102,7 +102,7 @@ class RanksMaker:
 
     def _expansions(self, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
         record = family.record
-        key = (id(record), record.stamp, judged, len(self.run.words))
+        key = (record.serial, record.stamp, judged, len(self.run.words))
         if self._views[0] != key:
             self._views = (key, expansion_views(self.run, family, judged))
         return self._views[1]

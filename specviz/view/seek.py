@@ -1,11 +1,13 @@
 """Ways to move a cursor: by step, phase, round and rejection, to a place named by a person, to a text."""
 
 import re
+from collections.abc import Iterable, Iterator
 
 from specviz.errors import SpecvizError
 from specviz.view.build import Builder
 from specviz.view.fold import Run
 from specviz.view.frame import Cursor, Phase
+from specviz.view.records import RoundRecord
 
 _PLACE = re.compile(r"^(?:q(?P<q>\d+)[/ ])?r?(?P<r>\d+)(?:[/ ]n(?P<n>\d+))?$")
 
@@ -134,7 +136,7 @@ class Seek:
     def _rejection(self, by: int) -> bool:
         here, count = self.cursor, len(self.run.rounds)
         for index in range(here.index, count if by > 0 else -1, by):
-            if not self.run.rounds[index].rejected:
+            if not self.run.rounds.rejected(index):
                 continue
             found = self._failed_tests(index)
             beyond = [c for c in found if (c > here if by > 0 else c < here)]
@@ -151,24 +153,26 @@ class Seek:
 
     def seek_position(self, pos: int, q: int | None = None) -> bool:
         """To the round that committed the token at this position."""
-        query = self.run.rounds[self.cursor.index].q if q is None and self.run.rounds else q
-        for record in self.run.rounds:
-            if record.q == query and record.commit and record.start.n <= pos < record.commit.n:
-                return self.seek_index(record.index)
-        return False
+        rounds = self.run.rounds
+        if not rounds:
+            return False
+        query = rounds.place(self.cursor.index)[0] if q is None else q
+        found = next((index for index in range(len(rounds)) if rounds.covers(index, query, pos)), None)
+        return False if found is None else self.seek_index(found)
 
     def seek_time(self, t: int) -> bool:
         """To the last round that had begun at this time (ns of the trace's clock)."""
-        begun = [record.index for record in self.run.rounds if record.start.t <= t]
+        begun = [index for index in range(len(self.run.rounds)) if self.run.rounds.began(index) <= t]
         return self.seek_index(begun[-1] if begun else 0)
 
     def seek_text(self, wanted: str) -> bool:
         """To the next round that completes this text, searching on from here and round again."""
-        found = [record.index for record in self.run.rounds if _completes(self.run, record.index, wanted)]
-        if not found:
+        if not self.run.rounds:
             return False
-        here = self.cursor.index
-        return self.seek_index(next((index for index in found if index > here), found[0]))
+        here, n = self.cursor.index, len(self.run.rounds)
+        ahead = (*range(here + 1, n), *range(here + 1))
+        found = next((index for index in _completing(self.run, ahead, wanted)), None)
+        return False if found is None else self.seek_index(found)
 
     def seek(self, place: str) -> int | None:
         """To a place as people write it: `37`, `r37`, `q1/r3/n14`. Returns the node named, if any.
@@ -178,27 +182,45 @@ class Seek:
         match = _PLACE.match(place.strip().lower())
         if match is None:
             raise SpecvizError(f"no place '{place}'; write a round and, if you like, a node: r37, r37/n14, q1/r3/n14")
-        here = self.run.rounds[self.cursor.index].q if self.run.rounds else 0
+        here = self.run.rounds.place(self.cursor.index)[0] if self.run.rounds else 0
         q, r = int(match["q"] or here), int(match["r"])
         index = self.run.find(q, r)
         if index is None:
-            last = max((record.r for record in self.run.rounds if record.q == q), default=0)
+            places = (self.run.rounds.place(index) for index in range(len(self.run.rounds)))
+            last = max((number for query, number in places if query == q), default=0)
             known = f"no round {r} in query {q}; it has rounds 1 to {last}" if last else f"no query {q} here"
             raise SpecvizError(known)
         self.seek_index(index)
         return int(match["n"]) if match["n"] else None
 
 
-def _completes(run: Run, index: int, wanted: str) -> bool:
-    """Whether this round's tokens complete an occurrence of `wanted`."""
-    record = run.rounds[index]
-    if not wanted or record.commit is None:
-        return False
-    new = "".join(record.commit.texts)
+def _completing(run: Run, indexes: Iterable[int], wanted: str) -> Iterator[int]:
+    """Which of these rounds complete an occurrence of `wanted`, each asked when the one before does not.
+
+    Rounds are read one after another, so of one before only the end of its text is kept.
+    """
+    if not wanted:
+        return
+    tail, known = "", (-1, -1)  # what stands before a round, and the round (of its query) it was worked out for
+    for index in indexes:
+        record = run.rounds[index]
+        if known != (record.query.first, index):
+            tail = _before(run, record, len(wanted) - 1)
+        text = tail + "".join(record.commit.texts if record.commit else ())
+        if record.commit is not None and wanted in text:
+            yield index
+        tail, known = (
+            text[max(0, len(text) - len(wanted) + 1) :] if len(wanted) > 1 else "",
+            (record.query.first, index + 1),
+        )
+
+
+def _before(run: Run, record: RoundRecord, length: int) -> str:
+    """So much of the query's new text as stands before a round."""
     before = ""
-    for earlier in reversed(record.query.rounds[: record.r - 1]):
-        if len(before) >= len(wanted) - 1:
+    for index in range(record.index - 1, record.query.first - 1, -1):
+        if len(before) >= length:
             break
-        before = "".join(earlier.commit.texts if earlier.commit else ()) + before
-    tail = before[max(0, len(before) - len(wanted) + 1) :] if len(wanted) > 1 else ""
-    return wanted in tail + new
+        commit = run.rounds[index].commit
+        before = "".join(commit.texts if commit else ()) + before
+    return before[max(0, len(before) - length) :] if length else ""

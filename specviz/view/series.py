@@ -1,6 +1,7 @@
 """Numbers over rounds for sparklines and plots. Every metric comes from `specviz.metrics`; here it is only arranged."""
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.events import Event
@@ -20,6 +21,7 @@ _SERIES = (  # name, label
     ("depth_acceptance", "kept / tested at depth d"),
     ("share_above", "rounds that gave more than w tokens"),
 )
+_HIGHEST = (1 << 31) - 1
 _NOT_DEFINED = "not defined for this run, or not recorded"
 _PER_TEST = ("position_acceptance", "depth_acceptance")
 _HEADER = (  # name, label, help
@@ -35,27 +37,52 @@ class Meter:
 
     def __init__(self) -> None:
         self._tally: Tally | None = None
-        self._done = self._learnt = 0
+        self._done = self._counted = self._learnt = 0
         self._metrics: Metrics | None = None
 
     def metrics(self, run: Run) -> "Metrics | None":
         """The metrics of all rounds finished so far; None before the first one."""
+        taken = self._take(run, len(run.rounds)) + self._take_steps(run)
+        if taken or self._metrics is None:
+            assert self._tally is not None
+            self._metrics = self._tally.summary() if self._counted else None
+        return self._metrics
+
+    def leaving(self, run: Run, record: RoundRecord) -> None:
+        """A round is about to go out of memory: it is counted now, so that it need not be read again for that."""
+        self._take(run, record.index + 1)
+
+    def _take(self, run: Run, stop: int) -> int:
+        """Count the rounds before `stop` that have ended; only the last of a run may yet."""
         from specviz.metrics import Tally  # numpy: not needed to open a window
 
         if self._tally is None:
             self._tally = Tally()
             self._tally.add_all(_of_run(run))
-        fresh = run.rounds[self._done :]
-        ended = [record for record in fresh if record.complete]
-        steps = [query.adapt for query in run.queries if query.adapt is not None]
-        if ended or len(steps) > self._learnt or self._metrics is None:
-            for record in ended:
+        counted = self._counted
+        while self._done < stop:
+            record = run.rounds[self._done]
+            if record.complete:
                 self._tally.add_all(records_of(record))
-            self._tally.add_all(steps[self._learnt :])
-            self._learnt = len(steps)
-            self._done += len(ended)
-            self._metrics = self._tally.summary() if self._done else None
-        return self._metrics
+                self._counted += 1
+            elif record.index == len(run.rounds) - 1:
+                break
+            self._done += 1
+        return self._counted - counted
+
+    def _take_steps(self, run: Run) -> int:
+        """Count what was learnt since the last call; it comes at the end of a query, in their order."""
+        assert self._tally is not None
+        taken = 0
+        while self._learnt < len(run.queries):
+            step = run.queries[self._learnt].adapt
+            if step is not None:
+                self._tally.add(step)
+                taken += 1
+            elif self._learnt == len(run.queries) - 1:
+                break
+            self._learnt += 1
+        return taken
 
 
 def metrics_of(run: Run, rounds: Iterable[RoundRecord]) -> "Metrics":
@@ -148,18 +175,32 @@ def overhead(metrics: "Metrics | None") -> str:
     return percent(None) if share is None else f"+{percent(share)}"
 
 
-def point(record: RoundRecord) -> RoundPoint:
-    """A round on the time line."""
-    end = record.end
-    return RoundPoint(
-        index=record.index, q=record.q, r=record.r, n_emitted=end.n_emitted if end else None,
-        n_accepted=end.n_accepted if end else None, n_drafted=end.n_drafted if end else None, rejected=record.rejected,
-        markers=record.markers,
-    )  # fmt: skip
+class Spark:
+    """Emitted tokens per round; the lowest bar is a round that kept nothing of its draft.
+
+    Bars of rounds that do not change any more are drawn once, and again when a higher one comes.
+    """
+
+    def __init__(self) -> None:
+        self._heights = array("i")  # of the settled rounds
+        self._bars, self._most = "", 0
+
+    def bars(self, points: Sequence[RoundPoint], settled: int) -> str:
+        """Of all rounds; the first `settled` do not change any more."""
+        del self._heights[settled:]
+        self._heights.extend(_height(points[k]) for k in range(len(self._heights), settled))
+        rest = [_height(points[k]) for k in range(settled, len(points))]
+        most = max(max(self._heights, default=0), max(rest, default=0))
+        drawn = "" if most != self._most else self._bars[:settled]
+        self._bars = drawn + "".join(bar(height, most) for height in self._heights[len(drawn) :])
+        self._most = most
+        return self._bars + "".join(bar(height, most) for height in rest)
 
 
-def spark(points: Iterable[RoundPoint]) -> str:
-    """Emitted tokens per round; the lowest bar is a round that kept nothing of its draft."""
-    counts = [(p.n_emitted or 0) if p.n_accepted or not p.n_drafted else 0 for p in points]
-    most = max(counts, default=0)
-    return "".join(bar(count, most) for count in counts)
+def spark(points: Sequence[RoundPoint]) -> str:
+    """The bars of these rounds."""
+    return Spark().bars(points, 0)
+
+
+def _height(point: RoundPoint) -> int:
+    return min(point.n_emitted or 0, _HIGHEST) if point.n_accepted or not point.n_drafted else 0

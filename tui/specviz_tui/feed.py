@@ -17,6 +17,7 @@ import msgspec
 from specviz.errors import SpecvizError
 from specviz.events import At, Catalogue, End, Event, Header, Knob, Note, Refused, State
 from specviz.sources import KnobDesk, Source, Worker
+from specviz.sources.kept import Kept
 from specviz.trace import Recorder
 from specviz.view import WATCHED, Frame, Options, Pace, Player, Run
 from specviz.view import Feed as FeedState
@@ -74,8 +75,9 @@ class RunFeed:
         self._held_start = False  # that start was to be held
         self._next_start: Start | None = None  # waits for the end of the run in hand
         self._said: list[Said] = []
-        self._events: list[Event] = []  # of the newest live run, for a recording that begins in the middle
+        self._events = Kept()  # of the newest live run, for a recording that begins in the middle
         self._recorder: Recorder | None = None
+        self.redact = False  # recordings begun here hold no text
         self._ids = 0
         self._recalled: list[Note] | None = None  # bookmarks of earlier visits that wait for their rounds
 
@@ -207,7 +209,7 @@ class RunFeed:
         speed, self._live = self._live.speed, self._fresh()
         self._live.speed = speed
         self.options = replace(self.options, selected=None)
-        self.desk, self._events, self._recorder = KnobDesk(), [], None
+        self.desk, self._events, self._recorder = KnobDesk(), Kept(), None
 
     def _ended(self, end: End) -> None:
         self.held = False
@@ -401,10 +403,10 @@ class RunFeed:
             raise SpecvizError("nothing is running: there is nothing to record")
         if self.recording is not None:
             raise SpecvizError(f"already recording to {self.recording}, as asked on the command line")
-        recorder = Recorder(folder / f"{header.run}.sv.jsonl")
+        recorder = Recorder(folder / f"{header.run}.sv.jsonl", redact=self.redact)
         if recorder.problem:
             raise SpecvizError(recorder.problem)
-        for event in self._events:
+        for event in self._events.since(0):
             recorder.write(event)
         self._recorder = recorder
         return recorder.path

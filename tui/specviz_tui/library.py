@@ -22,13 +22,17 @@ PRELUDE = (
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """How to start a worker: its arguments, where to record, and what to decode first (None: ask)."""
+    """How to start a worker: its arguments, where to record, and what to decode first (None: ask).
+
+    `redact`: what is recorded, now or later, holds no text.
+    """
 
     argv: tuple[str, ...] = ()
     record: Path | None = None
     start: Start | None = None
     template: Start | None = None  # method and knobs for the dialog when there is no prompt
     paced: bool = True  # held to the view, so that every round is seen
+    redact: bool = False
 
 
 class Nothing:
@@ -68,10 +72,10 @@ class Library:
 
     def live(self) -> RunFeed:
         """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
-        worker = Worker(self.core.argv, self.core.record)
+        worker = Worker(self.core.argv, self.core.record, redact=self.core.redact)
         prelude = self._prelude() if self.core.start is not None else None  # without a prompt it is asked for
-        feed = RunFeed(worker, LIVE, self.animate, self.ascii, paced=self.core.paced, prelude=prelude)
-        feed.template = self.core.template
+        feed = self._feed(worker, LIVE, paced=self.core.paced, prelude=prelude)
+        feed.template, feed.redact = self.core.template, self.core.redact
         if self.core.start is not None:
             feed.start(self.core.start)
         return feed
@@ -99,5 +103,5 @@ class Library:
             found.append(Choice(LIVE, "decode live", "loads the models, asks for a prompt"))
         return found
 
-    def _feed(self, source: Source, name: str) -> RunFeed:
-        return RunFeed(source, name, animate=self.animate, ascii=self.ascii)
+    def _feed(self, source: Source, name: str, *, paced: bool = False, prelude: Player | None = None) -> RunFeed:
+        return RunFeed(source, name, animate=self.animate, ascii=self.ascii, paced=paced, prelude=prelude)

@@ -183,7 +183,9 @@ class LiveActions(Base):
 
     def _record(self) -> None:
         path = self.feed.record(Path.cwd())
-        self.notify(f"recording from the first round on: {path}" if path else "recording ended", markup=False)
+        what = "token ids only, no text" if self.feed.redact else "prompt, text and settings, for your eyes alone"
+        said = f"recording from the first round on: {path} ({what})"
+        self.notify(said if path else "recording ended", markup=False)
 
     def recording_text(self) -> str:
         """`rec run.sv.jsonl 1.8 MB`, or nothing."""

@@ -7,7 +7,7 @@ from rich.text import Text
 from textual import events
 from textual.reactive import reactive
 
-from specviz.view.frame import Frame, RoundPoint
+from specviz.view.frame import Frame, Timeline
 from specviz_tui.messages import Pressed, Seek
 from specviz_tui.paint import CURSOR, FAINT, STRONG, spread
 from specviz_tui.widgets.panel import FrameWidget
@@ -121,7 +121,7 @@ class Transport(FrameWidget):
         return line
 
     def _scale(self, frame: Frame) -> Text:
-        scale = Text(self._marked(frame.timeline.points), style=FAINT)
+        scale = Text(self._marked(frame.timeline), style=FAINT)
         for at, char in enumerate(scale.plain):
             if char != "─":
                 scale.stylize(self.painter.tint("drafted"), at, at + 1)
@@ -130,13 +130,14 @@ class Transport(FrameWidget):
             scale = scale[:at] + Text("●", style=self.painter.tint("accepted") + STRONG) + scale[at + 1 :]
         return scale
 
-    def _marked(self, points: tuple[RoundPoint, ...]) -> str:
+    def _marked(self, timeline: Timeline) -> str:
         """The scale with its markers; kept until a round comes or the width changes."""
+        points = timeline.points
         if self._marks[0] is not points or self._marks[1] != self._track.cells:
             chars = ["─"] * self._track.cells
-            for point in points:
+            for point in timeline.marked:
                 at = self._track.column(point.index) - self._track.x
-                if point.markers and GRAVITY.index(point.markers[0]) > GRAVITY.index(chars[at]):
+                if GRAVITY.index(point.markers[0]) > GRAVITY.index(chars[at]):
                     chars[at] = point.markers[0]  # a cell may stand for many rounds
             self._marks = (points, self._track.cells, "".join(chars))
         return self._marks[2]

@@ -1,0 +1,183 @@
+"""What a recording says of the person who made it: names instead of paths always, and on demand (`Redactor`) ids only.
+
+A redacted trace holds no text: every text stands as its token ids (`#310#42`), so that all views show ids; domains and
+trained parts are numbered or left out, messages keep their code. Whoever has the tokenizer can still turn
+the ids into text again, and that is said where the option is offered.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+import msgspec
+
+from specviz.events import (
+    Adapt,
+    Closing,
+    Commit,
+    End,
+    Event,
+    Finding,
+    Header,
+    Knob,
+    Node,
+    Note,
+    Pieces,
+    Prefill,
+    Warn,
+)
+
+PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")  # knobs that may name a folder or a file
+LEFT_OUT = "not recorded"
+STORED = "prompt, new text and settings, readable by you alone; --redact records token ids instead of text"
+_FOLDERS = re.compile(r"(?:(?<![\w.~/\\])(?:[A-Za-z]:)?|~|\.{1,2})[/\\](?:[^/\\\s'\"]+[/\\])*([^/\\\s'\":;,)]*)")
+
+
+def name_of(path: str) -> str:
+    """The last part of a path of either kind; what is no path stays as it is."""
+    return PurePosixPath(PureWindowsPath(path).as_posix()).name if "/" in path or "\\" in path else path
+
+
+def without_folders(text: str) -> str:
+    """A message with every absolute path in it cut to its last part."""
+    return _FOLDERS.sub(lambda found: found[1] or "…", text)
+
+
+def named(event: Event) -> Event:
+    """The record with names for paths: knobs that name trained parts, what the header says of them, messages."""
+    if isinstance(event, Header):
+        return _named_header(event)
+    if isinstance(event, Knob) and event.name in PARTS:
+        return msgspec.structs.replace(event, old=_named(event.old), new=_named(event.new))
+    if isinstance(event, Warn | End) and event.message:
+        return msgspec.structs.replace(event, message=without_folders(event.message))
+    return event
+
+
+def _named_header(header: Header) -> Header:
+    given = {name: value for name, value in header.knobs.items() if name in PARTS}
+    paths = {_joined(value): name_of(_joined(value)) for value in given.values() if _joined(value)}
+    models = msgspec.structs.replace(
+        header.models, parts={name: _cut(words, paths) for name, words in header.models.parts.items()},
+        **{which: msgspec.structs.replace(info, name=_model(info.name)) for which in ("target", "draft")
+           if (info := getattr(header.models, which)) is not None},
+    )  # fmt: skip
+    specs = [
+        msgspec.structs.replace(spec, default=_named(spec.default)) if spec.name in PARTS else spec
+        for spec in header.knob_specs
+    ]
+    knobs = {**header.knobs, **{name: _named(value) for name, value in given.items()}}
+    return msgspec.structs.replace(header, models=models, knobs=knobs, knob_specs=specs)
+
+
+def _model(name: str) -> str:
+    """A hub id (`owner/name`) is no path; anything else with a separator is."""
+    is_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None and not name.startswith(".")
+    return name if is_hub else name_of(name)
+
+
+def _cut(words: str, paths: Mapping[str, str]) -> str:
+    for path, name in paths.items():
+        words = words.replace(path, name)
+    return without_folders(words)
+
+
+def _joined(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value if isinstance(value, str) else ""
+
+
+def _named(value: Any) -> Any:
+    """A knob's value; one that was cut into words at its blanks is one path."""
+    text = _joined(value)
+    if "/" not in text and "\\" not in text:
+        return value
+    return name_of(text) if isinstance(value, str) else [name_of(text)]
+
+
+def ids(tokens: Iterable[int]) -> str:
+    """Tokens as they stand in a redacted trace."""
+    return "".join(f"#{token}" for token in tokens)
+
+
+class Redactor:
+    """Records without text. One for a whole run: it numbers the domains."""
+
+    def __init__(self) -> None:
+        self._domains: dict[str, str] = {}
+        self._texts: set[str] = set()  # knobs that hold texts
+
+    def __call__(self, event: Event) -> Event | None:
+        """The record as it may be written; None where nothing of it may."""
+        change = _CHANGES.get(type(event))
+        return event if change is None else change(self, event)
+
+    def domain(self, name: str | None) -> str | None:
+        """`domain 1`, `domain 2`, in order of appearance."""
+        return self._domains.setdefault(name, f"domain {len(self._domains) + 1}") if name else name
+
+    def _header(self, event: Header) -> Header:
+        self._texts = {spec.name for spec in event.knob_specs if spec.kind == "texts"} | {"stop", "ban", *PARTS}
+        env = {**event.env, "redacted": True}
+        stream = env.get("stream")
+        if isinstance(stream, dict):
+            counts = stream.get("domains") or {}
+            env["stream"] = {**stream, "domains": {self.domain(str(name)): n for name, n in counts.items()}}
+        specs = [
+            msgspec.structs.replace(spec, default=self._knob(spec.name, spec.default)) if spec.name in self._texts
+            else spec
+            for spec in event.knob_specs
+        ]  # fmt: skip
+        models = msgspec.structs.replace(event.models, parts=dict.fromkeys(event.models.parts, LEFT_OUT))
+        parts = (event.knobs, event.sampling)
+        knobs, sampling = ({name: self._knob(name, value) for name, value in part.items()} for part in parts)
+        return msgspec.structs.replace(
+            event, env=env, models=models, knob_specs=specs, knobs=knobs, sampling=sampling
+        )  # fmt: skip
+
+    def _knob(self, name: str, value: Any) -> Any:
+        if name not in self._texts or not value:
+            return value
+        return [LEFT_OUT] * len(value) if isinstance(value, list | tuple) else LEFT_OUT
+
+    def _changed(self, event: Knob) -> Knob:
+        old, new = self._knob(event.name, event.old), self._knob(event.name, event.new)
+        return msgspec.structs.replace(event, old=old, new=new)
+
+    def _prefill(self, event: Prefill) -> Prefill:
+        return msgspec.structs.replace(event, text=ids(event.prompt), domain=self.domain(event.domain))
+
+    def _node(self, event: Node) -> Node:
+        return msgspec.structs.replace(event, text=ids([event.token]), bytes=None)
+
+    def _closing(self, event: Closing) -> Closing:
+        text = None if event.text is None else ids([] if event.token is None else [event.token])
+        return msgspec.structs.replace(event, text=text)
+
+    def _commit(self, event: Commit) -> Commit:
+        return msgspec.structs.replace(event, texts=[ids([token]) for token in event.tokens])
+
+    def _adapt(self, event: Adapt) -> Adapt:
+        return msgspec.structs.replace(event, domain=self.domain(event.domain) or "")
+
+    def _warn(self, event: Warn) -> Warn:
+        return msgspec.structs.replace(event, message=event.code.replace("_", " "))
+
+    def _finding(self, event: Finding) -> Finding:
+        return msgspec.structs.replace(event, message=event.detector)
+
+    def _note(self, event: Note) -> Note:
+        return msgspec.structs.replace(event, text="bookmark")
+
+    def _end(self, event: End) -> End:
+        return msgspec.structs.replace(event, message=None if event.message is None else LEFT_OUT)
+
+    def _pieces(self, event: Pieces) -> None:
+        return None
+
+
+_CHANGES: dict[type[Event], Callable[[Redactor, Any], Event | None]] = {
+    Header: Redactor._header, Prefill: Redactor._prefill, Pieces: Redactor._pieces, Node: Redactor._node,
+    Closing: Redactor._closing, Commit: Redactor._commit, Knob: Redactor._changed, Adapt: Redactor._adapt,
+    Warn: Redactor._warn, Finding: Redactor._finding, Note: Redactor._note, End: Redactor._end,
+}  # fmt: skip

@@ -1,0 +1,114 @@
+"""What a tally holds does not grow with the run, and its numbers are those of all its rounds."""
+
+import gc
+import itertools
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from specviz.events import Event, Prefill
+from specviz.metrics import Tally
+from specviz.metrics import sums as module
+from specviz.metrics.estimate import ratio
+from specviz.metrics.sums import Median, Ratio
+from specviz.sources.bundled import bundled_traces
+from specviz.trace import read_events
+
+TRACES = bundled_traces()
+
+
+def _size(root: Any) -> int:
+    """Bytes of everything that hangs on an object."""
+    seen: set[int] = set()
+    total, todo = 0, [root]
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or isinstance(each, type) or type(each).__name__ in ("module", "function"):
+            continue
+        seen.add(id(each))
+        total += sys.getsizeof(each)
+        todo += gc.get_referents(each)
+        if isinstance(each, msgspec.Struct):
+            todo += [getattr(each, name) for name in each.__struct_fields__]
+    return total
+
+
+def _again(events: list[Event], n: int) -> Iterator[Event]:
+    """The rounds of a run as so many queries of a stream."""
+    yield events[0]
+    body = [event for event in events if event.q == 0 and (0 < event.r <= 8 or isinstance(event, Prefill))]
+    for q in range(n):
+        yield from (msgspec.structs.replace(event, q=q) for event in body)
+
+
+@pytest.mark.parametrize("name", sorted(TRACES))
+def test_a_tally_of_many_rounds_is_as_small_as_of_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT", 8)
+    events = read_events(TRACES[name])
+    sizes = []
+    for n in (10, 40):
+        tally = Tally().add_all(_again(events, n))
+        assert tally.summary().n_queries == n
+        sizes.append(_size(tally))
+    assert sizes[1] - sizes[0] < 4_000, sizes  # wider integers; a row a round would take a hundred times that
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ratio_is_that_of_its_columns(seed: int) -> None:
+    rng = random.Random(seed)
+    n = rng.choice([1, 2, 5, 300])
+    top, bottom = [rng.randrange(10**9) for _ in range(n)], [rng.randrange(1, 10**9) for _ in range(n)]
+    units = sorted(rng.randrange(40) for _ in range(n))
+    queries = [unit // 4 for unit in units]
+    held = Ratio()
+    for term in zip(units, queries, top, bottom, strict=True):
+        held.add(*term)
+    for by_query, keys in ((False, units), (True, queries)):
+        wanted, found = (
+            ratio(np.array(top), np.array(bottom), np.array(keys), most=1e9),
+            held.estimate(by_query, most=1e9),
+        )
+        assert found is not None
+        assert wanted is not None
+        assert found.n == wanted.n
+        assert found.value == pytest.approx(wanted.value, rel=1e-12)
+        assert (found.interval is None) == (wanted.interval is None)
+        if found.interval is not None:
+            assert found.interval == pytest.approx(wanted.interval, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 5000])
+def test_a_median_is_exact_and_later_within_a_thousandth(seed: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXACT", 64)
+    rng = random.Random(seed)
+    values = [rng.choice([0, rng.randrange(50), rng.randrange(10**6), rng.randrange(10**12)]) for _ in range(n)]
+    held = Median()
+    for value in values:
+        held.add(value)
+    for zeros in (0, 3):
+        column = values + [0] * zeros
+        found = held.estimate(1e6, zeros)
+        if not column:
+            assert found is None
+            continue
+        assert found is not None
+        wanted = float(np.median(np.array(column) / 1e6))
+        assert found.n == len(column)
+        assert found.value == (wanted if n <= 64 else pytest.approx(wanted, rel=1e-3, abs=1e-6))
+
+
+def test_a_summary_in_between_changes_nothing() -> None:
+    events = list(_again(read_events(TRACES["code-specbranch"]), 12))
+    asked, silent = Tally(), Tally()
+    for event, k in zip(events, itertools.count()):
+        asked.add(event)
+        silent.add(event)
+        if k % 500 == 0:
+            asked.summary()
+    assert asked.summary() == silent.summary()

@@ -1,0 +1,185 @@
+"""Rounds that are out of memory: read again, a run is what it was; in memory there is a window, however long it is."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.events import At, Event, Knob, Note, RoundEnd, RoundStart
+from specviz.sources.bundled import bundled_traces
+from specviz.trace import read_events
+from specviz.trace.spool import Spool
+from specviz.view import Player, fold, rounds
+from specviz.view.options import Options
+from specviz.view.records import RoundRecord
+
+TRACES = bundled_traces()
+_ALL = {"verification": True, "layers": True, "lanes": True, "ranks": True}
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "WINDOW", 3)
+    monkeypatch.setattr(rounds, "AT_HAND", 2)
+
+
+def _frames(events: list[Event]) -> Iterator[object]:
+    """The end of every fifth round from the last to the first, with all its panels, and the first step of it."""
+    player = Player(fold(events), animate=False)
+    options = Options(**_ALL)
+    for index in range(len(player.run.rounds) - 1, -1, -5):
+        player.seek_index(index)
+        frame = player.frame(options)
+        yield replace(frame, timeline=replace(frame.timeline, points=tuple(frame.timeline.points)))
+
+
+@pytest.mark.parametrize("name", sorted(TRACES))
+def test_a_round_read_again_is_shown_as_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = read_events(TRACES[name])
+    near = list(_frames(events))
+    monkeypatch.setattr(rounds, "WINDOW", 3)
+    monkeypatch.setattr(rounds, "AT_HAND", 2)
+    away = fold(events).rounds.n_away
+    assert away > 0
+    for shown, wanted in zip(_frames(events), near, strict=True):
+        assert shown == wanted
+
+
+@pytest.mark.parametrize("name", ["code-draft", "code-specbranch"])
+def test_every_way_to_a_place_leads_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = read_events(TRACES[name])
+
+    def places() -> Iterator[object]:
+        player = Player(fold(events), animate=False)
+        run = player.run
+        text = run.queries[0].text
+        player.first()
+        while player.next_rejection():
+            yield "rejection", player.cursor
+        for record in list(run.rounds)[::7]:
+            yield "place", player.seek(f"q{record.q}/r{record.r}"), player.cursor
+            yield "position", player.seek_position(record.start.n, record.q), player.cursor
+            yield "time", player.seek_time(record.start.t + 1), player.cursor
+        player.first()
+        for at in range(0, len(text) - 9, 11):
+            yield "text", player.seek_text(text[at : at + 9]), player.cursor
+        yield "nothing", player.seek_text("no such text"), player.cursor
+        yield text, [run.queries[0].nodes.get(i) for i in range(40)], dict(run.queries[0].nodes)
+
+    near = list(places())
+    monkeypatch.setattr(rounds, "WINDOW", 3)
+    monkeypatch.setattr(rounds, "AT_HAND", 2)
+    assert list(places()) == near
+    assert len(near) > 20
+
+
+def _many(n: int, events: list[Event]) -> Iterator[Event]:
+    """The rounds of a run over and over, as the queries of a stream."""
+    from msgspec.structs import replace as other
+
+    body = [event for event in events if event.r > 0 or type(event).__name__ == "Prefill"]
+    yield events[0]
+    for q in range(n):
+        yield from (other(event, q=q) for event in body if event.q == 0)
+
+
+def _held(kind: type) -> int:
+    gc.collect()
+    return sum(1 for each in gc.get_objects() if isinstance(each, kind))
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize("name", ["code-draft", "code-specbranch"])
+def test_a_run_of_any_length_holds_a_window(name: str) -> None:
+    """Of hundreds of rounds a few are in memory, however they were looked at; their prompts and texts neither."""
+    events = list(_many(30, read_events(TRACES[name])))
+    before = _held(RoundRecord)
+    player = Player(animate=False)
+    late = len(events) - 400
+    for k, event in enumerate(events):
+        player.extend([event])
+        if isinstance(event, RoundEnd) and k > late:
+            player.frame(Options(**_ALL))
+    n = len(player.run.rounds)
+    assert n > 500
+    for index in range(0, n, n // 20):
+        player.seek_index(index)
+        player.frame(Options(**_ALL))
+    assert player.run.rounds.spool.size > 0
+    events.clear()
+    assert _held(RoundRecord) - before < 250  # 64 families, 128 climbs, and the window
+    held = [query for query in player.run.queries if query._kept is not None]
+    assert len(held) < 5 < len(player.run.queries)
+    assert max(len(query.nodes.near) for query in player.run.queries[:-3]) == 0
+
+
+@pytest.mark.usefixtures("little")
+def test_a_mark_on_a_round_that_is_away_stays() -> None:
+    events = read_events(TRACES["code-draft"])
+    player = Player(fold(events[:-1]), animate=False)
+    plain = player.frame().timeline
+    player.extend([Note(text="look", at=At(r=2), q=0, r=9)])
+    assert player.run.rounds.n_away > 2
+    gc.collect()
+    index = player.run.find(0, 2)
+    assert index is not None
+    assert [note.text for note in player.run.rounds[index].notes] == ["look"]
+    marked = player.frame().timeline
+    assert [p.r for p in marked.marked] == [2]
+    assert marked.points[index].markers == "⚑"
+    assert marked.points != plain.points
+
+
+@pytest.mark.usefixtures("little")
+def test_a_knob_that_is_acknowledged_late_reaches_rounds_that_are_away() -> None:
+    events = read_events(TRACES["code-draft"])
+    run = fold(events[:-1])
+    run.apply(Knob(name="gamma", old=4, new=7, requested_r=1, applied_r=3, q=0, r=9))
+    gc.collect()
+    third = run.find(0, 3)
+    assert third is not None
+    assert run.rounds.n_away > third
+    assert run.rounds[third].knobs["gamma"] == 7
+    assert run.rounds[third - 1].knobs["gamma"] != 7
+    assert [change.new for change in run.rounds[third].changes] == [7]
+
+
+def test_a_full_disk_keeps_rounds_in_memory(little: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Spool, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    events = read_events(TRACES["code-draft"])
+    near = fold(events)
+    monkeypatch.setattr(Spool, "put", full)
+    run = fold(events)
+    assert run.rounds.n_away == 0
+    assert len(run.rounds) == len(near.rounds)
+    assert run.rounds[0].start == near.rounds[0].start
+
+
+def test_the_spool_is_private_and_gone_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spool = Spool()
+    pieces = [f"piece {k} ".encode() * 900 for k in range(40)]
+    places = [spool.put(piece) for piece in pieces]
+    assert [spool.get(place) for place in reversed(places)] == pieces[::-1]
+    assert 0 < spool.size < sum(map(len, pieces)) / 4
+    assert spool._file is not None
+    assert os.fstat(spool._file.fileno()).st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == []  # no name: nothing to clean up after a kill
+    spool.close()
+
+
+def test_an_aborted_round_is_replaced_beside_rounds_that_are_away(little: None) -> None:
+    events = read_events(TRACES["code-draft"])
+    starts = [k for k, event in enumerate(events) if isinstance(event, RoundStart)]
+    torn = events[: starts[8] + 3] + events[starts[8] :]
+    whole, run = fold(events), fold(torn)
+    assert len(run.rounds) == len(whole.rounds)
+    assert [r.start.r for r in run.rounds] == [r.start.r for r in whole.rounds]
+    assert run.queries[0].text == whole.queries[0].text
