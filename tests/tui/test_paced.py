@@ -255,7 +255,7 @@ def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:
 
 
 def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_tui.library.Worker", lambda *_: Script())
+    monkeypatch.setattr("specviz_tui.library.Worker", lambda *_, **_options: Script())
     start = Start(prompt="a")
     feed = Library(core=Core(start=start)).live()
     assert feed.paced
@@ -288,7 +288,7 @@ async def test_the_footer_says_what_the_key_of_the_pace_brings() -> None:
     app = SpecvizApp(Library(), feed)
     async with app.run_test(size=WIDE) as pilot:
         await settle(pilot)
-        assert "w full speed" in lines(app)[-1]
+        assert "F full speed" in lines(app)[-1]
         await pilot.press("F")
         await settle(pilot)
         assert "w every round" in lines(app)[-1]
