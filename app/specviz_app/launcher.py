@@ -53,7 +53,9 @@ def config(host: str, port: int) -> dict[str, Any]:
     return {
         "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
         "server.maxUploadSize": UPLOAD_MB, "browser.gatherUsageStats": False, "logger.hideWelcomeMessage": True,
-        "client.toolbarMode": "minimal", **theme(),
+        "client.toolbarMode": "minimal",
+        "client.showErrorDetails": "none",  # what we did not foresee is said by `guard`, and logged
+        **theme(),
         # A page of another site may have its name resolved to this machine; it must not get a page of ours.
         "server.allowedHosts": list(LOOPBACK) if host in LOOPBACK else [],
     }  # fmt: skip

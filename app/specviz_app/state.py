@@ -89,6 +89,11 @@ def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> 
     return known[1]
 
 
+def asked() -> dict[str, list[str]]:
+    """Everything that stands behind the path of the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
 def bad_place() -> str | None:
     """What is wrong with the place in the address."""
     found: str | None = st.session_state.get("bad_place")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.conftest import Open
+from app.conftest import Open, box
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player, fold
@@ -57,7 +57,7 @@ def test_the_address_names_round_and_node(chain_trace: Path, open_page: Open) ->
     node = next(n for n in player.frame().tree.nodes if n.id >= 0)
     at = open_page(Settings(replay=chain_trace), "rounds", at=f"r3/n{node.id}")
     assert not at.exception
-    assert at.selectbox(key="round-node").value == node.id
+    assert box(at, "round-node").value == node.id
     assert any(f"n{node.id}" in str(h.value) for h in at.get("html"))
 
 

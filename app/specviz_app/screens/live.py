@@ -11,7 +11,7 @@ from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.view import Frame
 from specviz.wire import Prompt, Start
-from specviz_app import knobs, parts, state
+from specviz_app import guard, knobs, parts, state
 from specviz_app.core import Core, Tap
 from specviz_app.library import LIVE
 from specviz_app.live import chosen, live_tree
@@ -37,9 +37,9 @@ def page() -> None:
     if not core.loaded:
         _models(server)
         return
-    live_tree(server, _node_chosen)
+    live_tree(server, guard.obeyed(_node_chosen))
     if core.catalogue is None:
-        _wait(core)
+        guard.fragment(_wait, 0.5)(core)
         return
     _start_form(server, core)
     _knobs(core)
@@ -69,7 +69,6 @@ def _models(server: Server) -> None:
             st.rerun()
 
 
-@st.fragment(run_every=0.5)
 def _wait(core: Core) -> None:
     """Until the worker's catalogue is there, or it has gone."""
     st.caption("Loading the models…")
@@ -105,7 +104,7 @@ def _start_form(server: Server, core: Core) -> None:
         st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
                      help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
                      "same on all, auto measures which is fastest")  # fmt: skip
-        st.button("Start", type="primary", on_click=_start, args=(core, method, many), key="start")
+        st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
                          query_params={state.SRC: LIVE})  # fmt: skip
@@ -126,7 +125,9 @@ def _example() -> None:
 
     names = list(bundled_prompts())
     if names:
-        st.selectbox("Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=taken)
+        st.selectbox(
+            "Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=guard.obeyed(taken)
+        )
 
 
 def _many() -> list[Prompt]:
@@ -188,7 +189,7 @@ def _knobs(core: Core) -> None:
     given = start.knobs if start is not None and start.method == method.name else {}
     with st.expander("Knobs", expanded=True):
         knobs.knob_widgets(method, given)
-        st.button("Apply at the next round", key="apply", on_click=_apply, args=(core, method),
+        st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
                   help="sends what differs from what is in force; the table above says since when")  # fmt: skip
         if said := st.session_state.pop("apply_said", None):
             st.caption(parts.plain(said))
