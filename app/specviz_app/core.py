@@ -22,7 +22,9 @@ from specviz_app.settings import Settings
 
 TICK_S = 1 / 30
 LOADING = "loading the models"
+PREPARING = "preparing the run; a method may measure its costs first"
 WATCHED = 2.0  # speed of a run that waits for the eye
+MOST_STEPS = 1000  # rounds that one press may ask for
 
 
 class Core:
@@ -40,7 +42,12 @@ class Core:
         self._player = Player(animate=animate)
         self._events: list[Event] = []  # of the newest run
         self._desk = KnobDesk()
-        self._held = self._paced = False
+        self._held = False
+        self._paced = False  # the run goes at the pace of the eye
+        self._by_hand = False  # .. but a person has paused it
+        self._started: Start | None = None  # what the run in hand was asked to be
+        self._begun = 0  # id of a start whose run has not come yet
+        self._own: set[int] = set()  # ids of commands nobody pressed; what the core says to them is not told
         self._asked = -1  # rounds that were done when the next one was asked for
         self._next: Start | None = None  # waits for the run in hand to end
         self._ids = 0
@@ -111,7 +118,9 @@ class Core:
                 self._begin()
             elif isinstance(event, Refused):
                 self._desk.refused(event.id)
-                self.refusals = [*self.refusals[-2:], event.message]
+                self._begun = 0 if event.id == self._begun else self._begun
+                if event.id not in self._own:
+                    self.refusals = [*self.refusals[-2:], event.message]
             elif isinstance(event, State):
                 self._held = event.state == "paused"
                 self._player.extend([event])
@@ -122,6 +131,7 @@ class Core:
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Header):
+            self._begun = 0
             self.generation, self._events, self._desk, self.refusals = self.generation + 1, [], KnobDesk(), []
         if isinstance(event, Knob):
             self._desk.acknowledged(event.name)
@@ -132,15 +142,15 @@ class Core:
         """The prompt of the command line, once the models are there."""
         start = self.settings.start
         if start is not None and start.prompt and not self._events:
-            self.start(start)
+            self.start(start, paced=True)
 
     def _pace(self) -> None:
         """Held for the eye: ask for the next round, once, when the last one has been shown to its end."""
         rounds = self._player.run.rounds
         done = len(rounds) if not rounds or rounds[-1].complete else len(rounds) - 1
-        if self._paced and self.running and self._player.at_end and done > self._asked:
+        if self._paced and not self._by_hand and self.running and self._player.at_end and done > self._asked:
             self._asked = done
-            self.send(StepRounds())
+            self._own.add(self.send(StepRounds()))
 
     def _fail(self, worker: Worker) -> None:
         tail = worker.stderr_tail
@@ -165,32 +175,46 @@ class Core:
     def start(self, start: Start, paced: bool = False) -> None:
         """Decode a prompt; a run in hand ends first. `paced`: a round at a time, as fast as it can be watched."""
         with self._lock:
-            self._paced, self._asked = paced, -1
+            self._paced, self._by_hand, self._asked = paced, start.paused, -1
+            self.refusals = []
             self._next = msgspec.structs.replace(start, paused=start.paused or paced)
-            if self.running:
-                self.send(Stop())  # the worker takes the next one when it says that it is idle
+            if self.running or self._begun:
+                self._own.add(self.send(Stop()))  # the worker takes the next one when it says that it is idle
             else:
                 self._start_next()
 
     def _start_next(self) -> None:
         start, self._next = self._next, None
         if start is not None:
+            self._started = start
             self._player.following, self._player.speed = True, WATCHED if self._paced else 1.0
-            self.send(start)
+            self._begun = self.send(start)
 
     def command(self, command: Command) -> None:
         """What a person pressed while a run goes on. Raises SpecvizError for what cannot be asked here."""
         if isinstance(command, Start):
             raise SpecvizError("a run is started from the page, where its method and knobs are chosen")
+        if isinstance(command, StepRounds) and not 1 <= command.n <= MOST_STEPS:
+            raise SpecvizError(f"step takes 1 to {MOST_STEPS:,} rounds, not {command.n:,}; 'resume' goes on to the end")
         with self._lock:
+            self.refusals = []  # they were about what was asked before
             if isinstance(command, SetKnob):
                 self._desk.was_sent(self.send(command), command.name, command.value)
                 self.version += 1
                 return
-            if isinstance(command, Pause | StepRounds | Resume):
-                self._paced = False
-            self._player.live()
-            self.send(command)
+            self._by_hand = isinstance(command, Pause | StepRounds)
+            if self._paced and isinstance(command, Pause):
+                self._player.pause()  # the picture waits as well
+            elif self._paced and isinstance(command, Resume):
+                self._player.following, self._asked = True, -1
+                return  # the picture goes on, and the next round is asked for when it is due
+            else:
+                self._player.live()
+            if isinstance(command, Stop):
+                self._paced = False  # no round is asked for any more
+            number = self.send(command)
+            if isinstance(command, Stop):
+                self._own.add(number)  # a run that ended by itself meanwhile is as good
 
     def set_knobs(self, values: Mapping[str, Any]) -> None:
         """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""
@@ -214,6 +238,14 @@ class Core:
         """Knob changes that the core acknowledged."""
         return self._player.run.changes
 
+    def asked(self) -> tuple[str, dict[str, Any]]:
+        """The method of the newest run, and every knob somebody asked for: at its start, or since, and acknowledged."""
+        with self._lock:
+            start = self._started
+            if start is None or not self.has_run:
+                return "", {}
+            return start.method, {**start.knobs, **{change.name: change.new for change in self.changes}}
+
     @property
     def paced(self) -> bool:
         """Whether rounds wait for the eye."""
@@ -227,7 +259,8 @@ class Core:
         if self.catalogue is None:
             tail = self._worker.stderr_tail
             return Feed("loading", tail[-1] if tail else LOADING, steerable=True)
-        return Feed("open", "" if self._events else "ready", steerable=True, held=self._held and not self._paced)
+        detail = PREPARING if self._begun else "" if self._events else "ready"
+        return Feed("open", detail, steerable=True, held=self._held and (self._by_hand or not self._paced))
 
 
 class Tap:

@@ -357,6 +357,17 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
+def test_every_page_can_be_linked_to_and_the_address_names_the_run(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(recorded.url)
+    page.locator(".sv-run").wait_for()
+    _until(lambda: "/overview?src=" in _address(page), "the first page has no address of its own")
+    again = open_at(f"{recorded.url}/overview?src=code-tree")
+    again.locator(".sv-run", has_text="draft · tree").wait_for()
+    assert again.get_by_text("Page not found").count() == 0
+
+
 def _unbroken(page: Any, what: str) -> None:
     """No error on the page, nothing of a traceback, and the sidebar is there."""
     assert page.locator("[data-testid=stException]").count() == 0, what

@@ -35,6 +35,7 @@ def page() -> None:
 
 def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.known("clock", list(_CLOCKS))
         shown = moving.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",

@@ -9,7 +9,6 @@ from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz.view import Frame
 from specviz.wire import Prompt, Start
 from specviz_app import guard, knobs, parts, state
 from specviz_app.core import Core, Tap
@@ -83,6 +82,7 @@ def _method(core: Core) -> MethodInfo:
     wanted = start.method if start is not None and start.method in methods else next(iter(methods))
     wanted = "draft" if start is None and "draft" in methods else wanted
     names = list(methods)
+    state.known("method", names)
     name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
                         help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()), width=170)  # fmt: skip
     return methods[name]
@@ -98,6 +98,10 @@ def _start_form(server: Server, core: Core) -> None:
     st.text_area("Prompt", key="prompt", height=110, on_change="ignore", disabled=bool(many))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         method = _method(core)
+        if "link-seen" not in st.session_state:
+            st.session_state["link-seen"] = True
+            for problem in knobs.bad_link(method):
+                state.note(f"{problem}; the link's value is left out")
         verifiers = [_DEFAULT, *method.verifiers]
         st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
         st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
@@ -110,6 +114,7 @@ def _start_form(server: Server, core: Core) -> None:
                          query_params={state.SRC: LIVE})  # fmt: skip
     if problem := st.session_state.pop("start_problem", None):
         st.error(parts.plain(problem))
+    state.tell()
     st.session_state["live_method"] = method
 
 
@@ -187,6 +192,9 @@ def _knobs(core: Core) -> None:
     method: MethodInfo = st.session_state["live_method"]
     start = core.settings.start
     given = start.knobs if start is not None and start.method == method.name else {}
+    running, asked = core.asked()
+    if running == method.name:
+        knobs.follow(method, asked)
     with st.expander("Knobs", expanded=True):
         knobs.knob_widgets(method, given)
         st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
@@ -197,22 +205,18 @@ def _knobs(core: Core) -> None:
 
 def _apply(core: Core, method: MethodInfo) -> None:
     try:
-        running, in_force = core.look(_in_force)
+        running, asked = core.asked()
         if not core.running:
             st.session_state["apply_said"] = "No run is going on: the knobs are taken at the next start."
             return
         if running != method.name:
             st.session_state["apply_said"] = f"The running method is {running}; its knobs are those of that method."
             return
-        moved = knobs.differing(method, in_force)
+        moved = knobs.differing(method, asked)
         core.set_knobs(moved)
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:
         st.session_state["apply_said"] = str(error)
-
-
-def _in_force(frame: Frame, _: Core) -> tuple[str, dict[str, Any]]:
-    return frame.run.method, {item.name: item.value for item in frame.knobs.items}
 
 
 def _node_chosen() -> None:

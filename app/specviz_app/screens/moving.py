@@ -57,6 +57,8 @@ def part(parts_of_page: Sequence[str]) -> str:
     """Which part of the page is shown; it stands in the address."""
     if wanted := st.session_state.pop("part-wanted", None):
         st.session_state["show"] = wanted
+    state.known("show", parts_of_page)
+    state.tell()
     chosen = st.segmented_control("Show", parts_of_page, default=parts_of_page[0], key="show", bind="query-params",
                                   required=True, label_visibility="collapsed")  # fmt: skip
     return chosen or parts_of_page[0]
@@ -72,6 +74,8 @@ def moves(held: Viewer) -> "DeltaGenerator":
     """Buttons and keys that go from round to round, and the filter they obey; the row, for what a page adds."""
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
+    state.known(FILTER, FILTERS)
+    state.tell()
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)

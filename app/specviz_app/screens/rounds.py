@@ -24,6 +24,7 @@ def page() -> None:
     if held is None:
         return
     dark = state.dark()
+    state.known(TREE, [_AUTO, *_FOLDING])
     with moving.moves(held):
         st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
                      help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip

@@ -14,7 +14,7 @@ export default function (component) {
   }
   view.configure(data, setTriggerValue);
   return () => {
-    view.close();
+    view.end();
     views.delete(parentElement);
   };
 }
@@ -35,6 +35,10 @@ class LiveView {
     this.find(".step").onclick = () => this.order("step");
     this.find(".stop").onclick = () => this.order("stop");
     this.svg.onkeydown = (event) => this.key(event);
+    // A browser opens six connections to a server, and every stream takes one: only a tab that is looked at has one.
+    this.seen = () => (document.hidden ? this.close() : this.data && !this.source && this.connect());
+    document.addEventListener("visibilitychange", this.seen);
+    this.still = matchMedia("(prefers-reduced-motion: reduce)");
   }
 
   configure(data, trigger) {
@@ -50,6 +54,7 @@ class LiveView {
   }
 
   connect() {
+    if (document.hidden) return;
     this.source = new EventSource(this.data.events);
     this.source.onmessage = (event) => {
       this.frame = JSON.parse(event.data);
@@ -57,9 +62,16 @@ class LiveView {
       this.paint();
     };
     this.source.onerror = () => {
-      this.problem = "The connection to the server is lost; trying again.";
+      this.problem = this.source?.readyState === EventSource.CLOSED
+        ? "The server gives this page no view of the run: too many pages follow it, or it was started anew. Reload the page."
+        : "The connection to the server is lost; trying again.";
       this.paint();
     };
+  }
+
+  end() {
+    document.removeEventListener("visibilitychange", this.seen);
+    this.close();
   }
 
   close() {
@@ -115,7 +127,7 @@ class LiveView {
     text(".hold", state.name === "paused" ? "▶ Go on" : "❚❚ Pause");
     this.drawMetrics(frame.metrics);
     this.drawText(frame.strip);
-    this.drawTree(frame.tree);
+    if (!this.still.matches || frame.still || !frame.tree.nodes.length) this.drawTree(frame.tree);
     this.drawWhy(frame.why);
     this.drawChanges(frame.changes);
   }
