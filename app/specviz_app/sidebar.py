@@ -25,6 +25,8 @@ def sidebar(server: Server) -> None:
         if SRC not in st.session_state and st.query_params.get(SRC) not in names:
             # In the address, not as the list's default: those are left out of it, and a link would lead elsewhere.
             st.query_params[SRC] = source_name(server)
+        elif SRC in st.session_state and st.session_state[SRC] is None:
+            st.session_state[SRC] = source_name(server)
         st.selectbox(
             "Run to look at", names, index=None, required=True, key=SRC, bind="query-params",
             help="a bundled trace, a file of yours, or the run that is decoded on the page Live",

@@ -210,8 +210,8 @@ class Run:
             node = path[k] if k < len(path) and mark == "accepted" else None
             own, raw = self.words.get(token, (text, None))
             yield TextToken(
-                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark, glyph=glyph(mark), round=record.r,
-                pos=first + k, node=node, breaks=k == 0,
+                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark, glyph=glyph(mark),
+                round=record.r, pos=first + k, node=node, breaks=k == 0,
             )  # fmt: skip
 
     def _round_end(self, event: RoundEnd) -> None:
