@@ -357,6 +357,20 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
+def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    page.set_default_timeout(_WAIT_MS)
+    page.goto(live.url)
+    _start(page, "watch")
+    _until(lambda: _round(page) == 2, "no second round")
+    nodes = page.locator("section.sv g[data-node]")
+    while _round(page) < 4:  # whatever phase it is in: every drafted token has its verdict, and the round its end
+        marks = nodes.evaluate_all("all => all.map(node => node.dataset.mark)")
+        assert "drafted" not in marks
+        assert {"bonus", "recovered"} & set(marks)
+    page.close()
+
+
 def test_every_page_can_be_linked_to_and_the_address_names_the_run(
     recorded: Served, open_at: Callable[..., Any]
 ) -> None:

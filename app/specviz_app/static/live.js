@@ -127,8 +127,11 @@ class LiveView {
     text(".hold", state.name === "paused" ? "▶ Go on" : "❚❚ Pause");
     this.drawMetrics(frame.metrics);
     this.drawText(frame.strip);
-    if (!this.still.matches || frame.still || !frame.tree.nodes.length) this.drawTree(frame.tree);
-    this.drawWhy(frame.why);
+    if (!this.still.matches || frame.still || !this.shown || !frame.tree.nodes.length) {
+      this.shown = frame; // the tree that clicks are about: who wants no motion sees ended rounds alone
+      this.drawTree(frame.tree);
+    }
+    this.drawWhy(this.shown.why);
     this.drawChanges(frame.changes);
   }
 
@@ -235,7 +238,7 @@ class LiveView {
   }
 
   choose(id) {
-    const { q, r } = this.frame.place;
+    const { q, r } = this.shown.place;
     this.trigger("node", { q, r, node: id });
   }
 
@@ -248,7 +251,7 @@ class LiveView {
       event.preventDefault();
       return;
     }
-    const nodes = this.frame.tree.nodes;
+    const nodes = this.shown.tree.nodes;
     const now = nodes.find((node) => node.id === here);
     const level = nodes.filter((node) => node.c === now?.c).sort((a, b) => a.r - b.r);
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
