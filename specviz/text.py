@@ -50,17 +50,21 @@ _ASCII = {
 }
 # Letters by category that paint nothing: hangul fillers, the braille blank, mongolian and khmer leftovers.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5\u034f")
+LONGEST = 200  # characters of one token that are shown; the longest of real vocabularies are runs of 128 spaces
 _MOST_MARKS = 3  # combining marks on one base; more is a pile that reaches over other lines
 
 
-def shown(text: str, raw: str | None = None) -> str:
-    """The token as one line of visible characters. `raw`: its bytes in hex, when they are not UTF-8."""
-    return _visible(_decoded(text, raw), _MARKS) or EMPTY
+def shown(text: str, raw: str | None = None, most: int | None = LONGEST) -> str:
+    """The token as one line of visible characters, at most `most` of its own and how many were left out.
+
+    `raw`: its bytes in hex, when they are not UTF-8.
+    """
+    return _cut(_decoded(text, raw), _MARKS, most) or EMPTY
 
 
-def running(text: str, raw: str | None = None) -> str:
-    """Like `shown` for a stretch of prose: spaces stay spaces, and nothing stays nothing."""
-    return _visible(_decoded(text, raw), {**_MARKS, " ": " "})
+def running(text: str, raw: str | None = None, most: int | None = None) -> str:
+    """Like `shown` for a stretch of prose: spaces stay spaces, nothing stays nothing, and all of it is there."""
+    return _cut(_decoded(text, raw), {**_MARKS, " ": " "}, most)
 
 
 def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
@@ -116,6 +120,12 @@ def _decoded(text: str, raw: str | None) -> str:
         return bytes.fromhex(raw).decode("utf-8", "surrogateescape")
     except ValueError:  # not hex: the record is odd, its text is still there
         return text
+
+
+def _cut(text: str, marks: dict[str, str], most: int | None) -> str:
+    if most is None or len(text) <= most:
+        return _visible(text, marks)
+    return f"{_visible(text[:most], marks)}{ELLIPSIS}(+{len(text) - most:,})"
 
 
 def _visible(text: str, marks: dict[str, str]) -> str:

@@ -25,6 +25,8 @@ from specviz_app.settings import Settings
 TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
 LOADING = "loading the models"
+PREPARING = "preparing the run; a method may measure its costs first"
+MOST_STEPS = 1000  # rounds that one press may ask for
 
 
 class Core:
@@ -42,9 +44,14 @@ class Core:
         self._player = Player(animate=animate)
         self._events = Kept()  # of the newest run
         self._desk = KnobDesk()
-        self._held = self._paced = False
+        self._held = False
         self._silence: str | None = None  # what to say of a core that lives and does not answer
+        self._paced = False  # the run goes at the pace of the eye
         self._rounds = Pace()
+        self._by_hand = False  # .. but a person has paused it
+        self._started: Start | None = None  # what the run in hand was asked to be
+        self._begun = 0  # id of a start whose run has not come yet
+        self._own: set[int] = set()  # ids of commands nobody pressed; what the core says to them is not told
         self._next: Start | None = None  # waits for the run in hand to end
         self._ids = 0
 
@@ -117,7 +124,9 @@ class Core:
                 self._begin()
             elif isinstance(event, Refused):
                 self._desk.refused(event.id)
-                self.refusals = [*self.refusals[-2:], event.message]
+                self._begun = 0 if event.id == self._begun else self._begun
+                if event.id not in self._own:
+                    self.refusals = [*self.refusals[-2:], event.message]
             elif isinstance(event, State):
                 self._held = event.state == "paused"
                 self._player.extend([event])
@@ -128,6 +137,7 @@ class Core:
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Header):
+            self._begun = 0
             self.generation, self._events, self._desk, self.refusals = self.generation + 1, Kept(), KnobDesk(), []
         if isinstance(event, Knob):
             self._desk.acknowledged(event.name)
@@ -138,12 +148,12 @@ class Core:
         """The prompt of the command line, once the models are there."""
         start = self.settings.start
         if start is not None and start.prompt and not self.has_run:
-            self.start(start)
+            self.start(start, paced=True)
 
     def _pace(self) -> None:
         """Held for the eye: ask for the next round, once, when the last one has been shown to its end."""
-        if self._paced and self.running and self._rounds.due(self._player):
-            self.send(StepRounds())
+        if self._paced and not self._by_hand and self.running and self._rounds.due(self._player):
+            self._own.add(self.send(StepRounds()))
 
     def _fail(self, worker: Worker) -> None:
         tail = worker.stderr_tail
@@ -174,33 +184,47 @@ class Core:
         if why is not None:
             raise SpecvizError(why)
         with self._lock:
-            self._paced, self._rounds = paced, Pace()
+            self._paced, self._by_hand, self._rounds = paced, start.paused, Pace()
+            self.refusals = []
             self._next = msgspec.structs.replace(start, paused=start.paused or paced)
-            if self.running:
-                self.send(Stop())  # the worker takes the next one when it says that it is idle
+            if self.running or self._begun:
+                self._own.add(self.send(Stop()))  # the worker takes the next one when it says that it is idle
             else:
                 self._start_next()
 
     def _start_next(self) -> None:
         start, self._next = self._next, None
         if start is not None:
+            self._started = start
             self._player.following, self._player.speed = True, WATCHED if self._paced else 1.0
             self._player.every = self._paced
-            self.send(start)
+            self._begun = self.send(start)
 
     def command(self, command: Command) -> None:
         """What a person pressed while a run goes on. Raises SpecvizError for what cannot be asked here."""
         if isinstance(command, Start):
             raise SpecvizError("a run is started from the page, where its method and knobs are chosen")
+        if isinstance(command, StepRounds) and not 1 <= command.n <= MOST_STEPS:
+            raise SpecvizError(f"step takes 1 to {MOST_STEPS:,} rounds, not {command.n:,}; 'resume' goes on to the end")
         with self._lock:
+            self.refusals = []  # they were about what was asked before
             if isinstance(command, SetKnob):
                 self._desk.was_sent(self.send(command), command.name, command.value)
                 self.version += 1
                 return
-            if isinstance(command, Pause | StepRounds | Resume):
-                self._paced = self._player.every = False
-            self._player.live()
-            self.send(command)
+            self._by_hand = isinstance(command, Pause | StepRounds)
+            if self._paced and isinstance(command, Pause):
+                self._player.pause()  # the picture waits as well
+            elif self._paced and isinstance(command, Resume):
+                self._player.following, self._rounds = True, Pace()
+                return  # the picture goes on, and the next round is asked for when it is due
+            else:
+                self._player.live()
+            if isinstance(command, Stop):
+                self._paced = self._player.every = False  # no round is asked for any more
+            number = self.send(command)
+            if isinstance(command, Stop):
+                self._own.add(number)  # a run that ended by itself meanwhile is as good
 
     def set_knobs(self, values: Mapping[str, Any]) -> None:
         """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""
@@ -225,6 +249,14 @@ class Core:
         """Knob changes that the core acknowledged."""
         return self._player.run.changes
 
+    def asked(self) -> tuple[str, dict[str, Any]]:
+        """The method of the newest run, and every knob somebody asked for: at its start, or since, and acknowledged."""
+        with self._lock:
+            start = self._started
+            if start is None or not self.has_run:
+                return "", {}
+            return start.method, {**start.knobs, **{change.name: change.new for change in self.changes}}
+
     @property
     def paced(self) -> bool:
         """Whether rounds wait for the eye."""
@@ -240,7 +272,8 @@ class Core:
         if self.catalogue is None:
             tail = self._worker.stderr_tail
             return Feed("loading", tail[-1] if tail else LOADING, steerable=True)
-        return Feed("open", "" if self.has_run else "ready", steerable=True, held=self._held and not self._paced)
+        detail = PREPARING if self._begun else "" if self.has_run else "ready"
+        return Feed("open", detail, steerable=True, held=self._held and (self._by_hand or not self._paced))
 
 
 class Tap:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz_app.server import Server, install, routes
+from specviz_app.server import Guards, Server, install, routes
 from specviz_app.settings import UPLOAD_MB
 from specviz_app.theme import theme
 
@@ -53,7 +53,9 @@ def config(host: str, port: int) -> dict[str, Any]:
     return {
         "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
         "server.maxUploadSize": UPLOAD_MB, "browser.gatherUsageStats": False, "logger.hideWelcomeMessage": True,
-        "client.toolbarMode": "minimal", **theme(),
+        "client.toolbarMode": "minimal",
+        "client.showErrorDetails": "none",  # what we did not foresee is said by `guard`, and logged
+        **theme(),
         # A page of another site may have its name resolved to this machine; it must not get a page of ours.
         "server.allowedHosts": list(LOOPBACK) if host in LOOPBACK else [],
     }  # fmt: skip
@@ -62,6 +64,7 @@ def config(host: str, port: int) -> dict[str, Any]:
 def serve(server: Server, host: str, port: int, open_browser: bool, ready: Callable[[str], None]) -> None:
     """Serve until interrupted. `ready` is told the address once pages can be fetched."""
     import streamlit as st
+    from starlette.middleware import Middleware
 
     install(server)
     server.streams = True
@@ -81,7 +84,7 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
             restore()
             await asyncio.to_thread(server.close)
 
-    app = st.App(SCRIPT, routes=routes(server), lifespan=lifespan)
+    app = st.App(SCRIPT, routes=routes(server), middleware=[Middleware(Guards)], lifespan=lifespan)
     app.run(config=config(host, port))
 
 

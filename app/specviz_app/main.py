@@ -2,44 +2,50 @@
 
 import streamlit as st
 
+from specviz_app import guard, state
 from specviz_app.parts import style
 from specviz_app.screens import early_exit, lanes, live, overview, ranks, rounds, trace, verification
 from specviz_app.server import current
 from specviz_app.sidebar import sidebar
+
+_PAGES = (  # path, title, icon, what it is for, what it does
+    ("live", "Live", "play_circle", "decode a prompt and watch it happen", live.page),
+    ("overview", "Overview", "bar_chart", "a run in numbers", overview.page),
+    ("rounds", "Round explorer", "account_tree", "one round, and why every token of it lived or died", rounds.page),
+    ("verification", "Verification", "rule", "the verdict on a draft, scanned backward, and other rules on it",
+     verification.page),
+    ("early-exit", "Early exit", "exit_to_app",
+     "where rows stopped in the layers, what it cost, and other settings on the same text", early_exit.page),
+    ("lanes", "Lanes", "view_timeline",
+     "who worked when, who waited, what was drafted for nothing, and what that costs", lanes.page),
+    ("ranks", "Ranks", "stairs",
+     "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving", ranks.page),
+    ("trace", "Trace", "list_alt", "the records, their schema, the file", trace.page),
+)  # fmt: skip
 
 
 def main() -> None:
     """One run of the script."""
     st.set_page_config(page_title="specviz", page_icon="◆", layout="wide")
     server = current()
-    wants_live = server.settings.live
-    explorer = st.Page(
-        rounds.page, title="Round explorer", icon=":material/account_tree:", url_path="rounds",
-        help="one round, and why every token of it lived or died",
-    )  # fmt: skip
-    st.session_state["page_rounds"] = explorer  # for links to it
-    chosen = st.navigation(
-        [
-            st.Page(live.page, title="Live", icon=":material/play_circle:", url_path="live", default=wants_live,
-                    help="decode a prompt and watch it happen"),
-            st.Page(overview.page, title="Overview", icon=":material/bar_chart:", url_path="overview",
-                    default=not wants_live, help="a run in numbers"),
-            explorer,
-            st.Page(verification.page, title="Verification", icon=":material/rule:", url_path="verification",
-                    help="the verdict on a draft, scanned backward, and other rules on it"),
-            st.Page(early_exit.page, title="Early exit", icon=":material/exit_to_app:", url_path="early-exit",
-                    help="where rows stopped in the layers, what it cost, and other settings on the same text"),
-            st.Page(lanes.page, title="Lanes", icon=":material/view_timeline:", url_path="lanes",
-                    help="who worked when, who waited, what was drafted for nothing, and what that costs"),
-            st.Page(ranks.page, title="Ranks", icon=":material/stairs:", url_path="ranks",
-                    help="why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving"),
-            st.Page(trace.page, title="Trace", icon=":material/list_alt:", url_path="trace",
-                    help="the records, their schema, the file"),
-        ],
-        position="top",
-    )  # fmt: skip
+    pages = {
+        path: st.Page(guard.guarded(work), title=title, icon=f":material/{icon}:", url_path=path, help=words)
+        for path, title, icon, words, work in _PAGES
+    }
+    st.session_state["page_rounds"] = pages["rounds"]  # for links to it
+    first = pages["live" if server.settings.live else "overview"]
+
+    def home() -> None:
+        """The address without a path: on to the first page, which has one of its own like all others."""
+        st.switch_page(first, query_params=dict(state.asked()))
+
+    begin = st.Page(home, title="specviz", url_path="home", default=True, visibility="hidden")
+    chosen = st.navigation([begin, *pages.values()], position="top")
+    if chosen is begin:
+        chosen.run()
     style()
-    sidebar(server)
+    guard.guarded(sidebar)(server)
+    guard.tell()
     chosen.run()
 
 

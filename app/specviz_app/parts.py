@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from hashlib import blake2b
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,25 @@ def plot(figure: Any, key: str, alt: str, rows: Sequence[Mapping[str, Any]] | No
             if box.open:
                 st.dataframe(list(rows), hide_index=True)
     return event
+
+
+def unlike(labels: Sequence[str]) -> list[str]:
+    """The labels, told apart: a second one that reads the same gets a number. A list goes by its labels alone."""
+    n: dict[str, int] = {}
+    told = []
+    for label in labels:
+        n[label] = n.get(label, 0) + 1
+        told.append(label if n[label] == 1 else f"{label} ({n[label]})")
+    return told
+
+
+def key_of(key: str, place: str, labels: Sequence[str]) -> str:
+    """The key of a list whose options belong to a place of the run.
+
+    A browser keeps the *label* that was chosen, and sends it back under the same key when the options have long been
+    others. With the place and the labels in the key, other options are another list, and nothing of the old one counts.
+    """
+    return f"{key}@{blake2b(chr(0).join((place, *labels)).encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
 def wide(needed: bool = True) -> Any:

@@ -9,6 +9,7 @@ from specviz.view import Frame
 from specviz.view.frame import Strip, Tree
 from specviz.view.numbers import knob
 from specviz.view.palette import STYLES
+from specviz.view.terms import Phase
 
 _TAIL = 160  # tokens of the text that are sent with every frame
 
@@ -23,6 +24,7 @@ def payload(frame: Frame, changes: list[Knob], refusals: list[str], sequence: in
         "badge": frame.run.badge,
         "lossy": not frame.run.lossless,
         "place": {"q": frame.query, "r": frame.round, "label": frame.timeline.label},
+        "still": frame.phase == Phase.COMMIT,  # for whoever wants no motion
         "phase": frame.phase_text if frame.n_rounds else "",
         "counts": frame.counts.text,
         "metrics": [{"label": m.label, "text": m.text, "help": m.help} for m in frame.metrics],

@@ -10,6 +10,8 @@ from specviz_app.settings import UPLOAD_MB
 from specviz_app.state import SRC, source_name, take_wanted, uploads
 from specviz_app.uploads import accept
 
+UPLOADED = " (upload)"  # ends the name of an uploaded run
+
 
 def sidebar(server: Server) -> None:
     """The source, and a way to bring another."""
@@ -19,8 +21,14 @@ def sidebar(server: Server) -> None:
         names = list(choices(server, uploads()))
         if st.session_state.get(SRC) not in (None, *names):
             st.session_state[SRC] = source_name(server)
+        _unknown(names, server)
+        if SRC not in st.session_state and st.query_params.get(SRC) not in names:
+            # In the address, not as the list's default: those are left out of it, and a link would lead elsewhere.
+            st.query_params[SRC] = source_name(server)
+        elif SRC in st.session_state and st.session_state[SRC] is None:
+            st.session_state[SRC] = source_name(server)
         st.selectbox(
-            "Run to look at", names, key=SRC, bind="query-params",
+            "Run to look at", names, index=None, required=True, key=SRC, bind="query-params",
             help="a bundled trace, a file of yours, or the run that is decoded on the page Live",
         )  # fmt: skip
         with st.expander("Open a trace of yours"):
@@ -30,6 +38,26 @@ def sidebar(server: Server) -> None:
             )  # fmt: skip
         if problem:
             st.error(f"Not opened: {plain(problem)}")
+
+
+def _unknown(names: list[str], server: Server) -> None:
+    """A link to a run that is not here: say so until another one is chosen, and what is shown in its place."""
+    wanted = st.query_params.get(SRC)
+    if wanted is not None and SRC not in st.session_state and wanted not in names:
+        lost = (
+            "an upload is gone when its tab is; open the file again"
+            if wanted.endswith(UPLOADED)
+            else "a mistyped link?"
+        )
+        shown = source_name(server)
+        st.session_state["src-unknown"] = (f"There is no run '{wanted}' here ({lost}). Shown instead: {shown}.", shown)
+    said = st.session_state.get("src-unknown")
+    if said is None:
+        return
+    if source_name(server) != said[1]:
+        st.session_state.pop("src-unknown")
+        return
+    st.warning(plain(said[0]))
 
 
 def _take_upload() -> str | None:
@@ -43,7 +71,7 @@ def _take_upload() -> str | None:
         problem = None
         try:
             path = accept(given.name, given.getvalue())
-            name = f"{given.name} (upload)"
+            name = f"{given.name}{UPLOADED}"
             uploads()[name] = path
             st.session_state[SRC] = name
         except SpecvizError as error:

@@ -4,18 +4,20 @@
 `specviz tui --at`.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, suggestion
+from specviz_app import parts
 from specviz_app.library import choices, opened
 from specviz_app.server import Server
 from specviz_app.viewer import Viewer
 
 SRC, AT = "src", "at"
+_NOTES = "link-notes"
 _WANTED = "src_wanted"
 Made = TypeVar("Made")
 
@@ -87,6 +89,29 @@ def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> 
         known = (key, make())
         st.session_state[name] = known
     return known[1]
+
+
+def known(key: str, options: Sequence[str]) -> None:
+    """Before a list with that key in the address is placed: note what a link asks of it and it does not offer."""
+    wanted = st.query_params.get(key)
+    if wanted is not None and key not in st.session_state and wanted not in options:
+        note(f"no {key} '{wanted}' here{suggestion(wanted, options)}; the link's value is left out")
+
+
+def note(words: str) -> None:
+    """Something about the address that the page is to say."""
+    st.session_state.setdefault(_NOTES, []).append(words)
+
+
+def tell() -> None:
+    """Say it, once."""
+    for words in st.session_state.pop(_NOTES, ()):
+        st.warning(parts.plain(words))
+
+
+def asked() -> dict[str, list[str]]:
+    """Everything that stands behind the path of the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
 def bad_place() -> str | None:

@@ -38,7 +38,7 @@ from specviz.events import (
     Warn,
 )
 from specviz.names import BACKWARD
-from specviz.text import quoted, running, shown
+from specviz.text import LONGEST, quoted, running, shown
 from specviz.view.frame import Mark, TextToken
 from specviz.view.paintable import paintable
 from specviz.view.palette import glyph
@@ -228,8 +228,8 @@ class Run:
             node = path[k] if k < len(path) and mark == "accepted" else None
             own, raw = self.words.get(token, (text, None))
             yield TextToken(
-                shown=shown(own, raw), running=running(text), token=token, mark=mark, glyph=glyph(mark), round=record.r,
-                pos=first + k, node=node, breaks=k == 0,
+                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark, glyph=glyph(mark),
+                round=record.r, pos=first + k, node=node, breaks=k == 0,
             )  # fmt: skip
 
     def _round_end(self, event: RoundEnd) -> None:
@@ -313,8 +313,8 @@ def kept_path(record: RoundRecord) -> list[int]:
 
 def _prompt(event: Prefill) -> TextToken:
     return TextToken(
-        shown=shown(event.text), running=running(event.text), token=-1, mark="prompt", glyph="", round=0, pos=0,
-        ids=tuple(event.prompt),
+        shown=shown(event.text, most=None), running=running(event.text), token=-1, mark="prompt", glyph="", round=0,
+        pos=0, ids=tuple(event.prompt),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The text strip: committed tokens as they were kept, then what this moment has on the table."""
 
-from specviz.text import running, shown
+from specviz.text import LONGEST, running, shown
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.frame import CLOSING, ROOT, Mark, Phase, Strip, TextToken
@@ -80,6 +80,6 @@ def _token(run: Run, family: Family, node: int, mark: Mark, pos: int, breaks: bo
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
     return TextToken(
-        shown(text, raw), running(text, raw), token, mark, glyph(mark), family.record.r, pos, node, provisional=True,
-        breaks=breaks,
+        shown(text, raw), running(text, raw, LONGEST), token, mark, glyph(mark), family.record.r, pos, node,
+        provisional=True, breaks=breaks,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from trace_factory import make_events, write_trace
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
+    from streamlit.testing.v1.element_tree import Selectbox
 
     from specviz_app.server import Server
     from specviz_app.settings import Settings
@@ -67,6 +68,13 @@ def open_page(server: "Callable[[Settings], Server]") -> Open:
         return at.run()
 
     return opened
+
+
+def box(at: "AppTest", key: str) -> "Selectbox[Any]":
+    """The list of things of a round whose key begins so: the rest of the key is the place and the options."""
+    found = [each for each in at.selectbox if each.key and each.key.startswith(f"{key}@")]
+    assert len(found) == 1, f"{len(found)} lists {key!r}"
+    return found[0]
 
 
 _PAGE = """

@@ -355,3 +355,63 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
     canvas = page.locator("section.sv .canvas")
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:
+    page = browser.new_page(reduced_motion="reduce")
+    page.set_default_timeout(_WAIT_MS)
+    page.goto(live.url)
+    _start(page, "watch")
+    _until(lambda: _round(page) == 2, "no second round")
+    nodes = page.locator("section.sv g[data-node]")
+    while _round(page) < 4:  # whatever phase it is in: every drafted token has its verdict, and the round its end
+        marks = nodes.evaluate_all("all => all.map(node => node.dataset.mark)")
+        assert "drafted" not in marks
+        assert {"bonus", "recovered"} & set(marks)
+    page.close()
+
+
+def test_every_page_can_be_linked_to_and_the_address_names_the_run(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(recorded.url)
+    page.locator(".sv-run").wait_for()
+    _until(lambda: "/overview?src=" in _address(page), "the first page has no address of its own")
+    again = open_at(f"{recorded.url}/overview?src=code-tree")
+    again.locator(".sv-run", has_text="draft · tree").wait_for()
+    assert again.get_by_text("Page not found").count() == 0
+
+
+def _unbroken(page: Any, what: str) -> None:
+    """No error on the page, nothing of a traceback, and the sidebar is there."""
+    assert page.locator("[data-testid=stException]").count() == 0, what
+    assert page.locator("[data-testid=stAlertContentError]").all_inner_texts() == [], what
+    assert page.get_by_label("Run to look at").count() >= 1, what
+
+
+def _forward(page: Any) -> Any:
+    return page.get_by_role("button", name="round ▶")
+
+
+@pytest.mark.parametrize(("name", "trace"), [("rounds", "code-draft"), ("ranks", "code-specblock")])
+def test_real_clicks_walk_a_bundled_recording(
+    name: str, trace: str, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/{name}?src={trace}")
+    _forward(page).wait_for()
+    for k in range(9):  # slowly: it fell at the second to eighth
+        _settled(page)
+        _forward(page).click()
+        _until(lambda k=k: f"at=r{k + 2}" in _address(page) or "q" in _address(page), f"press {k + 1} does nothing")
+        _unbroken(page, f"press {k + 1}")
+    for _ in range(6):  # quickly
+        _forward(page).click(no_wait_after=True)
+    _settled(page)
+    _unbroken(page, "six presses at once")
+    page.get_by_role("combobox", name="Run to look at").click()  # in the middle of a round
+    page.get_by_role("option", name="sums-draft").click()
+    _until(lambda: "src=sums-draft" in _address(page), "the recording stays")
+    _settled(page)
+    _forward(page).click()
+    _settled(page)
+    _unbroken(page, "another recording")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.conftest import Open
+from app.conftest import Open, box
 from exit_trace import SETTING, exit_events
 from specviz.cost.replay import Setting
 from specviz.errors import SpecvizError
@@ -304,7 +304,7 @@ def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, 
 
 def test_choosing_a_layer_moves_the_cell(exit_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=exit_trace), "early_exit", at="r7")
-    at.selectbox(key="layers-layer").set_value(2).run()
+    box(at, "layers-layer").set_value(2).run()
     assert not at.exception
     assert any("<h4>L2 × " in str(h.value) for h in at.get("html"))
 

@@ -1,6 +1,7 @@
 """Figures as JSON: what is drawn is what the frame says, and nothing of a token is ever markup."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from specviz.trace import read_events
 from specviz.view import CLOSING, Frame, Player, fold
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.overview import overview
-from specviz.view.palette import colour, glyph
+from specviz.view.palette import STYLES, colour, glyph
 from specviz.view.panels import Series
+from specviz_app import live
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.round import fig_pq, fig_residual, fig_tests
 from specviz_app.figures.tree import SYMBOLS, fig_tree, tree_alt, tree_rows
+from specviz_app.theme import GROUNDS
 from specviz_app.viewer import FILTERS, Viewer
 from trace_factory import make_events
 
@@ -210,3 +213,22 @@ def test_a_recorded_file_and_its_events_give_one_picture(chain_trace: Path) -> N
     a, b = Player(fold(events), animate=False), Viewer.of("x", _Ended(events))
     a.seek_index(0)
     assert fig_tree([a.frame()]).to_json() == fig_tree([b.frame]).to_json()
+
+
+def _brightness(colour: str) -> float:
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+@pytest.mark.parametrize("mark", ["untested", "pruned"])
+def test_tokens_that_were_never_tested_can_be_read_on_live(ground: str, mark: str) -> None:
+    style = STYLES[mark]
+    under = GROUNDS[ground]
+    for name in ("backgroundColor", "secondaryBackgroundColor"):
+        bright = sorted((_brightness(style.dark if ground == "dark" else style.light), _brightness(under[name])))
+        assert (bright[1] + 0.05) / (bright[0] + 0.05) >= 4.5
+    rule = re.search(r"svg g\.never[^{]*\{([^}]*)\}", (Path(live.__file__).parent / "static" / "live.css").read_text())
+    assert rule is not None
+    assert "opacity" not in rule[1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.conftest import Open
+from app.conftest import Open, box
 from branch_trace import worked
 from specviz import events as ev
 from specviz.cost import pipelines
@@ -246,8 +246,8 @@ def test_every_part_opens_on_both_clocks(
 
 def test_choosing_a_stretch_tells_about_it(branch_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=branch_trace), "lanes", at="r1", clock="modelled clock")
-    box = at.selectbox(key="lanes-block")
-    box.select_index(0).run()
+    stretch = box(at, "lanes-block")
+    stretch.select_index(0).run()
     assert not at.exception
     assert any("sv-why" in str(h.value) and "round 1" in str(h.value) for h in at.get("html"))
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from app.conftest import Open
+from specviz import events as ev
 from specviz.errors import SpecvizError
 from specviz.events import Missing
 from specviz.sources.bundled import bundled_prompts
@@ -142,6 +143,96 @@ def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Sett
     n_rounds = core.look(lambda frame, _: len(frame.timeline.points))
     assert n_rounds > 2
     assert len(steps) == n_rounds  # one for each, however often a slow core is looked at
+
+
+def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: Core) -> None:
+    sent: list[object] = []
+    send = core.send
+    core.send = lambda command: (sent.append(command), send(command))[1]  # type: ignore[method-assign]
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
+    rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
+    _until(lambda: rounds() >= 2, "it does not go on by itself")
+    core.command(Pause())
+    assert core.look(lambda frame, _: frame.state.name) == "paused"
+    with core._lock:  # the pacer asks for nothing, however often it looks
+        sent.clear()
+        core._pace()
+        assert sent == []
+        core.command(Resume())
+        assert sent == []  # the core is not let loose: rounds are asked for one by one
+        assert core.paced
+    _until(lambda: not core.running, "it does not end")
+    assert not any(isinstance(command, Resume) for command in sent)
+    assert sum(isinstance(command, StepRounds) for command in sent) >= 2
+
+
+def test_the_prompt_of_the_command_line_is_watched_not_rushed_through(server: Callable[[Settings], Server]) -> None:
+    core = server(_settings(start=Start(prompt="x", knobs={"max_new_tokens": 8}))).core
+    core.load()
+    _until(lambda: core.has_run, "no run")
+    assert core.paced
+
+
+def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: Core) -> None:
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
+    _until(lambda: core.running, "no run")
+    core.command(Stop())
+    assert not core.paced
+    for number in list(core._own):
+        core._take([ev.Refused(id=number, message="nothing is running: start a run first")])
+    assert core.refusals == []
+    core._take([ev.Refused(id=10_000, message="no knob 'x'")])
+    assert core.refusals == ["no knob 'x'"]
+    core.command(Pause())
+    assert core.refusals == []  # it was about what was asked before
+
+
+@pytest.mark.parametrize("n", [0, -1, 1001, 100_000_000])
+def test_steps_are_a_number_of_rounds_a_person_could_mean(core: Core, n: int) -> None:
+    with pytest.raises(SpecvizError, match="step takes 1 to 1,000 rounds"):
+        core.command(StepRounds(n=n))
+
+
+def test_only_touched_knobs_are_sent_and_every_tab_shows_what_was_asked(open_page: Open) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    core.start(Start(prompt="x", knobs={"gamma": 7}, paused=True))
+    _until(lambda: core.has_run, "no run")
+    core.set_knobs({"temperature": 0.5})
+    core.command(StepRounds(n=2))
+    _until(lambda: core.changes, "no acknowledgement")
+    at.run()  # a tab that has touched nothing
+    assert not at.exception
+    assert at.slider(key="draft.gamma").value == 7
+    assert at.get_by_key("draft.temperature").value == 0.5
+    at.button(key="apply").click().run()
+    assert any("Nothing was moved" in c.value for c in at.caption)
+    at.slider(key="draft.gamma").set_value(3)
+    at.button(key="apply").click().run()
+    assert any("Requested: gamma" in c.value.replace("\\", "") for c in at.caption)
+
+
+def test_a_link_with_a_tree_opens_with_its_knobs_on(open_page: Open) -> None:
+    query = {"draft.shape": "tree", "draft.gamma": "999", "method": "draft"}
+    at = open_page(_settings(live=True), **query)
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert not at.exception
+    assert not at.get_by_key("draft.node_budget").disabled
+    assert any("gamma: '999'" in w.value.replace("\\", "") for w in at.warning)
+
+
+def test_an_unknown_method_in_a_link_is_said(open_page: Open) -> None:
+    at = open_page(_settings(live=True), method="drft")
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert any("did you mean 'draft'" in w.value.replace("\\", "") for w in at.warning)
 
 
 def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.conftest import Open
+from app.conftest import Open, box
+from specviz import events as ev
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player, fold
 from specviz.view.overview import overview
 from specviz_app.settings import Settings
+from trace_factory import make_events, write_trace
 
 
 def _spec(chart) -> dict:  # type: ignore[no-untyped-def,type-arg]
@@ -57,7 +59,7 @@ def test_the_address_names_round_and_node(chain_trace: Path, open_page: Open) ->
     node = next(n for n in player.frame().tree.nodes if n.id >= 0)
     at = open_page(Settings(replay=chain_trace), "rounds", at=f"r3/n{node.id}")
     assert not at.exception
-    assert at.selectbox(key="round-node").value == node.id
+    assert box(at, "round-node").value == node.id
     assert any(f"n{node.id}" in str(h.value) for h in at.get("html"))
 
 
@@ -152,3 +154,37 @@ def test_a_trace_that_went_away_is_told_and_the_app_lives(tmp_path: Path, chain_
     at = open_page(Settings(replay=gone), "overview")
     assert not at.exception
     assert "no trace" in at.error[0].value.replace("\\", "")
+
+
+@pytest.mark.parametrize("name", ["nope", "mine.sv.jsonl (upload)"])
+def test_a_link_to_a_run_that_is_not_here_says_so_until_another_is_chosen(name: str, open_page: Open) -> None:
+    at = open_page(Settings(), "rounds", src=name)
+    said = [w.value.replace("\\", "") for w in at.warning]
+    assert any(f"no run '{name}'" in words for words in said)
+    assert any("upload" in words for words in said) is name.endswith("(upload)")
+    assert not at.exception
+    at.button(key="go-round ▶").click().run()
+    assert at.warning
+    at.selectbox(key="src").set_value("sums-draft").run()
+    assert not at.warning
+
+
+def test_the_first_page_has_a_path_and_keeps_what_the_address_asks(open_page: Open) -> None:
+    at = open_page(Settings(), src="code-tree", at="r3")
+    assert not at.exception
+    assert at.metric
+    assert at.selectbox(key="src").value == "code-tree"
+
+
+def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_page: Open) -> None:
+    events = make_events(shape="tree", temperature=0.7, new_tokens=8)
+    for event in events:
+        if isinstance(event, ev.Node):
+            event.text = "w" * 100_000
+    path = write_trace(tmp_path / "long", events)
+    for page in ("rounds", "verification", "lanes", "ranks"):
+        at = open_page(Settings(replay=path), page, at="r2")
+        assert not at.exception
+        shown = [str(h.value) for h in at.get("html")] + [o for b in at.selectbox for o in b.options]
+        shown += [chart.proto.alt for chart in at.get("plotly_chart")]
+        assert not any("w" * 300 in words for words in shown), page

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.conftest import Open
+from app.conftest import Open, box
 from rank_trace import rank_events
 from specviz.errors import SpecvizError
 from specviz.events import Event, Expansion, Node
@@ -292,7 +292,7 @@ def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, o
     at = open_page(Settings(replay=rank_trace), "ranks", show="the run")
     found = ranks(rank_cell=(0, 0))
     assert found.cell is not None
-    at.selectbox(key="ranks-cell").set_value((0, 0)).run()
+    box(at, "ranks-cell").set_value((0, 0)).run()
     assert not at.exception
     lists = [table.value for table in at.dataframe if "target's best" in table.value]
     assert len(lists[0]) == len(found.cell.entries) > 0
@@ -305,7 +305,7 @@ def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, o
 def test_choosing_a_node_moves_the_panel_and_the_address(rank_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=rank_trace), "ranks", at="r2")
     node = next(n for n in ranks().tree.nodes if n.id >= 0 and n.start is not None)  # type: ignore[union-attr]
-    at.selectbox(key="ranks-node").set_value(node.id).run()
+    box(at, "ranks-node").set_value(node.id).run()
     assert not at.exception
     place = at.query_params["at"]
     assert (place if isinstance(place, str) else place[0]) == f"r2/n{node.id}"

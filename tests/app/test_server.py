@@ -11,6 +11,7 @@ import pytest
 from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz_app.launcher import free_port, url
+from specviz_app.server import MOST_STREAMS
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,8 @@ def test_without_the_token_there_is_no_stream_and_no_command(token: str, live: S
         ('{"cmd":"pause"}', 200, ""),
         ("nonsense", 400, "bad command"),
         ('{"cmd":"fly"}', 400, "bad command"),
+        ('{"cmd":"step","n":-1}', 409, "1 to 1,000 rounds"),
+        ('{"cmd":"knob","name":"x","value":' + "[" * 30_000 + "]" * 30_000 + "}", 400, "bad command"),
         ('{"cmd":"start","prompt":"x"}', 409, "started from the page"),
         ('{"cmd":"stop","x":"' + "y" * 70_000 + '"}', 413, "one short line"),
     ],
@@ -80,6 +83,55 @@ def test_commands_are_taken_or_refused_in_words(body: str, status: int, words: s
     got, said = _ask(live, "POST", "/api/command", body, **{"X-Specviz-Token": live.token})
     assert got == status
     assert words in said.get("message", "")
+
+
+@pytest.mark.parametrize("told", ["300000000", "99999999999999999999", "-1", "x"])
+def test_a_long_body_is_refused_before_any_of_it_is_read(told: str, live: Served) -> None:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    connection.putrequest("POST", "/api/command")
+    connection.putheader("X-Specviz-Token", live.token)
+    connection.putheader("Content-Length", told)
+    connection.endheaders()  # and not one byte of a body
+    assert connection.getresponse().status in (400, 413)  # what is no number is refused by the server itself
+    connection.close()
+
+
+def test_a_body_without_a_length_is_read_no_further_than_a_command_goes(live: Served) -> None:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    pieces = (b"x" * 1024 for _ in range(200))
+    connection.request("POST", "/api/command", pieces, {"X-Specviz-Token": live.token}, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/overview", "/api/events", "/_stcore/health"])
+def test_no_other_site_may_frame_a_page_or_learn_its_address(path: str, live: Served) -> None:
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
+    connection.request("GET", path)
+    headers = connection.getresponse().headers
+    connection.close()
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_streams_are_limited(live: Served) -> None:
+    host = urlsplit(live.url).netloc
+    held = []
+    try:
+        for _ in range(MOST_STREAMS):
+            held.append(http.client.HTTPConnection(host, timeout=20))
+            held[-1].request("GET", f"/api/events?token={live.token}")
+            answer = held[-1].getresponse()
+            assert answer.status == 200
+            answer.readline()  # it runs
+        status, said = _ask(live, "GET", f"/api/events?token={live.token}")
+        assert status == 503
+        assert "close some" in said["message"]
+    finally:
+        for connection in held:
+            connection.close()
 
 
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 101), ("localhost:8501", 101), ("evil.example", 403)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.conftest import Open
+from app.conftest import Open, box
 from specviz.view import Frame, Options, Player, fold
 from specviz.view.palette import glyph
 from specviz.view.verification import Verification
@@ -197,7 +197,7 @@ def test_the_page_shows_the_scan_of_the_round_in_the_address(hsd_trace: Path, op
 
 def test_choosing_a_position_moves_the_sentence_and_the_address(case_d: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=case_d), "verification")
-    at.selectbox(key="scan-position").set_value(0).run()
+    box(at, "scan-position").set_value(0).run()
     assert not at.exception
     assert any("Alone it would have failed: .900 ≥ .123." in str(h.value) for h in at.get("html"))
     place = at.query_params["at"]

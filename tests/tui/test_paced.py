@@ -291,7 +291,7 @@ async def test_the_footer_says_what_the_key_of_the_pace_brings() -> None:
         assert "F full speed" in lines(app)[-1]
         await pilot.press("F")
         await settle(pilot)
-        assert "w every round" in lines(app)[-1]
+        assert "F every round" in lines(app)[-1]
         assert not feed.paced
         await settle(pilot)
         assert "ENDED · space: again" in lines(app)[0]

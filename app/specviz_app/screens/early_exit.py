@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.view.exit_run import ExitRun, exit_run
 from specviz.view.lanes import ConfStep
-from specviz.view.layers import CellInfo, Column, HeatMap, Layers
+from specviz.view.layers import CellInfo, HeatMap, Layers
 from specviz_app import parts, state
 from specviz_app.figures.branches import fig_steps, step_rows
 from specviz_app.figures.gates import (
@@ -121,24 +121,18 @@ def _choose(held: Viewer, heat: HeatMap) -> None:
     """Row and layer by name: the keyboard's way to what a click does."""
     columns = {(c.index, c.row): c for c in heat.columns}
     at = heat.columns[heat.column] if heat.column is not None else heat.columns[-1]
-    for key, value in (("layers-row", (at.index, at.row)), ("layers-layer", heat.layer)):
-        if st.session_state.get(key) != value:
-            st.session_state[key] = value
+    rows = {place: f"{c.glyph} {c.shown}  (round {c.round}, row {c.row})" for place, c in columns.items()}
+    layers = {layer: str(layer) for layer in range(1, heat.n_layers + 1)}
 
-    put = ((at.index, at.row), heat.layer)
+    def row(place: tuple[int, int]) -> None:
+        _look(held, *place, columns[place].node, heat.layer)
 
-    def changed() -> None:
-        place: tuple[int, int] = st.session_state["layers-row"]
-        if place in columns and (place, st.session_state["layers-layer"]) != put:  # a list that grew is no choice
-            _look(held, *place, columns[place].node, int(st.session_state["layers-layer"]))
-
-    def named(place: tuple[int, int]) -> str:
-        c: Column = columns.get(place, heat.columns[-1])
-        return f"{c.glyph} {c.shown}  (round {c.round}, row {c.row})"
+    def layer(wanted: int) -> None:
+        _look(held, at.index, at.row, at.node, wanted)
 
     with st.container(horizontal=True):
-        st.selectbox("Row", list(columns), key="layers-row", format_func=named, on_change=changed, width=280)
-        st.selectbox("Layer", list(range(1, heat.n_layers + 1)), key="layers-layer", on_change=changed, width=110)
+        moving.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
+        moving.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
 
 
 def _cell(cell: CellInfo | None, dark: bool) -> None:

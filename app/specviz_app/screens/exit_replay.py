@@ -6,7 +6,7 @@ from specviz.cost.replay import Setting
 from specviz.errors import SpecvizError
 from specviz.view.exit_change import ExitText, exit_change, exit_text
 from specviz.view.exit_grid import MEASURES, ExitGrid, Replay, exit_grid, replay_of
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.figures.exit_grid import (
     change_rows,
     fig_grid,
@@ -33,7 +33,7 @@ def section(held: Viewer) -> None:
     except SpecvizError as error:
         sweeping.offer(held, str(error))
         return
-    st.fragment(_body)(held, replay)
+    guard.fragment(_body)(held, replay)
 
 
 def _replay(held: Viewer) -> Replay:
@@ -52,7 +52,7 @@ def _body(held: Viewer, replay: Replay) -> None:
         w_max = st.slider("w drafts a round", 0, 16, key="try.w_max", bind="query-params", width=176)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         layers = _layers(replay)
-        st.button("as the run was", key="try-reset", on_click=_reset, args=(replay,))
+        st.button("as the run was", key="try-reset", on_click=guard.obeyed(_reset), args=(replay,))
     setting = Setting(round(alpha, 1), tau, d_max, w_max, layers)
     _changes(replay, setting, dark)
     _maps(replay, setting, dark)
@@ -125,7 +125,9 @@ def _map(grid: ExitGrid, dark: bool) -> None:
             st.session_state[_PREFIX + grid.y] = int(y) if whole else float(y)
 
     title = f"{grid.measure.label} by {grid.x_label} and {grid.y_label}. {grid.words}"
-    parts.plot(fig_grid(grid, dark), key, title, grid_rows(grid), on_select=taken, selection_mode="points")
+    parts.plot(
+        fig_grid(grid, dark), key, title, grid_rows(grid), on_select=guard.obeyed(taken), selection_mode="points"
+    )
     st.caption(parts.plain(grid.words))
 
 

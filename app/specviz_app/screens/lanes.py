@@ -5,9 +5,9 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.view.cost_panel import Operating, cost_panel, operating
-from specviz.view.lanes import Block, Chart, Clock, Lanes
+from specviz.view.lanes import Chart, Clock, Lanes
 from specviz.view.palette import BLOCKS
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.figures.branches import (
     confusion_rows,
     fan_rows,
@@ -35,6 +35,7 @@ def page() -> None:
 
 def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.known("clock", list(_CLOCKS))
         shown = moving.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",
@@ -81,18 +82,12 @@ def _choose(held: Viewer, chart: Chart) -> None:
     """Every stretch of the round by name: the keyboard's way to what a click does."""
     blocks = {b.at: b for b in chart.blocks}
     here = chart.blocks[chart.cursor].at if chart.cursor is not None else None
-    if here is not None and st.session_state.get("lanes-block") != here:
-        st.session_state["lanes-block"] = here
+    named = {at: f"r{b.round} {b.lane}: {BLOCKS[b.kind].word} {b.shown or b.why}".rstrip() for at, b in blocks.items()}
 
-    def changed() -> None:
-        if st.session_state["lanes-block"] != here:  # a list that grew is no choice
-            held.options = replace(held.options, block=st.session_state["lanes-block"])
+    def take(at: tuple[int, str, int]) -> None:
+        held.options = replace(held.options, block=at)
 
-    def named(at: tuple[int, str, int]) -> str:
-        b: Block = blocks.get(at, chart.blocks[0])
-        return f"r{b.round} {b.lane}: {BLOCKS[b.kind].word} {b.shown or b.why}".rstrip()
-
-    st.selectbox("Stretch", list(blocks), key="lanes-block", format_func=named, on_change=changed)
+    moving.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
 def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
@@ -154,7 +149,7 @@ def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
         c = st.slider("c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params",
                       width=220)  # fmt: skip
         hit = st.slider("h branch hit rate", 0.0, 1.0, step=0.01, key="cost.hit", bind="query-params", width=220)
-        st.button("as the run was", key="cost-reset", on_click=_reset, args=(at,))
+        st.button("as the run was", key="cost-reset", on_click=guard.obeyed(_reset), args=(at,))
     panel = cost_panel(at, CLOCKS[clock], alpha, c, hit)
     parts.plot(fig_cost(panel, dark), "lanes-cost", f"{panel.words} {panel.point_text}", cost_rows(panel))
     st.html(f'<p class="sv-said">{parts.escaped(panel.words)}</p>')

@@ -9,9 +9,8 @@ from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz.view import Frame
 from specviz.wire import Prompt, Start
-from specviz_app import knobs, parts, state
+from specviz_app import guard, knobs, parts, state
 from specviz_app.core import Core, Tap
 from specviz_app.library import LIVE
 from specviz_app.live import chosen, live_tree
@@ -37,9 +36,9 @@ def page() -> None:
     if not core.loaded:
         _models(server)
         return
-    live_tree(server, _node_chosen)
+    live_tree(server, guard.obeyed(_node_chosen))
     if core.catalogue is None:
-        _wait(core)
+        guard.fragment(_wait, 0.5)(core)
         return
     _start_form(server, core)
     _knobs(core)
@@ -69,7 +68,6 @@ def _models(server: Server) -> None:
             st.rerun()
 
 
-@st.fragment(run_every=0.5)
 def _wait(core: Core) -> None:
     """Until the worker's catalogue is there, or it has gone."""
     st.caption("Loading the models…")
@@ -84,6 +82,7 @@ def _method(core: Core) -> MethodInfo:
     wanted = start.method if start is not None and start.method in methods else next(iter(methods))
     wanted = "draft" if start is None and "draft" in methods and methods["draft"].missing is None else wanted
     names = list(methods)
+    state.known("method", names)
     name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
                         format_func=lambda name: name if methods[name].missing is None else f"{name} (not here)",
                         help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()), width=170)  # fmt: skip
@@ -100,13 +99,17 @@ def _start_form(server: Server, core: Core) -> None:
     st.text_area("Prompt", key="prompt", height=110, on_change="ignore", disabled=bool(many))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         method = _method(core)
+        if "link-seen" not in st.session_state:
+            st.session_state["link-seen"] = True
+            for problem in knobs.bad_link(method):
+                state.note(f"{problem}; the link's value is left out")
         verifiers = [_DEFAULT, *method.verifiers]
         st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
         st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
         st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
                      help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
                      "same on all, auto measures which is fastest")  # fmt: skip
-        st.button("Start", type="primary", on_click=_start, args=(core, method, many), key="start")
+        st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
                          query_params={state.SRC: LIVE})  # fmt: skip
@@ -114,6 +117,7 @@ def _start_form(server: Server, core: Core) -> None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     if problem := st.session_state.pop("start_problem", None):
         st.error(parts.plain(problem))
+    state.tell()
     st.session_state["live_method"] = method
 
 
@@ -129,7 +133,9 @@ def _example() -> None:
 
     names = list(bundled_prompts())
     if names:
-        st.selectbox("Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=taken)
+        st.selectbox(
+            "Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=guard.obeyed(taken)
+        )
 
 
 def _many() -> list[Prompt]:
@@ -189,9 +195,12 @@ def _knobs(core: Core) -> None:
     method: MethodInfo = st.session_state["live_method"]
     start = core.settings.start
     given = start.knobs if start is not None and start.method == method.name else {}
+    running, asked = core.asked()
+    if running == method.name:
+        knobs.follow(method, asked)
     with st.expander("Knobs", expanded=True):
         knobs.knob_widgets(method, given)
-        st.button("Apply at the next round", key="apply", on_click=_apply, args=(core, method),
+        st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
                   help="sends what differs from what is in force; the table above says since when")  # fmt: skip
         if said := st.session_state.pop("apply_said", None):
             st.caption(parts.plain(said))
@@ -199,22 +208,18 @@ def _knobs(core: Core) -> None:
 
 def _apply(core: Core, method: MethodInfo) -> None:
     try:
-        running, in_force = core.look(_in_force)
+        running, asked = core.asked()
         if not core.running:
             st.session_state["apply_said"] = "No run is going on: the knobs are taken at the next start."
             return
         if running != method.name:
             st.session_state["apply_said"] = f"The running method is {running}; its knobs are those of that method."
             return
-        moved = knobs.differing(method, in_force)
+        moved = knobs.differing(method, asked)
         core.set_knobs(moved)
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:
         st.session_state["apply_said"] = str(error)
-
-
-def _in_force(frame: Frame, _: Core) -> tuple[str, dict[str, Any]]:
-    return frame.run.method, {item.name: item.value for item in frame.knobs.items}
 
 
 def _node_chosen() -> None:

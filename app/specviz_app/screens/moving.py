@@ -1,12 +1,12 @@
 """What the pages about one round share: the run, the way from round to round, the time line, a click on a node."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.figures.overview import fig_timeline
 from specviz_app.library import LIVE
 from specviz_app.server import current
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 FILTER = "rounds"
+Thing = TypeVar("Thing")
 WATCH_S = 2.0
 NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
 
@@ -44,8 +45,10 @@ def about_a_run(body: Callable[[Viewer, bool], None]) -> None:
     dark = state.dark()
     moves(held)
     timeline(held, dark)
-    body(held, dark)
-    held.asks()
+    try:
+        body(held, dark)
+    finally:
+        held.asks()
     state.put_place(held)
     watch(held)
 
@@ -54,6 +57,8 @@ def part(parts_of_page: Sequence[str]) -> str:
     """Which part of the page is shown; it stands in the address."""
     if wanted := st.session_state.pop("part-wanted", None):
         st.session_state["show"] = wanted
+    state.known("show", parts_of_page)
+    state.tell()
     chosen = st.segmented_control("Show", parts_of_page, default=parts_of_page[0], key="show", bind="query-params",
                                   required=True, label_visibility="collapsed")  # fmt: skip
     return chosen or parts_of_page[0]
@@ -69,6 +74,8 @@ def moves(held: Viewer) -> "DeltaGenerator":
     """Buttons and keys that go from round to round, and the filter they obey; the row, for what a page adds."""
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
+    state.known(FILTER, FILTERS)
+    state.tell()
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
@@ -89,7 +96,7 @@ def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -
         if not move():
             st.toast("no further round like that")
 
-    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=clicked)
+    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=guard.obeyed(clicked))
 
 
 def timeline(held: Viewer, dark: bool) -> None:
@@ -115,7 +122,7 @@ def watch(held: Viewer) -> None:
     Whoever looks at the newest round follows the run (`Viewer.refresh`); elsewhere the place stays.
     """
     if not held.finished and (held.name != LIVE or current().core.loaded):
-        st.fragment(_watch, run_every=WATCH_S)(held)
+        guard.fragment(_watch, WATCH_S)(held)
 
 
 def _watch(held: Viewer) -> None:
@@ -155,6 +162,31 @@ def row(event: Any, key: str) -> int | None:
     seen = st.session_state.get(f"{key}-chosen")
     st.session_state[f"{key}-chosen"] = rows
     return rows[0] if rows and rows != seen else None
+
+
+def choice(
+    held: Viewer,
+    label: str,
+    key: str,
+    named: Mapping[Thing, str],
+    here: Thing | None,
+    take: Callable[[Thing], object],
+    **more: Any,
+) -> None:
+    """Things of this round by name, the keyboard's way to what a click does: `here` is chosen, another is taken."""
+    labels = dict(zip(named, parts.unlike(list(named.values())), strict=True))
+    name = parts.key_of(key, f"{held.name} {held.player.cursor.index}", list(labels.values()))
+    put = here if here in labels else None
+    if name not in st.session_state or st.session_state[name] != put:
+        st.session_state[name] = put
+
+    def changed() -> None:
+        wanted = st.session_state[name]
+        if wanted in labels and wanted != put:
+            take(wanted)
+
+    st.selectbox(label, list(labels), index=None if put is None else 0, key=name, format_func=labels.__getitem__,
+                 on_change=guard.obeyed(changed), **more)  # fmt: skip
 
 
 def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from specviz.view.numbers import prob
 from specviz.view.overview import Overview, overview
 from specviz.view.panels import Series
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
 from specviz_app.library import LIVE
 from specviz_app.screens.moving import opened
@@ -26,7 +26,7 @@ def page() -> None:
     """The page."""
     server = current()
     growing = server.core.loaded and state.source_name(server) == LIVE
-    st.fragment(_body, run_every=1.0 if growing else None)()
+    guard.fragment(_body, 1.0 if growing else None)()
 
 
 def _body() -> None:

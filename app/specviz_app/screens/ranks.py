@@ -83,20 +83,10 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
 
 def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
     """Every node by name: the keyboard's way to what a click does."""
-    nodes = {n.id: n for n in (found.tree.nodes if found.tree is not None else ())}
-    if not nodes:
-        return
-    if st.session_state.get("ranks-node") != selected and selected in nodes:
-        st.session_state["ranks-node"] = selected
-
-    def changed() -> None:
-        held.choose(int(st.session_state["ranks-node"]))
-
-    def named(node: int) -> str:
-        n = nodes.get(node, next(iter(nodes.values())))
-        return f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})"
-
-    st.selectbox("Node", list(nodes), key="ranks-node", format_func=named, on_change=changed)
+    nodes = found.tree.nodes if found.tree is not None else ()
+    named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
+    if named:
+        moving.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
 
 def _node(found: Ranks, selected: int | None, dark: bool) -> None:
@@ -127,7 +117,8 @@ def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
         labels = {e.id: f"block {e.block}, slot {e.slot}" for e in found.expansions}
         wanted = st.segmented_control(
             "Expansion", list(views), default=next(iter(views)), format_func=labels.__getitem__,
-            key=f"ranks-said-{'-'.join(map(str, views))}", label_visibility="collapsed", required=True,
+            key=parts.key_of("ranks-said", f"{list(views)}", list(labels.values())), label_visibility="collapsed",
+            required=True,
         )  # fmt: skip
         said = views[wanted if wanted is not None else next(iter(views))]
     else:

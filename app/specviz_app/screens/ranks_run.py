@@ -105,15 +105,13 @@ def _cell(held: Viewer, found: Ranks) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
     here = held.options.rank_cell
-    if st.session_state.get("ranks-cell") != here:
-        st.session_state["ranks-cell"] = here
 
-    def changed() -> None:
-        held.options = replace(held.options, rank_cell=st.session_state["ranks-cell"], rank_entry=None)
+    def take(cell: tuple[int, int]) -> None:
+        held.options = replace(held.options, rank_cell=cell, rank_entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
-    st.selectbox("Cell", list(names), key="ranks-cell", index=None, placeholder="a click on the map, or here",
-                 format_func=names.__getitem__, on_change=changed, label_visibility="collapsed")  # fmt: skip
+    moving.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
+                  label_visibility="collapsed")  # fmt: skip
     if found.cell is None:
         table = found.confusion
         rows = [{"rank": BUCKETS[k], "means": word, "children given": table.widths[k] if table else None}

@@ -6,7 +6,7 @@ from specviz.errors import SpecvizError
 from specviz.view.ranks import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
 from specviz.view.width_change import WidthChange, width_change
 from specviz.view.width_rows import MOST, Recorded, WidthTable, recorded
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.figures.rank_widths import (
     change_rows,
     curve_rows,
@@ -31,7 +31,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
     except SpecvizError as error:
         st.info(parts.plain(str(error)))
         return
-    st.fragment(_body)(held, rows, found)
+    guard.fragment(_body)(held, rows, found)
 
 
 def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
@@ -56,10 +56,11 @@ def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     table = WidthTable((picked[0], picked[1], picked[2], picked[3]), beam)
     change = width_change(rows, table, which)
     with st.container(horizontal=True):
-        st.button("as the run was", key="widths-reset", on_click=_set, args=(rows.own,))
+        st.button("as the run was", key="widths-reset", on_click=guard.obeyed(_set), args=(rows.own,))
         cheapest = WidthTable(change.cheapest.widths, rows.own.beam)
         st.button(f"fewest children for the run's coverage: {', '.join(map(str, cheapest.widths))}", key="widths-best",
-                  on_click=_set, args=(cheapest,), help="in hindsight, over all tables without a 0")  # fmt: skip
+                  on_click=guard.obeyed(_set), args=(cheapest,),
+                  help="in hindsight, over all tables without a 0")  # fmt: skip
     _told(change)
     left, right = st.columns(2, gap="large")
     with left:
@@ -70,7 +71,7 @@ def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     with right:
         st.markdown("**Coverage against children** · the best of all tables")
         parts.plot(fig_frontier(change, dark), "widths-frontier", change.words, frontier_rows(change),
-                   on_select=_taken, selection_mode="points")  # fmt: skip
+                   on_select=guard.obeyed(_taken), selection_mode="points")  # fmt: skip
 
 
 def _told(change: WidthChange) -> None:

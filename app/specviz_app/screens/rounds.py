@@ -1,12 +1,10 @@
 """Round explorer: one round, moment by moment, and why every token of it lived or died."""
 
 from dataclasses import replace
-from typing import cast
 
 import streamlit as st
 
 from specviz.view import Frame, Options
-from specviz.view.frame import TreeNode
 from specviz.view.options import Folding
 from specviz_app import parts, state
 from specviz_app.figures.round import fig_pq, fig_tests
@@ -26,6 +24,7 @@ def page() -> None:
     if held is None:
         return
     dark = state.dark()
+    state.known(TREE, [_AUTO, *_FOLDING])
     with moving.moves(held):
         st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
                      help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
@@ -67,22 +66,10 @@ def _options(held: Viewer) -> Options:
 
 def _choice(held: Viewer, frame: Frame, key: str) -> None:
     """Every node by name: the keyboard's way to what a click does."""
-    nodes = {n.id: n for n in sorted(frame.tree.nodes, key=lambda n: (n.row, n.column))}
-    if not nodes:
-        return
-    widget = f"{key}-node"
-    ids = list(nodes)
-    if st.session_state.get(widget) != frame.selected and frame.selected in nodes:
-        st.session_state[widget] = frame.selected
-
-    def named(node: int) -> str:
-        n: TreeNode = nodes[node] if node in nodes else nodes[ids[0]]
-        return f"{n.glyph} {n.shown}  ({node_name(n.id)}, {n.word})"
-
-    def changed() -> None:
-        held.choose(cast(int, st.session_state[widget]))
-
-    st.selectbox("Why", ids, key=widget, format_func=named, on_change=changed)
+    nodes = sorted(frame.tree.nodes, key=lambda n: (n.row, n.column))
+    named = {n.id: f"{n.glyph} {n.shown}  ({node_name(n.id)}, {n.word})" for n in nodes}
+    if named:
+        moving.choice(held, "Why", f"{key}-node", named, frame.selected, held.choose)
 
 
 def _numbers(frame: Frame, dark: bool, key: str) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.view.exit_grid import NOT_SWEPT
-from specviz_app import parts, state
+from specviz_app import guard, parts, state
 from specviz_app.library import LIVE, choices
 from specviz_app.server import Server, current
 from specviz_app.sweep_job import SweepJob, arguments, written
@@ -32,11 +32,12 @@ def offer(held: Viewer, reason: str) -> None:
         st.code(shlex.join(["specviz", *words]), language=None, wrap_lines=True)
     job: SweepJob | None = st.session_state.get(_JOB)
     if job is not None and job.running:
-        _wait(job)
+        guard.fragment(_wait, 0.5)(job)
         return
     if job is not None:
         st.error(parts.plain(job.last_words or "the sweep ended without a word"))
-    st.button("Ask the heads now", key="sweep", type="primary", on_click=_start, args=(held, server, path),
+    st.button("Ask the heads now", key="sweep", type="primary", on_click=guard.obeyed(_start),
+              args=(held, server, path),
               help="loads the target in a process of its own, one pass over the text; the copy opens here")  # fmt: skip
     if problem := st.session_state.pop("sweep_problem", None):
         st.error(parts.plain(problem))
@@ -55,12 +56,11 @@ def _start(held: Viewer, server: Server, path: Path | None) -> None:
     st.session_state["sweep-of"] = (held.name, held.place)
 
 
-@st.fragment(run_every=0.5)
 def _wait(job: SweepJob) -> None:
     """Until it has ended; the copy then becomes the run to look at, at the same place."""
     if job.running:
         st.caption(f"⏳ {parts.plain(job.last_words or 'loading the target')} …")
-        st.button("Stop", key="sweep-stop", on_click=job.stop)
+        st.button("Stop", key="sweep-stop", on_click=guard.obeyed(job.stop))
         return
     result = job.result
     if result is not None:

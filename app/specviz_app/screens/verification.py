@@ -1,7 +1,5 @@
 """Verification: the verdict on one draft, scanned backward; other rules on the same draft; the run as a whole."""
 
-from typing import cast
-
 import streamlit as st
 
 from specviz.view import Frame
@@ -73,17 +71,8 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     """Every position by name: the keyboard's way to what a click on a bar does."""
     columns = {c.node: c for c in scan.columns}
     here = selected if selected in columns else scan.columns[0].node
-    if st.session_state.get("scan-position") != here:
-        st.session_state["scan-position"] = here
-
-    def changed() -> None:
-        held.choose(cast(int, st.session_state["scan-position"]))
-
-    def named(node: int) -> str:
-        c = columns.get(node, scan.columns[0])
-        return f"{c.t}  {c.glyph} {c.shown}"
-
-    st.selectbox("Position", list(columns), key="scan-position", format_func=named, on_change=changed)
+    named = {node: f"{c.t}  {c.glyph} {c.shown}" for node, c in columns.items()}
+    moving.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
 def _stairs(found: Verification, dark: bool) -> None:

@@ -14,7 +14,7 @@ export default function (component) {
   }
   view.configure(data, setTriggerValue);
   return () => {
-    view.close();
+    view.end();
     views.delete(parentElement);
   };
 }
@@ -35,6 +35,10 @@ class LiveView {
     this.find(".step").onclick = () => this.order("step");
     this.find(".stop").onclick = () => this.order("stop");
     this.svg.onkeydown = (event) => this.key(event);
+    // A browser opens six connections to a server, and every stream takes one: only a tab that is looked at has one.
+    this.seen = () => (document.hidden ? this.close() : this.data && !this.source && this.connect());
+    document.addEventListener("visibilitychange", this.seen);
+    this.still = matchMedia("(prefers-reduced-motion: reduce)");
   }
 
   configure(data, trigger) {
@@ -50,6 +54,7 @@ class LiveView {
   }
 
   connect() {
+    if (document.hidden) return;
     this.source = new EventSource(this.data.events);
     this.source.onmessage = (event) => {
       this.frame = JSON.parse(event.data);
@@ -57,9 +62,16 @@ class LiveView {
       this.paint();
     };
     this.source.onerror = () => {
-      this.problem = "The connection to the server is lost; trying again.";
+      this.problem = this.source?.readyState === EventSource.CLOSED
+        ? "The server gives this page no view of the run: too many pages follow it, or it was started anew. Reload the page."
+        : "The connection to the server is lost; trying again.";
       this.paint();
     };
+  }
+
+  end() {
+    document.removeEventListener("visibilitychange", this.seen);
+    this.close();
   }
 
   close() {
@@ -115,8 +127,11 @@ class LiveView {
     text(".hold", state.name === "paused" ? "▶ Go on" : "❚❚ Pause");
     this.drawMetrics(frame.metrics);
     this.drawText(frame.strip);
-    this.drawTree(frame.tree);
-    this.drawWhy(frame.why);
+    if (!this.still.matches || frame.still || !this.shown || !frame.tree.nodes.length) {
+      this.shown = frame; // the tree that clicks are about: who wants no motion sees ended rounds alone
+      this.drawTree(frame.tree);
+    }
+    this.drawWhy(this.shown.why);
     this.drawChanges(frame.changes);
   }
 
@@ -223,7 +238,7 @@ class LiveView {
   }
 
   choose(id) {
-    const { q, r } = this.frame.place;
+    const { q, r } = this.shown.place;
     this.trigger("node", { q, r, node: id });
   }
 
@@ -236,7 +251,7 @@ class LiveView {
       event.preventDefault();
       return;
     }
-    const nodes = this.frame.tree.nodes;
+    const nodes = this.shown.tree.nodes;
     const now = nodes.find((node) => node.id === here);
     const level = nodes.filter((node) => node.c === now?.c).sort((a, b) => a.r - b.r);
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];

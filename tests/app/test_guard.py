@@ -1,0 +1,95 @@
+"""An error of ours never takes a page away: one line where it happened, the sidebar stays, the log has the rest."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import specviz_app
+from app.conftest import Open
+from app.tab import Tab
+from specviz_app.launcher import config
+from specviz_app.settings import Settings
+from specviz_app.viewer import Viewer
+
+_FREE = {"ignore", "rerun"}  # words of Streamlit's own in place of a callback
+
+
+def _broken(*_: object, **__: object) -> None:
+    raise ValueError("a *bug*\nof ours")
+
+
+def _one_line(app: AppTest) -> str:
+    assert not app.exception
+    (line,) = (e.value.replace("\\", "") for e in app.error)
+    assert "\n" not in line
+    assert "Traceback" not in line
+    assert app.selectbox(key="src").value == "code-tree"
+    return line
+
+
+@pytest.fixture
+def tab(open_page: Open) -> Tab:
+    found = Tab(open_page(Settings()))
+    found.open("rounds")
+    found.look_at("code-tree")
+    return found
+
+
+def test_a_page_that_breaks_says_so_and_its_buttons_stay(
+    tab: Tab, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("specviz_app.screens.rounds.explorer", _broken)
+        tab.press("go-round ▶")
+        assert "ValueError: a *bug* of ours" in _one_line(tab.app)
+        said = capfd.readouterr().err
+        assert "Traceback" in said
+        assert "specviz_app.screens.rounds.page" in said
+    tab.press("go-round ▶")
+    assert not tab.app.error
+    assert str(tab.app.query_params["at"]).strip("[]'").startswith("r3")
+
+
+def test_a_button_that_breaks_is_told_once_and_the_page_is_made(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Viewer, "move", _broken)
+        tab.press("go-round ▶")
+        assert "ValueError: a *bug* of ours" in _one_line(tab.app)
+        assert tab.app.get("plotly_chart")
+    tab.press("go-round ▶")
+    assert not tab.app.error
+
+
+def test_a_part_that_is_made_by_itself_breaks_alone(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.screens.overview.show", _broken)
+    tab.open("overview")
+    assert "ValueError" in _one_line(tab.app)
+
+
+def test_the_sidebar_may_break_and_the_page_is_there(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.sidebar.take_wanted", _broken)
+    tab.open("lanes")
+    assert not tab.app.exception
+    assert tab.app.get("plotly_chart")
+
+
+def test_streamlit_shows_no_details_of_what_slips_through() -> None:
+    assert config("127.0.0.1", 1)["client.showErrorDetails"] == "none"
+
+
+def test_every_callback_and_fragment_is_guarded() -> None:
+    for path in sorted(Path(specviz_app.__file__).parent.rglob("*.py")):
+        if path.name == "guard.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            where = f"{path.name}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Attribute) and node.attr == "fragment":
+                assert isinstance(node.value, ast.Name), where
+                assert node.value.id == "guard", f"{where}: use guard.fragment"
+            if isinstance(node, ast.keyword) and node.arg in ("on_click", "on_change", "on_select"):
+                given = node.value
+                if isinstance(given, ast.Constant) and given.value in _FREE:
+                    continue
+                assert ast.unparse(given).startswith("guard.obeyed("), f"{where}: {ast.unparse(given)}"
