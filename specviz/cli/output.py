@@ -10,6 +10,7 @@ from specviz.cli.result import Result
 from specviz.cli.round_lines import RoundLines
 from specviz.cli.stream_lines import StreamLines
 from specviz.cli.stream_result import StreamResult
+from specviz.events import Event, Header
 from specviz.trace.private import STORED
 
 
@@ -22,7 +23,8 @@ class Output:
         self._text = None if request.as_json or request.rounds or request.stream else TextStream()
         rounds = RoundLines(sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
-        sinks: list[Sink | None] = [self._narrator, rounds, self._text, self._queries]
+        told = self._recorded if self._narrator is not None and request.record is not None else None
+        sinks: list[Sink | None] = [self._narrator, told, rounds, self._text, self._queries]
         self.sink = fan_out(*(sink for sink in sinks if sink is not None))
 
     def begin(self) -> None:
@@ -38,10 +40,12 @@ class Output:
             )
         if self._request.idle:
             self._narrator.say(f"specviz: warning: without effect here: {', '.join(self._request.idle)}")
-        if self._request.record is not None:
-            what = "token ids, no text" if self._request.redact else STORED
-            self._narrator.say(f"recording   {what}")
         self._narrator.wait("loading the models …")
+
+    def _recorded(self, event: Event) -> None:
+        """Beside the setting: what the recording holds."""
+        if isinstance(event, Header) and self._narrator is not None:
+            self._narrator.say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
 
     def end(self) -> None:
         """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""

@@ -169,8 +169,9 @@ class RunFacts:
 
     def _forget(self, index: int) -> None:
         """Take back a round and those after it, and play what is left of the newest stretch once more."""
-        for column in (*self._works, self._starts):
+        for column in self._works:
             del column[index:]
+        del self._starts[index:]
         self._newest = self._stretch(max(0, index - STRETCH), index)
 
     def _play_again(self) -> None:

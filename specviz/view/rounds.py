@@ -180,10 +180,10 @@ class Rounds(Sequence[RoundRecord]):
         """A round on the time line."""
         if index >= self._n_away:
             return _point(self._near[index])
-        flags, counts = self._flags[index], (self._counts[name][index] for name in self._counts)
-        return RoundPoint(
-            index, *self.place(index), *(_known(n) for n in counts), bool(flags & _REJECTED), _marks(flags)
-        )
+        emitted, accepted, drafted = (None if column[index] < 0 else column[index] for column in self._counts.values())
+        q, r = self.place(index)
+        flags = self._flags[index]
+        return RoundPoint(index, q, r, emitted, accepted, drafted, bool(flags & _REJECTED), _marks(flags))
 
     def points(self) -> "Points":
         """The time line as it is now."""
@@ -329,7 +329,3 @@ def _flags(record: RoundRecord) -> int:
 
 def _marks(flags: int) -> str:
     return "◆" * bool(flags & _CHANGED) + "⚑" * bool(flags & _NOTED) + "⚠" * bool(flags & _WARNED)
-
-
-def _known(count: int) -> int | None:
-    return None if count < 0 else count

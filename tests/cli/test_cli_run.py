@@ -1,6 +1,7 @@
 """`specviz run` with a scripted engine: what goes to which stream, and how a run ends, whatever ends it."""
 
 import errno
+import gzip
 import io
 import json
 import os
@@ -198,3 +199,25 @@ def test_a_full_disk_is_told_and_the_run_goes_on(
     assert (done.code, found["text"], found["trace"]) == (0, script.text, None)
     assert done.err.count("specviz: warning: ") == 1
     assert os.strerror(errno.ENOSPC) in done.err
+
+
+def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script, tmp_path: Path) -> None:
+    plain, ids = tmp_path / "plain", tmp_path / "ids"
+    words = ("run", "--prompt", "x", "--record")
+    script.events = [
+        msgspec.structs.replace(e, text="a s3cr3t prompt") if isinstance(e, events.Prefill) else e
+        for e in script.events
+    ]
+    told = cli(*words, plain).err
+    assert "prompt, new text and settings" in told
+    assert "--redact" in told
+    assert "no text" in cli(*words, ids, "--redact").err
+    for path, holds in ((plain, True), (ids, False)):
+        found = next(tmp_path.glob(f"{path.name}*"))
+        data = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+        assert (b"s3cr3t" in data) is holds
+        assert found.stat().st_mode & 0o077 == 0
+
+
+def test_redacting_without_a_recording_is_one_line(cli: Cli, script: Script) -> None:
+    assert "name its file with --record" in cli("run", "--prompt", "x", "--redact").line

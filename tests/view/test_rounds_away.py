@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.events import At, Event, Knob, Note, RoundEnd, RoundStart
+from specviz.events import At, End, Event, Knob, Note, Prefill, RoundEnd, RoundStart
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.trace.spool import Spool
@@ -79,7 +79,7 @@ def _many(n: int, events: list[Event]) -> Iterator[Event]:
     """The rounds of a run over and over, as the queries of a stream."""
     from msgspec.structs import replace as other
 
-    body = [event for event in events if event.r > 0 or type(event).__name__ == "Prefill"]
+    body = [event for event in events if (event.r > 0 or isinstance(event, Prefill)) and not isinstance(event, End)]
     yield events[0]
     for q in range(n):
         yield from (other(event, q=q) for event in body if event.q == 0)
