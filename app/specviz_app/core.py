@@ -16,6 +16,7 @@ import msgspec
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Catalogue, Event, Header, Knob, Refused, State
 from specviz.sources import KnobDesk, Worker
+from specviz.sources.worker import unused
 from specviz.view import Feed, Frame, Options, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.settings import Settings
@@ -55,7 +56,10 @@ class Core:
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
-            self._worker = Worker(argv, self.settings.record, command=self.settings.command)
+            record = self.settings.record
+            if record is not None and self._worker is not None:
+                record = unused(record)  # that of the core before stays
+            self._worker = Worker(argv, record, command=self.settings.command)
             self.catalogue, self.failed, self._held = None, None, False
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)

@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
 }
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_WAY = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)  # names that a user gave
 _EXTRA_OF = {
     "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine",
     "tokenizers": "engine", "textual": "tui", "streamlit": "web", "plotly": "web",
@@ -124,9 +125,13 @@ def main(args: Sequence[str] | None = None) -> int:
     except SpecvizError as error:
         return complain(str(error), error.exit_code)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno in _NO_ROOM:
+            return complain(f"cannot write the output: {error.strerror}", FAILED)
+        if error.errno not in _NO_WAY or error.filename is None:
             raise
-        return complain(f"cannot write the output: {error.strerror}", FAILED)
+        return complain(f"cannot use '{os.fsdecode(error.filename)}': {error.strerror}")
+    except MemoryError:
+        return complain("out of memory; close what else runs, or take a smaller model or trace", FAILED)
     finally:
         _close_stdout()
 

@@ -8,15 +8,33 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.printer import Sink
 from specviz.cli.result import Result
-from specviz.errors import TraceError
+from specviz.cli.layout import narrate
+from specviz.errors import TraceError, WriteError
+from specviz.trace.files import packed_path
 
 if TYPE_CHECKING:
     from specviz.trace import Recorder
 
 
-def check_place(path: Path) -> None:
-    """Raise TraceError when it is plain before anything runs that no file can be made there."""
+def check_place(path: Path, force: bool = False) -> None:
+    """Raise TraceError when it is plain before anything runs that no file can be made there.
+
+    An older trace is recorded over by `force` only.
+    """
+    from specviz.trace.record import existing
+
+    try:
+        _check(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise TraceError(f"cannot record to '{path}': {error.strerror or error}; name another file") from None
+    older = None if force else existing(path)
+    if older is not None:
+        raise TraceError(f"cannot record to '{path}': {older} is there; give --force to record over it, or another name")
+
+
+def _check(path: Path) -> None:
     folder = path.parent
+    packed_path(path).is_file()  # the longest name it will have
     if not folder.is_dir():
         raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
     if path.is_dir():
@@ -31,7 +49,8 @@ def check_place(path: Path) -> None:
 def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Recorder | None"]:
     """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on.
 
-    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole.
+    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole, which
+    is a WriteError unless something else went wrong before.
     """
     if path is None:
         yield None
@@ -48,7 +67,15 @@ def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Reco
         yield recorder
     except BaseException as error:
         recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
+        if recorder.problem:  # the first error is the one that counts, but nobody may think there is a trace
+            narrate(f"specviz: {_lost(recorder)}")
         raise
     finally:
         recorder.close("done")
         result.trace = None if recorder.problem else recorder.path
+    if recorder.problem:
+        raise WriteError(_lost(recorder))
+
+
+def _lost(recorder: "Recorder") -> str:
+    return f"the trace {recorder.path} was not written whole: {recorder.problem}"

@@ -57,7 +57,7 @@ class Request:
         )
         record = Path(given["record"]) if given["record"] else None
         if record:
-            check_place(record)
+            check_place(record, given["force"])
         plain = ("target", "draft", "threads", "rounds", "as_json", "verbose", "quiet")
         return cls(
             start=start,

@@ -8,6 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile, Worker
 from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.sources.worker import unused
 from specviz.wire import Command, Start
 from specviz_tui.feed import RunFeed
 from specviz_tui.screens.pick import Choice
@@ -49,6 +50,7 @@ class Library:
     animate: bool = True
     ascii: bool = False
     core: Core = field(default_factory=Core)
+    _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
         """Nothing opened."""
@@ -62,7 +64,11 @@ class Library:
 
     def live(self) -> RunFeed:
         """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
-        feed = self._feed(Worker(self.core.argv, self.core.record), LIVE)
+        record = self.core.record
+        if record is not None and self._recorded:
+            record = unused(record)  # that of the core before stays
+        feed = self._feed(Worker(self.core.argv, record), LIVE)
+        self._recorded.append(LIVE)
         feed.template = self.core.template
         if self.core.start is not None:
             feed.start(self.core.start)
