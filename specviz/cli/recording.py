@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specviz.cli.layout import narrate
 from specviz.cli.printer import Sink
 from specviz.cli.result import Result
-from specviz.cli.layout import narrate
 from specviz.errors import TraceError, WriteError
-from specviz.trace.files import packed_path
+from specviz.trace.files import plain_path
 
 if TYPE_CHECKING:
     from specviz.trace import Recorder
@@ -21,24 +21,28 @@ def check_place(path: Path, force: bool = False) -> None:
 
     An older trace is recorded over by `force` only.
     """
-    from specviz.trace.record import existing
+    from specviz.trace.record import existing, refuse_foreign
 
     try:
         _check(path)
     except OSError as error:  # a folder that may not be searched, a name that is too long
         raise TraceError(f"cannot record to '{path}': {error.strerror or error}; name another file") from None
+    refuse_foreign(plain_path(path))  # what --force would not help with is told first
     older = None if force else existing(path)
     if older is not None:
         raise TraceError(f"cannot record to '{path}': {older} is there; give --force to record over it, or another name")
 
 
 def _check(path: Path) -> None:
+    from specviz.trace.record import longest_name
+
     folder = path.parent
-    packed_path(path).is_file()  # the longest name it will have
     if not folder.is_dir():
         raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
     if path.is_dir():
         raise TraceError(f"cannot record to '{path}': it is a folder; name a file in it")
+    with suppress(FileNotFoundError):
+        longest_name(path).lstat()
     if path.exists() and not path.is_file():  # a trace is renamed into place and zipped, which a device is not
         raise TraceError(f"cannot record to '{path}': it is no regular file; name one, or leave out --record")
     if not os.access(folder, os.W_OK):

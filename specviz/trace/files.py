@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 # How much is read of a trace, in megabytes of plain text: by those who look at a record and forget it, and by those who
 # keep them all. An hour of recording everything has some 420.
 FLAG, VARIABLE = "--max-mb", "SPECVIZ_MAX_MB"
-STREAMED_MB, KEPT_MB = 4096, 512
+STREAMED_MB, KEPT_MB = 4096, 256
 
 
 def plain_path(path: Path | str) -> Path:

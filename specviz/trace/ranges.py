@@ -54,6 +54,8 @@ class Ranges:
             yield f"more than {MOST_IN_A_ROUND:,} records in one round"
         if isinstance(event, _PLACED):
             yield from self._far("pos", event.pos)
+        if isinstance(event, Node) and event.parent >= event.node:  # whoever walks to the root comes there
+            yield f"node {event.node} has parent {event.parent}, which must be older"
         if (check := _CHECKS.get(type(event))) is not None:
             yield from check(self, event)
 

@@ -120,6 +120,8 @@ class Recorder:
         self.ended = True
         if begun and self._fd is not None and self.problem is None:
             self.path = pack(self.path, self._fd)
+            if not _is_there(self.path):  # gone while it could not be zipped
+                self._tell(OSError(errno.ENOENT, "it was removed"), "trace_lost")
         self._let_go()
 
     def _open(self) -> None:
@@ -188,13 +190,13 @@ class Recorder:
 
 
 def pack(plain: Path, fd: int | None = None) -> Path:
-    """Zips a finished file and removes the plain one; returns the name that is there afterwards.
+    """Zips a finished file and removes the plain one; returns the name that it has afterwards.
 
     `fd`: the open file, where the name may have come to mean another one: that is neither read nor removed. Nothing
     that stands under the zipped name is written over.
     """
     packed = packed_path(plain)
-    temporary = packed.with_name(f".{packed.name}.{uuid.uuid4().hex}.tmp")
+    temporary, name = _temporary(packed), plain
     try:
         with _reopened(plain, fd) as source, temporary.open("xb") as sink:
             lock.hold(sink.fileno())
@@ -204,12 +206,22 @@ def pack(plain: Path, fd: int | None = None) -> Path:
             sink.flush()
             os.fsync(sink.fileno())
             _name(temporary, packed)
+            name = packed
             if os.path.samestat(plain.stat(), os.fstat(source.fileno())):
                 plain.unlink()
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    return plain if _is_there(plain) else packed
+    return name
+
+
+def _temporary(packed: Path) -> Path:
+    return packed.with_name(f".{packed.name}.{uuid.uuid4().hex}.tmp")
+
+
+def longest_name(path: Path) -> Path:
+    """The longest name that recording to `path` will need, for who wants to know whether that can be."""
+    return _temporary(packed_path(path))
 
 
 def _reopened(plain: Path, fd: int | None) -> BinaryIO:

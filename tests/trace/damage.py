@@ -95,7 +95,7 @@ DAMAGE: tuple[Callable[[Lines, random.Random], bytes], ...] = (
 def look(path: Path) -> list[int]:
     """Everything that reads a trace, on this one: exit codes of the commands. Whatever is no SpecvizError is raised."""
     codes = [main(["stats", str(path), "--json"]), main(["stats", str(path), "--check"])]
-    if b'"climb"' in path.read_bytes():
+    if b'"exit_table"' in path.read_bytes():
         codes.append(main(["sweep", "specbound", str(path), "--alpha", "0.5", "--tau", "0.5,0.9", "--json"]))
     try:
         frames(path)

@@ -59,7 +59,11 @@ class Library:
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
         feed = self._feed(TraceFile(path), trace_name(path))
-        feed.read()
+        try:
+            feed.read()
+        except SpecvizError:
+            feed.close()
+            raise
         return feed
 
     def live(self) -> RunFeed:
