@@ -143,6 +143,10 @@ class Recorder:
                 self._tell(OSError(errno.EBUSY, "another run is recording there"))
                 self._let_go()
                 return
+            if (strayed := _resized(self._fd, self._written)) is not None:
+                self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
+                self._let_go()  # for good: a later line would follow a hole, or stand on what somebody wrote
+                return
             while self._unwritten:
                 written = os.write(self._fd, self._unwritten)
                 self._written += written
@@ -261,9 +265,13 @@ def _strayed(path: Path, fd: int, written: int) -> str | None:
         return "another file was put in its place, which is left alone"
     if there is None:
         return "it was removed" if ours.st_nlink == 0 else "it was moved or renamed"
-    if ours.st_size != written:
-        return f"somebody else changed it ({ours.st_size:,} bytes where {written:,} were written)"
-    return None
+    return _resized(fd, written)
+
+
+def _resized(fd: int, written: int) -> str | None:
+    """Whether somebody cut or lengthened a file that we write."""
+    size = os.fstat(fd).st_size
+    return None if size == written else f"somebody else changed it ({size:,} bytes where {written:,} were written)"
 
 
 def sweep(path: Path) -> None:
