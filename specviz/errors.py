@@ -22,6 +22,12 @@ class TraceError(SpecvizError):
     """A trace that cannot be read: says the line and the reason."""
 
 
+class WriteError(SpecvizError):
+    """What a user asked to be written was not written whole; the run itself may have gone well."""
+
+    exit_code = 1
+
+
 class ModelError(SpecvizError):
     """A model folder, tokenizer or layer type that cannot be used."""
 

@@ -18,6 +18,7 @@ from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Catalogue, Event, Header, Knob, Refused, State
 from specviz.sources import KnobDesk, Worker
 from specviz.sources.kept import Kept
+from specviz.sources.worker import unused
 from specviz.view import WATCHED, Feed, Frame, Options, Pace, Player
 from specviz.wire import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_app.settings import Settings
@@ -65,9 +66,10 @@ class Core:
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
-            self._worker = Worker(
-                argv, self.settings.record, command=self.settings.command, redact=self.settings.redact
-            )
+            record = self.settings.record
+            if record is not None and self._worker is not None:
+                record = unused(record)  # that of the core before stays
+            self._worker = Worker(argv, record, command=self.settings.command, redact=self.settings.redact)
             self.catalogue, self.failed, self._held, self._silence = None, None, False, None
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)

@@ -31,7 +31,11 @@ class Viewer:
     def of(cls, name: str, source: Source) -> "Viewer":
         """A viewer at the end of the first round; of a run that goes on, at its newest."""
         viewer = cls(name, source, Player(animate=False), Options())
-        viewer.refresh()
+        try:
+            viewer.refresh()
+        except SpecvizError:
+            source.close()
+            raise
         viewer.player.seek_index(viewer.newest if source.live else 0)
         return viewer
 

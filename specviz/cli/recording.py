@@ -2,25 +2,49 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specviz.cli.layout import narrate
 from specviz.cli.printer import Sink
 from specviz.cli.result import Result
-from specviz.errors import TraceError
+from specviz.errors import TraceError, WriteError
+from specviz.trace.files import plain_path
 
 if TYPE_CHECKING:
     from specviz.trace import Recorder
 
 
-def check_place(path: Path) -> None:
-    """Raise TraceError when it is plain before anything runs that no file can be made there."""
+def check_place(path: Path, force: bool = False) -> None:
+    """Raise TraceError when it is plain before anything runs that no file can be made there.
+
+    An older trace is recorded over by `force` only.
+    """
+    from specviz.trace.record import existing, refuse_foreign
+
+    try:
+        _check(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise TraceError(f"cannot record to '{path}': {error.strerror or error}; name another file") from None
+    refuse_foreign(plain_path(path))  # what --force would not help with is told first
+    older = None if force else existing(path)
+    if older is not None:
+        raise TraceError(
+            f"cannot record to '{path}': {older} is there; give --force to record over it, or another name"
+        )
+
+
+def _check(path: Path) -> None:
+    from specviz.trace.record import longest_name
+
     folder = path.parent
     if not folder.is_dir():
         raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
     if path.is_dir():
         raise TraceError(f"cannot record to '{path}': it is a folder; name a file in it")
+    with suppress(FileNotFoundError):
+        longest_name(path).lstat()
     if path.exists() and not path.is_file():  # a trace is renamed into place and zipped, which a device is not
         raise TraceError(f"cannot record to '{path}': it is no regular file; name one, or leave out --record")
     if not os.access(folder, os.W_OK):
@@ -31,7 +55,8 @@ def check_place(path: Path) -> None:
 def recording(path: Path | None, warned: Sink, result: Result, redact: bool = False) -> Iterator["Recorder | None"]:
     """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on.
 
-    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole.
+    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole, which
+    is a WriteError unless something else went wrong before.
     """
     if path is None:
         yield None
@@ -48,7 +73,15 @@ def recording(path: Path | None, warned: Sink, result: Result, redact: bool = Fa
         yield recorder
     except BaseException as error:
         recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
+        if recorder.problem:  # the first error is the one that counts, but nobody may think there is a trace
+            narrate(f"specviz: {_lost(recorder)}")
         raise
     finally:
         recorder.close("done")
         result.trace = None if recorder.problem else recorder.path
+    if recorder.problem:
+        raise WriteError(_lost(recorder))
+
+
+def _lost(recorder: "Recorder") -> str:
+    return f"the trace {recorder.path} was not written whole: {recorder.problem}"

@@ -58,7 +58,7 @@ class Request:
         )
         record = Path(given["record"]) if given["record"] else None
         if record:
-            check_place(record)
+            check_place(record, given["force"])
         elif given["redact"]:
             raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
         plain = ("target", "draft", "threads", "redact", "rounds", "as_json", "verbose", "quiet")

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     help=f"Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends. {options.RECORD_HELP}",
 )
 @options.redact_option
+@click.option("--force", is_flag=True, help="With --record: over a trace that is there.")
 @click.option("--level", metavar="NAME", help="none, summary or full [default: full with --record].")
 @click.option("--rounds", is_flag=True, help="A line for every round on standard error; the text follows at the end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output instead of the text.")

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from specviz.cli.layout import echo_json, narrate
+from specviz.cli.limits import max_mb_option
 from specviz.errors import TraceError
 from specviz.events import End, Header
 from specviz.metrics import Metrics, Tally
@@ -30,6 +31,7 @@ class Measured(msgspec.Struct, kw_only=True):
 @click.argument("files", metavar="FILE [FILE]...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @click.option("--check", is_flag=True, help="Decide every recorded test again, and compare the file's hash.")
+@max_mb_option
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
 
@@ -55,13 +57,15 @@ def measure_file(path: Path, check: bool = False) -> Measured:
     """Reads a trace and measures it. Raises TraceError for anything that is no whole, readable trace."""
     with Trace(path, check) as trace:
         growing = trace.growing
-        tally = Tally().add_all(trace.poll())
+        tally = Tally().add_all(trace.read())
         if trace.header is None:
             raise TraceError(f"{trace.path} has nothing in it yet: its recorder has only begun, try again in a moment")
         if check and trace.intact() is False:
             raise TraceError(
                 f"{trace.path} was changed after it was recorded: its bytes do not have the hash in its end record"
             )
+        if check and trace.n_trailing:
+            raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
         return Measured(
             file=str(trace.path), header=trace.header, end=trace.end, growing=growing, torn=trace.torn,
             metrics=tally.summary(),

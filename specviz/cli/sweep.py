@@ -8,11 +8,13 @@ import click
 import msgspec
 
 from specviz.cli.layout import echo_json, narrate
+from specviz.cli.limits import max_mb_option
+from specviz.cli.recording import check_place
 from specviz.cost.grid import Text, grid
-from specviz.cost.recorded import Query, n_layers_of, own_values, queries
+from specviz.cost.recorded import Query, n_layers_of, own_values, queries, temperature_of
 from specviz.cost.replay import Setting, Total, added, total
-from specviz.errors import KnobError, SpecvizError
-from specviz.events import End, Event, ExitTable, Header, Knob
+from specviz.errors import KnobError, SpecvizError, WriteError
+from specviz.events import End, ExitTable, Header
 from specviz.knobs import KnobSpec
 from specviz.methods import early, get_method
 from specviz.trace import Trace
@@ -35,18 +37,21 @@ _KNOBS = ("alpha", "tau", "d_max", "w_max")
 @click.option("--heads", metavar="FOLDER", help="Exit heads, or lens [default: those trained for the target].")
 @click.option("--target", metavar="MODEL", help="The model that wrote the trace [default: the embedded one].")
 @click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added.")
+@click.option("--force", is_flag=True, help="With --write: over a trace that is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def command(method: str, trace: Path, heads: str | None, target: str | None, write: Path | None, as_json: bool,
-            **values: str | None) -> None:  # fmt: skip
+@max_mb_option
+def command(method: str, trace: Path, heads: str | None, target: str | None, write: Path | None, force: bool,
+            as_json: bool, **values: str | None) -> None:  # fmt: skip
     """Replay METHOD on the text of TRACE under every combination of the settings given.
 
     METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
     round come out exactly. One pass of the target over the text tells what its heads say; a trace that holds that
     already needs no model.
     """
+    if write is not None:
+        check_place(write, force)
     with Trace(trace) as opened:
-        events = opened.poll()
-    header, found = queries(events)
+        header, found = queries(opened.read())
     own = _own_heads(method, header)
     parts = _told(header, found, heads, own) or _ask_heads(header, found, target, heads or own)
     for query in found:
@@ -56,10 +61,10 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
     base = _base(method, header, n_layers, values["exit_layers"], advised)
     axes = _axes(method, n_layers, advised, base, values)
     as_run = values["exit_layers"] is None and (heads or own) == own
-    checked = _checked(method, header, events, found, base, n_layers) if as_run else None
+    checked = _checked(method, header, found, base, n_layers) if as_run else None
     totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], axes)
     if write is not None:
-        _copy(events, found, parts, write)
+        _copy(trace, found, parts, write)
     if as_json:
         echo_json({"method": method, "n_layers": n_layers, "totals": [_row(t) for t in totals], "run": checked})
         return
@@ -173,13 +178,11 @@ def _values(spec: KnobSpec, text: str) -> list[Any]:
     return out
 
 
-def _checked(
-    method: str, header: Header, events: list[Event], found: list[Query], base: Setting, n_layers: int
-) -> dict[str, float] | None:
+def _checked(method: str, header: Header, found: list[Query], base: Setting, n_layers: int) -> dict[str, float] | None:
     """Tokens per round replayed and run, when the trace is a run of this method with one setting throughout."""
-    if header.method != method or any(isinstance(event, Knob) for event in events):
+    if header.method != method or any(query.n_changes for query in found):
         return None
-    if header.knobs.get("draft_mode", "argmax") != "argmax" and float(header.sampling["temperature"]) > 0:
+    if header.knobs.get("draft_mode", "argmax") != "argmax" and temperature_of(header) > 0:
         return None
     again = added([total(q.table(n_layers), base, q.room, q.ends) for q in found])
     return {"replayed": again.tokens_per_round, "run": again.n_new / sum(query.n_rounds for query in found)}
@@ -212,22 +215,23 @@ def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
         narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
 
 
-def _copy(events: list[Event], found: list[Query], parts: dict[str, str], path: Path) -> None:
+def _copy(trace: Path, found: list[Query], parts: dict[str, str], path: Path) -> None:
     """The trace again with the records added in front of its end, and what was asked in its header."""
-    from specviz.cli.recording import check_place
     from specviz.trace import Recorder
 
-    check_place(path)
     records = [msgspec.structs.replace(record, q=query.q) for query in found for record in query.records]
     recorder = Recorder(path)
-    for event in events:
-        for record in records if isinstance(event, End) else ():
-            record.t = event.t
-            recorder.write(record)
-        if isinstance(event, Header):
-            models = msgspec.structs.replace(event.models, parts=event.models.parts | parts)
-            event = msgspec.structs.replace(event, models=models)
-        if not isinstance(event, ExitTable):
-            recorder.write(event)
+    with Trace(trace) as opened:
+        for event in opened.read():
+            for record in records if isinstance(event, End) else ():
+                record.t = event.t
+                recorder.write(record)
+            if isinstance(event, Header):
+                models = msgspec.structs.replace(event.models, parts=event.models.parts | parts)
+                event = msgspec.structs.replace(event, models=models)
+            if not isinstance(event, ExitTable):
+                recorder.write(event)
     recorder.close()
+    if recorder.problem:
+        raise WriteError(f"the copy {recorder.path} was not written whole: {recorder.problem}")
     narrate(f"wrote {recorder.path}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from specviz.cli import options
+from specviz.cli.limits import max_mb_option
 from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
 from specviz.cli.request import check_models, checked_lanes
@@ -63,7 +64,9 @@ _FLAGS = ("chat", "paused", "full_speed", "redact")
 )
 @click.option("--record", metavar="FILE", help=f"Write a trace of the live run; R does so later. {options.RECORD_HELP}")
 @options.redact_option
+@click.option("--force", is_flag=True, help="With --record: over a trace that is there.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="ASCII characters only.")
+@max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:
     """Watch a run live, or replay a trace.
@@ -137,7 +140,7 @@ def _core(given: Mapping[str, Any]) -> "Core":
     check_models(given["target"], given["draft"], method.needs_draft)
     record = Path(given["record"]) if given["record"] else None
     if record is not None:
-        check_place(record)
+        check_place(record, given["force"])
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
     return Core(
         tuple(argv),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.cli import options
+from specviz.cli.limits import max_mb_option
 from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
 from specviz.cli.request import check_models
@@ -50,6 +51,8 @@ _LIVE = (*_ARGV, "method", "verifier", "prompt", "prompt_file", "example", "reco
 @click.option("--paused", is_flag=True, help="Hold the core before the first round.")
 @click.option("--record", metavar="FILE", help=f"Write a trace of the live runs. {options.RECORD_HELP}")
 @options.redact_option
+@click.option("--force", is_flag=True, help="With --record: over a trace that is there.")
+@max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:
     """Watch a run live, or look at a trace, in the browser.
@@ -133,6 +136,6 @@ def _live(given: Mapping[str, Any]) -> "Settings":
     if record is None and given["redact"]:
         raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
     if record is not None:
-        check_place(record)
+        check_place(record, given["force"])
     argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
     return Settings(argv=tuple(argv), start=start, live=True, record=record, redact=given["redact"])

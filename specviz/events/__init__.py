@@ -56,30 +56,8 @@ FILE_RECORDS: tuple[type[Event], ...] = (
 )  # fmt: skip
 WIRE_RECORDS: tuple[type[Event], ...] = (Beat, Catalogue, Gap, Refused, State)
 
-# The lowest level at which a record is written; `full` adds fields to some records besides.
-LEVEL_OF: dict[type[Event], Level] = {
-    Pieces: "full",
-    Node: "summary",
-    Verify: "summary",
-    Closing: "summary",
-    Span: "summary",
-    Chain: "full",
-    Climb: "summary",
-    Gate: "summary",
-    ExitRound: "summary",
-    ExitTable: "full",
-    Signal: "summary",
-    DraftStep: "summary",
-    Fork: "summary",
-    Match: "summary",
-    Posterior: "summary",
-    Settle: "summary",
-    Rollback: "summary",
-    Window: "full",
-    Block: "summary",
-    Expansion: "summary",
-    TreeMade: "summary",
-}
+# The records that are not written at every level, by the lowest one that has them.
+LEVEL_OF: dict[type[Event], Level] = {kind: kind.written_at for kind in FILE_RECORDS if kind.written_at != "none"}
 
 _RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)
 _decoder: "msgspec.json.Decoder[Event]" = msgspec.json.Decoder(_RECORDS)

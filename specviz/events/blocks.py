@@ -5,15 +5,17 @@ about ranks belongs to expansions, not to nodes. Buckets: 0 the draft's best tok
 to 10, 3 lower; ranks count from 1.
 """
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
-from specviz.events.base import Event, Top
+from specviz.events.base import Count, Depth, Event, Id, Level, Ns, PerRound, Positive, Prob, Rank, Real, Top
 
 WidthReason = Literal["bucket", "beam", "trim", "give_up", "override"]
 AdaptAction = Literal["skip", "head", "full"]
 AdaptReason = Literal["exploit", "explore", "skip", "guard"]
+Bucket = Annotated[int, Meta(ge=0, le=3)]
 
 
 class Block(Event, tag="block", kw_only=True):
@@ -24,13 +26,16 @@ class Block(Event, tag="block", kw_only=True):
     which is told by the first of them and 0 for the others.
     """
 
-    start: int
-    node: int
-    block: int = 1
-    chain: list[tuple[int, int, int]]
-    kv_len: int
-    batch: int
-    dur_ns: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    start: PerRound
+    node: Id
+    block: PerRound = 1
+    chain: list[tuple[PerRound, Count, PerRound]]
+    kv_len: Count
+    batch: PerRound
+    dur_ns: Ns
 
 
 class Expansion(Event, tag="expansion", kw_only=True):
@@ -44,24 +49,27 @@ class Expansion(Event, tag="expansion", kw_only=True):
     `valid_prefix`: all earlier slots of the block had the target's best token first.
     """
 
-    id: int
-    parent: int
-    block: int
-    slot: int
-    start: int
-    bucket: int
-    width: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    id: PerRound
+    parent: Id
+    block: PerRound
+    slot: PerRound
+    start: PerRound
+    bucket: Bucket
+    width: Depth
     width_reason: WidthReason
-    n_children: int
-    true_rank_argmax: int | None = None
-    true_rank_emitted: int | None = None
-    true_bucket: int | None = None
+    n_children: Depth
+    true_rank_argmax: Rank | None = None
+    true_rank_emitted: Rank | None = None
+    true_bucket: Bucket | None = None
     on_path: bool = False
     valid_prefix: bool | None = None
-    rank_probs: list[float] | None = None
-    phi: list[float] | None = None
+    rank_probs: list[Prob] | None = None
+    phi: list[Real] | None = None
     top: Top | None = None
-    entropy: float | None = None
+    entropy: Real | None = None
 
 
 class TreeMade(Event, tag="tree", kw_only=True):
@@ -72,12 +80,15 @@ class TreeMade(Event, tag="tree", kw_only=True):
     add up tokens and costs (tokens / speedup), not speed-ups.
     """
 
-    n_raw: int
-    n_merged: int
-    n_kept: int
-    widths: list[int]
-    buckets: list[int]
-    modelled_speedup: float | None = None
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    n_raw: PerRound
+    n_merged: PerRound
+    n_kept: PerRound
+    widths: list[PerRound]
+    buckets: list[PerRound]
+    modelled_speedup: Positive | None = None
 
 
 class AdaptArm(msgspec.Struct, kw_only=True):
@@ -88,13 +99,13 @@ class AdaptArm(msgspec.Struct, kw_only=True):
     """
 
     action: AdaptAction
-    n: int
-    gain: float
-    se: float
-    save: float
-    cost: float
-    lcb: float
-    ucb: float | None
+    n: Count
+    gain: Real
+    se: Real
+    save: Real
+    cost: Real
+    lcb: Real
+    ucb: Real | None
 
 
 class AdaptReplay(msgspec.Struct, kw_only=True):
@@ -106,12 +117,12 @@ class AdaptReplay(msgspec.Struct, kw_only=True):
     """
 
     action: AdaptAction
-    seconds: float
-    coverage: float | None = None
-    measured_gain: float | None = None
-    profit: float | None = None
-    next_length: float | None = None
-    next_profit: float | None = None
+    seconds: Real
+    coverage: Real | None = None
+    measured_gain: Real | None = None
+    profit: Real | None = None
+    next_length: Real | None = None
+    next_profit: Real | None = None
 
 
 class Adapt(Event, tag="adapt", kw_only=True):
@@ -128,41 +139,41 @@ class Adapt(Event, tag="adapt", kw_only=True):
     next query) only where replays were asked for.
     """
 
-    S: float
-    s: float
-    n_rejections: int
+    S: Real
+    s: Real
+    n_rejections: Count
     action: AdaptAction
     reason: AdaptReason
-    gain: float | None = None
-    se: float | None = None
-    save: float | None = None
-    cost: float | None = None
-    lcb: float | None = None
-    ucb: float | None = None
-    spent: float = 0.0
-    budget: float = 0.0
-    measured_gain: float | None = None
+    gain: Real | None = None
+    se: Real | None = None
+    save: Real | None = None
+    cost: Real | None = None
+    lcb: Real | None = None
+    ucb: Real | None = None
+    spent: Real = 0.0
+    budget: Real = 0.0
+    measured_gain: Real | None = None
     reverted: bool = False
-    regret: float | None = None
-    version_before: int = 0
-    version_after: int = 0
+    regret: Real | None = None
+    version_before: Count = 0
+    version_after: Count = 0
     domain: str = ""
-    mean_acceptance_length: float | None = None
-    length_before: float | None = None
-    length_after: float | None = None
-    accepted_histogram: list[int] = []
-    n_rounds: int = 0
-    n_tokens: int = 0
-    n_events: int = 0
-    n_held: int = 0
-    coverage_before: float | None = None
-    coverage_after: float | None = None
+    mean_acceptance_length: Real | None = None
+    length_before: Real | None = None
+    length_after: Real | None = None
+    accepted_histogram: list[Count] = []
+    n_rounds: Count = 0
+    n_tokens: Count = 0
+    n_events: Count = 0
+    n_held: Count = 0
+    coverage_before: Real | None = None
+    coverage_after: Real | None = None
     arms: list[AdaptArm] = []
     reset: Literal["anchor", "base"] | None = None
     frozen: bool = False
-    seconds: float = 0.0
-    update_s: float | None = None
-    dur_ns: int = 0
+    seconds: Real = 0.0
+    update_s: Real | None = None
+    dur_ns: Ns = 0
     replays: list[AdaptReplay] | None = None
-    replay_regret: float | None = None
-    next_regret: float | None = None
+    replay_regret: Real | None = None
+    next_regret: Real | None = None

@@ -5,11 +5,12 @@ one: `settle` names every token once, in the round that decides. Confidences are
 before any temperature (specbranch.md 1): they are linear, and so are masses and thresholds.
 """
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
-from specviz.events.base import Event, Top
+from specviz.events.base import Depth, Event, Id, Level, LogProb, Ns, PerRound, Position, Prob, Rank, Real, Top
 
 TokenFate = Literal[
     "accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"
@@ -18,6 +19,8 @@ Stage = Literal["draft", "posterior"]
 SignalSource = Literal["hrad", "fallback", "forced"]
 ForkReason = Literal["s0", "low_conf", "after_last", "cap", "eos"]
 Rule = Literal["topk", "hybrid", "swor"]
+Verdict3 = Annotated[int, Meta(ge=0, le=2)]  # nothing, until unsure, all
+Bytes = Annotated[int, Meta(ge=0, le=2**60)]
 
 
 class Signal(Event, tag="signal", kw_only=True):
@@ -26,11 +29,14 @@ class Signal(Event, tag="signal", kw_only=True):
     `probs` null: nobody was asked. `fallback`: no trained classifier or no feature row; `forced`: by the knob.
     """
 
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
     stage: Stage
-    s: int
-    probs: list[float] | None = None
+    s: Verdict3
+    probs: list[Prob] | None = None
     source: SignalSource
-    dur_ns: int = 0
+    dur_ns: Ns = 0
 
 
 class DraftStep(Event, tag="draft_step", kw_only=True):
@@ -41,24 +47,27 @@ class DraftStep(Event, tag="draft_step", kw_only=True):
     `node` null: it stopped, nothing was drawn. `bound` null: this place was not tested. `branch` null: not in a branch.
     """
 
-    pos: int
-    branch: int | None = None
-    node: int | None = None
-    conf: float
-    bound: float | None = None
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    pos: Position
+    branch: Id | None = None
+    node: Id | None = None
+    conf: Real
+    bound: Real | None = None
     stopped: bool = False
-    entropy: float | None = None
+    entropy: Real | None = None
     top: Top | None = None
 
 
 class BranchToken(msgspec.Struct, kw_only=True):
     """The first token of a branch. `logq`: in the draft law, natural log; `rank` 1 is the draft model's best token."""
 
-    branch: int
-    node: int
-    token: int
-    logq: float | None = None
-    rank: int
+    branch: Id
+    node: Id
+    token: Id
+    logq: LogProb | None = None
+    rank: Rank
     kind: Literal["top", "drawn"]
 
 
@@ -70,26 +79,29 @@ class Fork(Event, tag="fork", kw_only=True):
     at most, `kv_bytes` in all; a copy of the prefix for each branch would have taken `kv_saved` more.
     """
 
-    pos: int
-    conf: float | None
-    k_raw: float | None
-    k: int
-    k_max: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    pos: Position
+    conf: Prob | None
+    k_raw: Real | None
+    k: Depth
+    k_max: Depth
     known: bool
     reason: ForkReason
-    branch_len: int = 0  # tokens per branch at most, the branch token included
+    branch_len: Depth = 0  # tokens per branch at most, the branch token included
     branches: list[BranchToken] = []
-    n_rows: int = 0
-    kv_bytes: int = 0
-    kv_saved: int = 0
+    n_rows: PerRound = 0
+    kv_bytes: Bytes = 0
+    kv_saved: Bytes = 0
 
 
 class MatchTest(msgspec.Struct, kw_only=True):
     """One test of a branch token: `ok` iff `u < thr`."""
 
-    token: int
-    thr: float
-    u: float
+    token: Id
+    thr: Prob
+    u: Prob
     ok: bool
 
 
@@ -100,20 +112,26 @@ class Match(Event, tag="match", kw_only=True):
     the chance of a hit under `topk`. `tests` is empty where a drawn token decided (verifier walk).
     """
 
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
     rule: Rule
-    branch: int | None
-    token: int | None
-    mass: float | None = None
+    branch: Id | None
+    token: Id | None
+    mass: Prob | None = None
     tests: list[MatchTest] = []
 
 
 class Posterior(Event, tag="posterior", kw_only=True):
     """What was kept of the surviving branch; `pos` is the next branch point, `known`: its draft row is at hand."""
 
-    s: int
-    n_kept: int
-    n_trimmed: int
-    pos: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    s: Verdict3
+    n_kept: PerRound
+    n_trimmed: PerRound
+    pos: Position
     known: bool
 
 
@@ -123,8 +141,11 @@ class Settle(Event, tag="settle", kw_only=True):
     `wasted_ns`: draft time of those not accepted, a forward's time shared evenly by the tokens drawn from it.
     """
 
-    fates: list[tuple[int, TokenFate]]
-    wasted_ns: int = 0
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    fates: list[tuple[Id, TokenFate]]
+    wasted_ns: Ns = 0
 
 
 class Rollback(Event, tag="rollback", kw_only=True):
@@ -133,10 +154,13 @@ class Rollback(Event, tag="rollback", kw_only=True):
     `eos`: the text ended (by whatever finish) while tokens were open.
     """
 
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
     cause: Literal["reject", "miss", "eos"]
-    node: int | None
-    void: dict[TokenFate, int]
-    wasted_ns: int = 0
+    node: Id | None
+    void: dict[TokenFate, PerRound]
+    wasted_ns: Ns = 0
 
 
 RECORDS: tuple[type[Event], ...] = (Signal, DraftStep, Fork, Match, Posterior, Settle, Rollback)

@@ -4,11 +4,14 @@ A *climb* is one row's way up (the papers' walk). Cells, pending depth and sweep
 and `width`, never written. Layers count from 1.
 """
 
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from specviz.events.base import Event
+from msgspec import Meta
+
+from specviz.events.base import Count, Depth, Event, Id, Level, Ns, Position, Positive, Prob, Real
 
 Source = Literal["root", "draft"]
+Calls = Annotated[int, Meta(ge=0, le=2**24)]  # of layers by rows
 GRID = tuple(round(step / 10, 1) for step in range(41))  # the annealing strengths `ExitTable.conf` is stored for
 
 
@@ -20,19 +23,22 @@ class Climb(Event, tag="climb", kw_only=True):
     the head's own largest probability there. Layers that ran in one call share its time evenly.
     """
 
-    row: int
-    pos: int
-    token: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    row: Depth
+    pos: Position
+    token: Id
     source: Source
-    exit_layer: int | None
+    exit_layer: Depth | None
     terminal: bool
-    draft_token: int | None
-    raw_conf: float | None
-    layer_from: int
-    past_len: list[int]
-    width: list[int]
-    layer_ns: list[int]
-    fill_after: list[int]
+    draft_token: Id | None
+    raw_conf: Prob | None
+    layer_from: Depth
+    past_len: list[Position]
+    width: list[Depth]
+    layer_ns: list[Ns]
+    fill_after: list[Position]
 
 
 class Gate(Event, tag="gate", kw_only=True):
@@ -43,20 +49,23 @@ class Gate(Event, tag="gate", kw_only=True):
     never asked. `observed_only`: a look besides the tests, taken after all was decided; `took` is then false.
     """
 
-    row: int
-    layer: int
-    raw_conf: float
-    temp: float
-    conf: float
-    tau: float
-    raw_thr: float
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    row: Depth
+    layer: Depth
+    raw_conf: Prob
+    temp: Positive
+    conf: Prob
+    tau: Real
+    raw_thr: Real
     took: bool
-    top1: int
+    top1: Id
     observed_only: bool = False
-    top2: int | None = None
-    margin: float | None = None
-    entropy: float | None = None
-    head_ns: int | None = None
+    top2: Id | None = None
+    margin: Real | None = None
+    entropy: Real | None = None
+    head_ns: Ns | None = None
     agrees: bool | None = None
 
 
@@ -67,13 +76,16 @@ class ExitRound(Event, tag="exit_round", kw_only=True):
     `wasted_cells`: of rejected rows. `predicted_ns`: from the measured cost of layers and heads, null without.
     """
 
-    n_rows: int
-    layer_calls: int
-    cells: int
-    head_tests: int
-    saved_calls: int
-    wasted_cells: int
-    predicted_ns: int | None = None
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    n_rows: Depth
+    layer_calls: Calls
+    cells: Calls
+    head_tests: Calls
+    saved_calls: Annotated[int, Meta(ge=-(2**24), le=2**24)]
+    wasted_cells: Calls
+    predicted_ns: Ns | None = None
 
 
 class ExitTable(Event, tag="exit_table", kw_only=True):
@@ -83,10 +95,13 @@ class ExitTable(Event, tag="exit_table", kw_only=True):
     Whatever tau, depth, width and (grid) alpha: the rounds follow from these (specviz.cost.replay).
     """
 
-    pos: int
-    layer: int
-    top1: int
-    conf: list[float]
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+    pos: Position
+    layer: Depth
+    top1: Id
+    conf: Annotated[list[Prob], Meta(min_length=len(GRID), max_length=len(GRID))]
 
 
 class Calibration(Event, tag="calibration", kw_only=True):
@@ -100,16 +115,16 @@ class Calibration(Event, tag="calibration", kw_only=True):
     call costs besides its layers.
     """
 
-    t_ns: int | None = None
-    c: float | None = None
-    kappa_q: float | None = None
-    kappa_p: float | None = None
-    widths: list[int] = []
-    target_ns: list[int] = []
-    draft_ns: list[int] = []
-    repeats: int = 0
-    exit_widths: list[int] = []
-    layer_ns: list[int] = []
-    final_ns: list[int] = []
-    test_ns: int | None = None
-    pass_ns: int | None = None
+    t_ns: Ns | None = None
+    c: Real | None = None
+    kappa_q: Real | None = None
+    kappa_p: Real | None = None
+    widths: list[Depth] = []
+    target_ns: list[Ns] = []
+    draft_ns: list[Ns] = []
+    repeats: Count = 0
+    exit_widths: list[Depth] = []
+    layer_ns: list[Ns] = []
+    final_ns: list[Ns] = []
+    test_ns: Ns | None = None
+    pass_ns: Ns | None = None

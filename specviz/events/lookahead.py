@@ -1,6 +1,8 @@
 """The record of Lookahead decoding: its window and its pool."""
 
-from specviz.events.base import Event
+from typing import ClassVar
+
+from specviz.events.base import Count, Event, Id, Level, PerRound
 
 
 class Window(Event, tag="window", kw_only=True):
@@ -11,9 +13,12 @@ class Window(Event, tag="window", kw_only=True):
     when it is warm. `rows[0]` begins with the newest token; a shorter window near the end of a context is empty.
     """
 
-    n_window: int
-    n_guesses: int
-    pool: int
-    added: int
-    filled: int = 0
-    rows: list[list[int]] = []
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+    n_window: PerRound
+    n_guesses: PerRound
+    pool: Count
+    added: PerRound
+    filled: PerRound = 0
+    rows: list[list[Id]] = []

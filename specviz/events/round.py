@@ -1,8 +1,25 @@
 """Records of one round, from the draft to the commit."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from specviz.events.base import Event, Top
+from msgspec import Meta
+
+from specviz.events.base import (
+    Count,
+    Depth,
+    Event,
+    Id,
+    Level,
+    LogProb,
+    Moment,
+    Ns,
+    PerRound,
+    Position,
+    Prob,
+    Rank,
+    Real,
+    Top,
+)
 from specviz.names import DraftEnd, Mode
 
 Status = Literal["accepted", "rejected", "untested", "pruned"]
@@ -12,6 +29,8 @@ Why = Literal[
 ]  # fmt: skip
 Finish = Literal["eos", "stop", "length", "context"]
 WalkEnd = Literal["rejected", "leaf", "eos", "stop", "length", "open", "abort"]
+Seed = Annotated[int, Meta(ge=0, le=2**60)]
+Weight = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Prefill(Event, tag="prefill", kw_only=True):
@@ -21,24 +40,26 @@ class Prefill(Event, tag="prefill", kw_only=True):
     up by every update while serving.
     """
 
-    prompt: list[int]
+    prompt: list[Id]
     text: str
-    n_prompt: int
-    seed: int
-    dur_ns: int
+    n_prompt: Position
+    seed: Seed
+    dur_ns: Ns
     domain: str | None = None
-    drafter_version: int = 0
+    drafter_version: Count = 0
 
 
 class RoundStart(Event, tag="round_start", kw_only=True):
     """`n`: committed length; `root`: token n-1; `kv`: filled slots before the round."""
 
-    n: int
-    root: int
-    knob_version: int
-    n_pending: int = 0
-    carry: float | None = None
-    kv: dict[str, int | None] = {}
+    inside_round: ClassVar[bool] = True
+
+    n: Position
+    root: Id
+    knob_version: Count
+    n_pending: PerRound = 0
+    carry: Real | None = None
+    kv: dict[str, Count | None] = {}
 
 
 class Pieces(Event, tag="pieces", kw_only=True):
@@ -47,7 +68,10 @@ class Pieces(Event, tag="pieces", kw_only=True):
     `[[id, text, bytes], ..]`; bytes in hex when the token is no valid UTF-8 by itself, else null.
     """
 
-    pieces: list[tuple[int, str, str | None]]
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+    pieces: list[tuple[Id, str, str | None]]
 
 
 class Node(Event, tag="node", kw_only=True):
@@ -56,23 +80,26 @@ class Node(Event, tag="node", kw_only=True):
     `top` is of the draft row the token came from; siblings share it, so only the first of them carries it.
     """
 
-    node: int
-    parent: int
-    depth: int
-    pos: int
-    token: int
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    node: Id
+    parent: Id
+    depth: Depth
+    pos: Position
+    token: Id
     text: str
     bytes: str | None = None
-    logq: float | None = None
-    log_conf: float | None = None
+    logq: LogProb | None = None
+    log_conf: LogProb | None = None
     mode: Mode = "argmax"
-    cand: int | None = None
-    branch: int | None = None
+    cand: Id | None = None
+    branch: Id | None = None
     fed: bool = True
     kept: bool = True
     src: dict[str, Any] = {}
     top: Top | None = None
-    entropy_q: float | None = None
+    entropy_q: Real | None = None
 
 
 class Verify(Event, tag="verify", kw_only=True):
@@ -92,96 +119,110 @@ class Verify(Event, tag="verify", kw_only=True):
     not the one that was tested: `u` is keyed by the ordinal of the tested one. Null: its own. Since version 1.2.
     """
 
-    node: int
-    order: int | None
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    node: Id
+    order: PerRound | None
     kind: Literal["test", "draw"]
-    logp: float | None
-    log_left: float | None = None
-    logq: float | None
-    thr: float | None
-    u: float | None
-    interval: tuple[float, float] | None = None
+    logp: LogProb | None
+    log_left: LogProb | None = None
+    logq: LogProb | None
+    thr: Prob | None
+    u: Prob | None
+    interval: tuple[Prob, Prob] | None = None
     status: Status
     implied: bool = False
-    judged: int | None = None
+    judged: Id | None = None
     why: Why
-    margin: float | None = None
-    argmax_p: int | None = None
-    rank_p: int | None = None
-    rank_q: int | None = None
-    entropy_p: float | None = None
-    tv_pq: float | None = None
+    margin: Real | None = None
+    argmax_p: Id | None = None
+    rank_p: Rank | None = None
+    rank_q: Rank | None = None
+    entropy_p: Real | None = None
+    tv_pq: Real | None = None
     top: Top | None = None
 
 
 class Chain(Event, tag="chain", kw_only=True):
     """Joint-ratio quantities of one position of a sampled chain (verification.md 9)."""
 
-    node: int
-    log_r: float
-    cap_at: int
-    log_c: float
-    d_pq: float | None = None
-    d_qp: float | None = None
-    dhat_pq: float | None = None
-    dhat_qp: float | None = None
-    h: float
-    credit_token: float
-    credit_hsd: float
-    credit_naive: float
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+    node: Id
+    log_r: Real
+    cap_at: PerRound
+    log_c: LogProb
+    d_pq: Real | None = None
+    d_qp: Real | None = None
+    dhat_pq: Real | None = None
+    dhat_qp: Real | None = None
+    h: Real
+    credit_token: Real
+    credit_hsd: Real
+    credit_naive: Real
 
 
 class Closing(Event, tag="closing", kw_only=True):
     """The last draw of a round. `row`: [[id, target, draft, weight, prob], ..] of the row it was drawn from."""
 
-    node: int  # where the walk stopped, -1 the root
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+    node: Id  # where the walk stopped, -1 the root
     kind: Literal["recovered", "bonus", "none"]
-    token: int | None
+    token: Id | None
     text: str | None
-    u: float | None
-    interval: tuple[float, float] | None = None
-    mass: float | None = None
-    logp: float | None = None
-    rank_p: int | None = None
+    u: Prob | None
+    interval: tuple[Prob, Prob] | None = None
+    mass: Real | None = None
+    logp: LogProb | None = None
+    rank_p: Rank | None = None
     equals_drafted: bool = False
     fallback: bool = False
-    row: list[tuple[int, float, float | None, float, float]] | None = None
+    row: list[tuple[Id, Prob, Prob | None, Weight, Prob]] | None = None
 
 
 class Commit(Event, tag="commit", kw_only=True):
     """Tokens that became text. `texts` concatenate to the text of the run; `n` is the length after."""
 
-    tokens: list[int]
+    inside_round: ClassVar[bool] = True
+
+    tokens: list[Id]
     texts: list[str]
     kinds: list[Literal["accepted", "branch", "recovered", "bonus"]]
-    n: int
+    n: Position
     finish: Finish | None = None
 
 
 class RoundEnd(Event, tag="round_end", kw_only=True):
     """Counts and times of a round. A drafted stop token counts as drafted, kept as accepted, though it is never fed."""
 
-    n_drafted: int
-    n_tested: int
-    n_accepted: int
-    n_emitted: int
-    n_draft_calls: int
-    n_syncs: int
-    stage_ns: dict[str, int]
-    probe_ns: int
+    n_drafted: PerRound
+    n_tested: PerRound
+    n_accepted: PerRound
+    n_emitted: PerRound
+    n_draft_calls: PerRound
+    n_syncs: PerRound
+    stage_ns: dict[str, Ns]
+    probe_ns: Ns
     draft_end: DraftEnd
     walk_end: WalkEnd
     cut: bool
-    kv: dict[str, int | None] = {}
+    kv: dict[str, Count | None] = {}
 
 
 class Span(Event, tag="span", kw_only=True):
     """A stretch of time on a lane. `void`: its result was thrown away."""
 
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
     lane: Literal["target", "draft", "sync", "hrad"]
     name: str
-    t0: int
-    dur_ns: int
+    t0: Moment
+    dur_ns: Ns
     clock: Literal["device", "host", "model"] = "host"
-    flow: int | None = None
+    flow: Count | None = None
     void: bool = False

@@ -1,11 +1,12 @@
 """Records of a run: header, catalogue, knob, warn, note, finding, end, and two that live on the wire only."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from specviz.events.base import Event, Level
+from specviz.events.base import Count, Depth, Event, Level, Real
 from specviz.knobs import KnobSpec
 
 
@@ -14,10 +15,10 @@ class ModelInfo(msgspec.Struct, kw_only=True):
 
     name: str
     arch: str | None = None
-    n_layers: int | None = None
-    width: int | None = None
-    n_params: int | None = None
-    vocab: int | None = None
+    n_layers: Depth | None = None
+    width: Count | None = None
+    n_params: Annotated[int, Meta(ge=0, le=2**60)] | None = None
+    vocab: Count | None = None
     dtype: str | None = None
     device: str | None = None
     hash: str | None = None
@@ -97,13 +98,13 @@ class Header(Event, tag="header", kw_only=True):
     lanes: str
     lossless: bool
     keeps_tokens: bool
-    distance: float | None = None
+    distance: Real | None = None
     models: Models
     knobs: dict[str, Any]
     knob_specs: list[KnobSpec]
     sampling: dict[str, Any]
     level: Level
-    topk: int = 8
+    topk: Count = 8
     env: dict[str, Any] = {}
     imported: str | None = None
 
@@ -114,8 +115,8 @@ class Knob(Event, tag="knob", kw_only=True):
     name: str
     old: Any
     new: Any
-    requested_r: int
-    applied_r: int
+    requested_r: Count
+    applied_r: Count
     by: str = "user"
     changes_text: bool = False
 
@@ -130,8 +131,8 @@ class Warn(Event, tag="warn", kw_only=True):
 class At(msgspec.Struct):
     """A place in a run."""
 
-    r: int
-    node: int | None = None
+    r: Count
+    node: Annotated[int, Meta(ge=-9, le=2**31 - 1)] | None = None
 
 
 class Note(Event, tag="note", kw_only=True):
@@ -146,7 +147,7 @@ class Finding(Event, tag="finding", kw_only=True):
 
     detector: str
     message: str
-    evidence: list[int]
+    evidence: list[Count]
 
 
 class End(Event, tag="end", kw_only=True):
@@ -155,7 +156,7 @@ class End(Event, tag="end", kw_only=True):
     reason: str  # done | stopped | cancelled | error | core_lost
     message: str | None = None
     totals: dict[str, Any] = {}
-    n_lines: int | None = None
+    n_lines: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     sha256: str | None = None
 
 

@@ -19,7 +19,7 @@ from specviz.errors import SpecvizError, TraceError
 from specviz.events import WIRE_RECORDS, Beat, Catalogue, End, Event, Header, Level, Warn, decode
 from specviz.sources.pipe import Pipe, death
 from specviz.trace import Recorder, plain_path
-from specviz.trace.record import refuse_foreign
+from specviz.trace.record import existing, refuse_foreign
 from specviz.wire import BEAT_S, MAX_LINE, Command, Shutdown, encode_command
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -206,7 +206,7 @@ class Worker:
     def _open_recorder(self) -> Recorder | None:
         if self._next is None:
             return None
-        path, self._next = self._next, _following(self._next)
+        path, self._next = self._next, unused(_following(self._next))
         try:
             return Recorder(path, self._level, on_problem=self._tell, redact=self._redact)
         except TraceError as error:
@@ -215,7 +215,7 @@ class Worker:
 
     def _end_run(self) -> None:
         self._in_run = False
-        if self._recorder is not None and self._recorder.path.exists():
+        if self._recorder is not None and existing(self._recorder.path) is not None:
             self.recorded.append(self._recorder.path)
         self._recorder = None
 
@@ -238,6 +238,14 @@ class Worker:
 
     def _last_words(self) -> str:
         return f": {self._pipe.tail[-1]}" if self._pipe.tail else ""
+
+
+def unused(path: Path) -> Path:
+    """The path, or the next number of it under which there is no trace: nobody said that one may go."""
+    path = plain_path(path)
+    while existing(path) is not None:
+        path = _following(path)
+    return path
 
 
 def _following(path: Path) -> Path:

@@ -4,10 +4,9 @@ A recording is `NAME.sv.jsonl` while it grows and `NAME.sv.jsonl.gz` once the ru
 finds whichever exists, so a reader may be pointed at a file that is zipped a moment later.
 """
 
-import tempfile
+import os
 import zlib
 from pathlib import Path
-from typing import IO
 
 from specviz.errors import TraceError, suggestion
 
@@ -15,7 +14,11 @@ PLAIN, PACKED = ".sv.jsonl", ".sv.jsonl.gz"
 RECORD = "'specviz run --record FILE'"
 _MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
-_IN_MEMORY = 256 << 20  # inflated traces above this go to a temporary file
+
+# How much is read of a trace, in megabytes of plain text: by those who look at a record and forget it, and by those who
+# keep them all. An hour of recording everything has some 420.
+FLAG, VARIABLE = "--max-mb", "SPECVIZ_MAX_MB"
+STREAMED_MB, KEPT_MB = 4096, 256
 
 
 def plain_path(path: Path | str) -> Path:
@@ -34,6 +37,13 @@ def packed_path(path: Path | str) -> Path:
 def resolve(path: Path | str) -> Path:
     """The existing file meant by `path`. Raises TraceError for a folder, or when there is none (nearest name given)."""
     path = Path(path)
+    try:
+        return _resolved(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _resolved(path: Path) -> Path:
     if path.is_dir():
         raise TraceError(f"{path} is a folder; name one of its traces{_traces_in(path)}")
     for candidate in (path, plain_path(path), packed_path(path)):
@@ -61,47 +71,90 @@ def _traces_in(folder: Path) -> str:
     return f": {', '.join(names)}" if names else f" (there is none in it; they end in {PLAIN} or {PACKED})"
 
 
-def open_plain(path: Path) -> IO[bytes]:
-    """The trace's bytes as plain JSON lines, seekable; a zipped file is inflated once, here."""
-    try:
-        file = path.open("rb")
-        packed = file.read(2) == _MAGIC
-        file.seek(0)
-        return _inflate(file, path) if packed else file
-    except OSError as error:
-        raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+class Damaged(Exception):
+    """The bytes of a file cannot be read on; says why. The reader knows how far it had come."""
 
 
-def _inflate(packed: IO[bytes], path: Path) -> IO[bytes]:
-    out = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (the reader owns it)
-    try:
-        with packed:
-            _inflate_into(out, packed, path)
-    except BaseException:
-        out.close()
-        raise
-    out.seek(0)
-    return out
+class Plain:
+    """The bytes of a trace in their order, a piece at a time, inflated on the way: never the whole file in memory."""
 
-
-def _inflate_into(out: IO[bytes], packed: IO[bytes], path: Path) -> None:
-    engine = zlib.decompressobj(wbits=31)
-    while chunk := packed.read(_CHUNK):
+    def __init__(self, path: Path, most: int) -> None:
+        self._path, self._most = path, most
+        self.n_trailing = 0  # bytes behind the gzip data that are none
         try:
-            plain = engine.decompress(chunk)
-        except zlib.error as error:
-            raise TraceError(f"{path}: the gzip data is damaged ({error}); copy the file again") from None
-        if out.tell() == 0 and plain and plain.lstrip()[:1] != b"{":
-            raise foreign(path, "its first line is not a JSON object")
-        out.write(plain)
-    if not engine.eof:
-        n_lines = _count_lines(out)
-        raise TraceError(f"{path}: the gzip data ends early, after {n_lines} whole lines; copy the file again")
+            self.file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+        try:
+            self.packed = self.file.read(2) == _MAGIC
+            self.seek(0)
+        except OSError as error:
+            self.file.close()
+            raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+
+    def seek(self, place: int) -> None:
+        """To a byte of the plain text; in a zipped file that means from the beginning again."""
+        self._at = 0
+        if not self.packed:
+            self._at = self.file.seek(place)
+            return
+        self.file.seek(0)
+        self._engine, self._over, self._given = zlib.decompressobj(wbits=31), False, b""
+        while self._at < place and (piece := self._inflated(min(_CHUNK, place - self._at))):
+            self._at += len(piece)
+
+    def piece(self) -> bytes:
+        """The next bytes, at most 1 MiB; none at the end, or where a recorder has come so far."""
+        try:
+            found = self._inflated(_CHUNK) if self.packed else self.file.read(_CHUNK) or b""
+        except OSError as error:
+            raise Damaged(f"cannot be read on: {error.strerror or error}") from None
+        self._at += len(found)
+        if self._at > self._most:
+            raise TraceError(
+                f"{self._path} holds more than {self._most >> 20} MB; raise the limit with {FLAG} if you trust it"
+            )
+        return found
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self.file.close()
+
+    def _inflated(self, most: int) -> bytes:
+        """Several gzip members are one text, as gzip itself has it; zeros behind them are padding."""
+        while not self._over:
+            if self._engine.eof:
+                self._next_member()
+                continue
+            given = self._engine.unconsumed_tail or self._given or self.file.read(_CHUNK) or b""
+            self._given = b""
+            try:
+                plain = self._engine.decompress(given, most)
+            except zlib.error as error:
+                raise Damaged(f"the gzip data is damaged ({error})") from None
+            if plain:
+                return plain
+            if not given and not self._engine.eof:
+                raise Damaged("the gzip data ends early")
+        return b""
+
+    def _next_member(self) -> None:
+        rest = self._engine.unused_data
+        while len(rest) < len(_MAGIC) and (more := self.file.read(_CHUNK)):
+            rest += more
+        if rest.startswith(_MAGIC):
+            self._engine, self._given = zlib.decompressobj(wbits=31), rest
+            return
+        self._over, self.n_trailing = True, 0
+        while rest:
+            self.n_trailing += len(rest) - rest.count(0)
+            rest = self.file.read(_CHUNK) or b""
 
 
-def _count_lines(file: IO[bytes]) -> int:
-    file.seek(0)
-    return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK), b""))
+def most_bytes(usual_mb: int) -> int:
+    """How much of a trace is read, in bytes: the number of megabytes that was asked for, or the usual one."""
+    text = os.environ.get(VARIABLE, "")
+    return (int(text) if text.isdecimal() and 0 < int(text) < 1 << 30 else usual_mb) << 20
 
 
 def foreign(path: Path, reason: str) -> TraceError:

@@ -1,6 +1,7 @@
 """One line of a trace to one record, with an error that says the line and the reason."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -50,4 +51,18 @@ def record_of(line: bytes, number: int, path: Path, major: int) -> Event | None:
             line = migrated(line, major, VERSION[0])
         return decode(line)
     except _BAD as error:
-        raise TraceError(f"{path} line {number}: {error}") from None
+        raise TraceError(f"{path} line {number}: {error}{_seen(line, str(error))}") from None
+
+
+def _seen(line: bytes, message: str) -> str:
+    """The value that an error of ours names by its path (`$.top[..][1]`), where the path leads to one."""
+    _, found, path = message.rpartition("at `$.")
+    if not found:
+        return ""
+    try:
+        value: Any = msgspec.json.decode(line)
+        for part in path.rstrip("`").split("."):
+            value = value[part]
+    except (*_BAD, LookupError, TypeError):
+        return ""
+    return f", which is {ascii(value)[:40]}" if isinstance(value, int | float) else ""

@@ -14,6 +14,8 @@ try:
 except ImportError:  # not a POSIX system
     _fcntl = None
 
+KNOWN = _fcntl is not None  # whether anything can be said here of who holds a file
+
 
 def hold(fd: int) -> None:
     """Marks the open file as being recorded until the descriptor closes."""

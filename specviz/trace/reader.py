@@ -9,20 +9,34 @@ else that is no valid record raises `TraceError` with the line number and the re
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
-from io import BufferedReader
 from pathlib import Path
+
+import msgspec
 
 from specviz.errors import TraceError
 from specviz.events import End, Event, Header
 from specviz.trace import lock
 from specviz.trace.check import Checker
-from specviz.trace.files import RECORD, foreign, open_plain, resolve
+from specviz.trace.files import FLAG, KEPT_MB, RECORD, STREAMED_MB, Damaged, Plain, foreign, most_bytes, resolve
 from specviz.trace.lines import major_of, record_of
+from specviz.trace.ranges import Ranges
 
-_LONGEST_HEADER = 4 << 20
+_LONGEST = 16 << 20  # of a line: a prompt of a million tokens has some twelve
+_MOST_BLANK = 10_000
 _END = b'{"ev":"end"'
 Place = tuple[int, int]  # query, round
+
+
+class _Where(msgspec.Struct):
+    """What is read of a line to find a round."""
+
+    q: int = 0
+    r: int = 0
+
+
+_where = msgspec.json.Decoder(_Where)
 
 
 class Trace:
@@ -34,10 +48,15 @@ class Trace:
         self.end: End | None = None
         self.torn = False
         self.n_lines = 0
-        self._file = open_plain(self.path)
+        self._source = Plain(self.path, most_bytes(STREAMED_MB))
         self._major = 0
-        self._offset = 0
-        self._index: dict[Place, list[tuple[int, int]]] = {}
+        self._offset = 0  # of the lines that were taken
+        self._lines: deque[bytes] = deque()  # whole ones, read and not taken
+        self._rest = b""  # what follows them, without a newline so far
+        self._astray = False  # something else was read in between
+        self._n_blank = 0
+        self._last: Place = (0, 0)
+        self._ranges = Ranges()
         self._checker = Checker(self.path) if check else None
         try:
             self._first_line()
@@ -48,61 +67,73 @@ class Trace:
     @property
     def growing(self) -> bool:
         """Whether a recorder still writes to it."""
-        return self.end is None and isinstance(self._file, BufferedReader) and lock.held(self._file)
+        return self.end is None and not self._source.packed and lock.held(self._source.file)
+
+    @property
+    def n_trailing(self) -> int:
+        """Bytes behind the end of a zipped file that belong to no gzip data."""
+        return self._source.n_trailing
 
     @property
     def places(self) -> list[Place]:
         """Every (query, round) seen so far, in order; round 0 is what stands before a query's first round."""
-        return list(self._index)
+        return list(dict.fromkeys(place for place, _ in self._again()))
+
+    def read(self) -> Iterator[Event]:
+        """The records completed since the last call, one by one: none is kept here. Never waits."""
+        if self.header is None and not self._first_line():
+            return
+        self._return()
+        while (line := self._next()) is not None:
+            event = self._taken(line)
+            if event is not None:
+                yield event
+        if not self._finished():
+            return
+        line, self._rest = self._rest, b""
+        self.torn = False
+        if (event := self._taken(line)) is not None:
+            yield event
 
     def poll(self) -> list[Event]:
-        """The records completed since the last call. Never waits."""
-        if self.header is None and not self._first_line():
-            return []
-        self._file.seek(self._offset)
-        data = self._file.read()
-        events = []
-        start, number = 0, self.n_lines
-        for line in _whole_lines(data):
-            number += 1
-            event = record_of(line, number, self.path, self._major) if line.strip() else None
-            place = self._offset + start
-            start += len(line) + 1
-            if event is None:
-                continue
-            self._take(event, number, place, place + len(line) + 1)
+        """The records completed since the last call, all of them at once."""
+        events, most = [], most_bytes(KEPT_MB)
+        for event in self.read():
             events.append(event)
-        self._offset, self.n_lines = min(self._offset + start, self._offset + len(data)), number
-        self.torn = start < len(data)
+            if self._offset > most:
+                raise TraceError(
+                    f"{self.path} holds more than {most >> 20} MB of records, which would all be kept in memory; raise "
+                    f"the limit with {FLAG}, or look at it with 'specviz stats', which keeps none"
+                )
         return events
 
     def round(self, q: int, r: int) -> list[Event]:
         """The records of one round, read again from the file. Raises TraceError for a round it does not have."""
-        if (q, r) not in self._index:
-            last = max((place[1] for place in self._index if place[0] == q), default=None)
+        lines, last = [], None
+        for place, line in self._again():
+            if place == (q, r):
+                lines.append(line)
+            if place[0] == q:
+                last = max(last or 0, place[1])
+        if not lines:
             has = f"rounds 0..{last}" if last is not None else "no such query"
             raise TraceError(f"{self.path} has no round {r} of query {q}: {has}")
-        out = []
-        for start, stop in self._index[q, r]:
-            self._file.seek(start)
-            found = (record_of(line, 0, self.path, self._major) for line in self._file.read(stop - start).splitlines())
-            out += [event for event in found if event is not None]
-        return out
+        found = (record_of(line, 0, self.path, self._major) for line in lines)
+        return [event for event in found if event is not None]
 
     def intact(self) -> bool | None:
         """Whether the bytes before `end` still have the hash it names; None when there is no `end` or no hash in it."""
         if self.end is None or self.end.sha256 is None:
             return None
-        self._file.seek(0)
         digest, last = hashlib.sha256(), b""
-        for line in self._file:
+        for line in self._every_line():
             digest.update(last)
             last = line
         return digest.hexdigest() == self.end.sha256
 
     def close(self) -> None:
         """Lets go of the file."""
-        self._file.close()
+        self._source.close()
 
     def __enter__(self) -> "Trace":
         return self
@@ -110,14 +141,101 @@ class Trace:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Lines ------------------------------------------------------------------------------------------------------------
+
+    def _return(self) -> None:
+        """To the place behind the last line taken. What was torn in a plain file may have been written anew."""
+        if self._source.packed and not self._astray:
+            return
+        self._source.seek(self._offset)
+        self._lines.clear()
+        self._rest, self._astray = b"", False
+
+    def _next(self) -> bytes | None:
+        """The next whole line without its newline; None when no more is there."""
+        while not self._lines:
+            piece = self._piece()
+            if not piece:
+                self.torn = bool(self._rest)
+                return None
+            *whole, self._rest = (self._rest + piece).split(b"\n")
+            self._lines.extend(whole)
+            if len(self._rest) > _LONGEST:
+                raise TraceError(
+                    f"{self.path} line {self.n_lines + len(self._lines) + 1}: longer than {_LONGEST >> 20} MB, which "
+                    "no record is"
+                )
+        return self._lines.popleft()
+
+    def _piece(self) -> bytes:
+        try:
+            return self._source.piece()
+        except Damaged as error:
+            q, r = self._last
+            raise TraceError(
+                f"{self.path}: {error}, after {self.n_lines} whole lines; copy the file again (it was read as far as "
+                f"round {r} of query {q})"
+            ) from None
+
+    def _taken(self, line: bytes) -> Event | None:
+        """The record of the next line, with all that is asked of it."""
+        self.n_lines += 1
+        self._offset += len(line) + 1
+        if not line.strip():
+            self._n_blank += 1
+            if self._n_blank > _MOST_BLANK:
+                raise TraceError(f"{self.path} line {self.n_lines}: more than {_MOST_BLANK:,} empty lines")
+            return None
+        event = record_of(line, self.n_lines, self.path, self._major)
+        if event is not None:
+            self._take(event, self.n_lines)
+        return event
+
+    def _finished(self) -> bool:
+        """Whether what stands behind the last newline is a whole `end`, which an editor took the newline from."""
+        if not (self._rest.startswith(_END) and self._rest.endswith(b"}")):
+            return False
+        try:
+            msgspec.json.decode(self._rest)
+        except (msgspec.DecodeError, RecursionError):  # a cut that fell behind the brace of an inner object
+            return False
+        return True
+
+    def _every_line(self) -> Iterator[bytes]:
+        """The file again from its first byte, newlines included."""
+        self._astray = True
+        self._source.seek(0)
+        rest = b""
+        while piece := self._piece():
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from (line + b"\n" for line in whole)
+        if rest:
+            yield rest
+
+    def _again(self) -> Iterator[tuple[Place, bytes]]:
+        """The lines taken so far, by query and round."""
+        at = 0
+        for line in self._every_line():
+            at += len(line)
+            if at > self._offset or not line.endswith(b"\n"):
+                return
+            if line.strip():
+                where = _where.decode(line)
+                yield (where.q, where.r), line
+
     def _first_line(self) -> bool:
         """Checks the header line. False while a recorder has not written it yet."""
-        self._file.seek(0)
-        first = self._file.readline(_LONGEST_HEADER)
-        if not first.endswith(b"\n"):
-            if len(first) < _LONGEST_HEADER and self.growing:
+        self._return()
+        first = b""
+        while not (first := self._next() or b""):
+            if self._rest and not self._rest.lstrip().startswith(b"{"):
+                raise foreign(self.path, "its first line is not a JSON object")
+            if self._lines:
+                raise foreign(self.path, "its first line is empty")
+            if self.growing:
                 return False
-            raise self._no_header(first)
+            raise self._no_header(self._rest)
+        self._lines.appendleft(first)
         self._major = major_of(first, self.path)
         header = record_of(first, 1, self.path, self._major)
         assert isinstance(header, Header), type(header)
@@ -127,35 +245,24 @@ class Trace:
     def _no_header(self, first: bytes) -> TraceError:
         if not first:
             return TraceError(f"{self.path} is empty: nothing was recorded; record again with {RECORD}")
-        if first.startswith(b'{"ev":"header"') and len(first) < _LONGEST_HEADER:
+        if first.startswith(b'{"ev":"header"'):
             return TraceError(f"{self.path} was cut off inside its header: nothing can be shown; record it again")
         return foreign(self.path, "it has no header line")
 
-    def _take(self, event: Event, number: int, start: int, stop: int) -> None:
+    def _take(self, event: Event, number: int) -> None:
         if self.end is not None:
             raise TraceError(f"{self.path} line {number}: a '{_tag(event)}' record stands behind the end of the run")
         if isinstance(event, Header) and number > 1:
             raise TraceError(
                 f"{self.path} line {number}: a second header; two recordings run together, split them there"
             )
+        if (reason := self._ranges.wrong(event)) is not None:
+            raise TraceError(f"{self.path} line {number}: {_tag(event)}: {reason}")
         if isinstance(event, End):
             self.end = event
+        self._last = event.q, event.r
         if self._checker:
             self._checker.take(event, number)
-        spans = self._index.setdefault((event.q, event.r), [])
-        if spans and spans[-1][1] == start:
-            spans[-1] = (spans[-1][0], stop)
-        else:
-            spans.append((start, stop))
-
-
-def _whole_lines(data: bytes) -> Iterator[bytes]:
-    """Lines with their newline, without it; a last `end` record counts although an editor took its newline away."""
-    lines = data.split(b"\n")
-    last = lines.pop()
-    yield from lines
-    if last.startswith(_END) and last.endswith(b"}"):
-        yield last
 
 
 def _tag(event: Event) -> str:

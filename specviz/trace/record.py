@@ -1,40 +1,45 @@
 """`Recorder`: events into a file, on the reader's side of the pipe, so that a crash of the core keeps the trace.
 
 Plain JSON lines while the run goes on, written at the end of every round; zipped when it has ended (to a temporary
-name, then renamed), and left plain when zipping fails. The file takes its name with the first line, so a run that
-never began destroys no older trace.
+name, then renamed), and left plain when zipping fails. The file takes its name with the first line that is on disk, so
+a run that never began destroys no older trace; an older one of the same name goes then, zipped or not.
+
+The open file is what is ours, not the name: when the file of that name is another one, is gone or has another size,
+`problem` says so, and what stands there is neither zipped nor removed.
 
 Nothing here ever stops a run: a disk that is full or not writable sets `problem`, calls `on_problem` with a `warn`
 event, and keeps the unwritten bytes, which are tried again with every round until they pass 256 MiB. So the file is
 at every moment a prefix of the whole recording, its last line perhaps torn.
 """
 
+import contextlib
 import errno
 import gzip
 import hashlib
 import os
+import re
 import shutil
 import threading
+import time
 import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from specviz.errors import TraceError
 from specviz.events import LEVEL_OF, LEVELS, WIRE_RECORDS, End, Event, Header, Level, Warn, encode_lines
-from specviz.events.early_exit import Climb, ExitRound, ExitTable, Gate
-from specviz.events.round import Chain, Closing, Commit, Node, RoundStart, Span, Verify
 from specviz.trace import lock
 from specviz.trace.files import packed_path, plain_path
 from specviz.trace.private import Redactor, named
 from specviz.trace.totals import Totals
 
-# Encoded together and written with the record that follows them; any other record is written at once.
-_INSIDE_A_ROUND = frozenset({RoundStart, Node, Verify, Chain, Closing, Commit, Span, Climb, Gate, ExitRound, ExitTable})
 _NOT_WRITTEN = frozenset(WIRE_RECORDS)
 _PATIENCE = 256 << 20
+_MOST_WAITING = 4096  # records inside a round; those of no round come by the thousand too (`exit_table`)
+_STALE_S = 60.0
 _HEADER = b'{"ev":"header"'
 
 
@@ -66,6 +71,7 @@ class Recorder:
         self._unwritten = bytearray()
         self._last = Event()
         self._count = 0
+        self._written = 0  # bytes
         self._fd: int | None = None  # None: nothing is written (any more)
         # Its name until the first line; of this recorder alone, one process may have several.
         self._new: Path | None = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.new")
@@ -88,7 +94,7 @@ class Recorder:
             if isinstance(event, Header) and self._level is not None:
                 event = msgspec.structs.replace(event, level=min(event.level, self._level, key=LEVELS.__getitem__))
             self._add(event)
-            if type(event) not in _INSIDE_A_ROUND:
+            if not event.inside_round or len(self._waiting) >= _MOST_WAITING:
                 self._flush()
 
     def close(self, reason: str = "cancelled", message: str | None = None) -> None:
@@ -123,15 +129,17 @@ class Recorder:
             self._add(msgspec.structs.replace(end, totals=totals, n_lines=self._count, sha256=self._digest.hexdigest()))
             self._flush()
         self.ended = True
-        complete = begun and self._fd is not None and not self._unwritten
+        if begun and self._fd is not None and self.problem is None:
+            self.path = pack(self.path, self._fd)
+            if not _is_there(self.path):  # gone while it could not be zipped
+                self._tell(OSError(errno.ENOENT, "it was removed"), "trace_lost")
         self._let_go()
-        if complete:
-            self.path = pack(self.path)
 
     def _open(self) -> None:
         assert self._new is not None
         try:
-            self._fd = os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            sweep(self.path)
+            self._fd = os.open(self._new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             self._tell(error)
             return
@@ -142,55 +150,157 @@ class Recorder:
         if self._fd is None:
             return
         try:
-            if self._new is not None:
-                if _taken(self.path):  # it began after this one was made, and was faster
-                    self._tell(OSError(errno.EBUSY, "another run is recording there"))
-                    self._let_go()
-                    return
-                self._new.replace(self.path)  # readers of an older file of that name keep what they read
-                self._new = None
+            if self._new is not None and _taken(self.path):  # it began after this one was made, and was faster
+                self._tell(OSError(errno.EBUSY, "another run is recording there"))
+                self._let_go()
+                return
+            if (strayed := _resized(self._fd, self._written)) is not None:
+                self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
+                self._let_go()  # for good: a later line would follow a hole, or stand on what somebody wrote
+                return
             while self._unwritten:
                 written = os.write(self._fd, self._unwritten)
+                self._written += written
                 del self._unwritten[:written]
-            self.problem = None
+            if self._new is not None:
+                self._take_name(self._new)
+            self._look_after(self._fd)
         except OSError as error:
             self._tell(error)
             if len(self._unwritten) > _PATIENCE:
                 self._let_go()  # for good: a later line must not follow a hole
 
+    def _take_name(self, new: Path) -> None:
+        new.replace(self.path)  # readers of an older file of that name keep what they read
+        self._new = None
+        older = packed_path(self.path)
+        if _beginning(older) == _HEADER:  # else whoever asks for the zipped name gets another run
+            older.unlink()
+
+    def _look_after(self, fd: int) -> None:
+        """Whether the file of our name is still the one we write, as long as we left it."""
+        strayed = _strayed(self.path, fd, self._written)
+        if strayed is None:
+            self.problem = None
+        elif self.problem != strayed:
+            self.problem = None  # of another kind: told again
+            self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
+
     def _let_go(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             if self._new is not None:
-                self._new.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    self._new.unlink()
         self._fd = None
         self._unwritten.clear()
 
-    def _tell(self, error: OSError) -> None:
+    def _tell(self, error: OSError, code: str = "disk_full") -> None:
         if self.problem is not None:
             return
         self.problem = error.strerror or str(error)
         if self._on_problem:
             message = f"not recording to {self.path}: {self.problem}; the run goes on"
-            self._on_problem(Warn(code="disk_full", message=message, t=self._last.t, q=self._last.q, r=self._last.r))
+            self._on_problem(Warn(code=code, message=message, t=self._last.t, q=self._last.q, r=self._last.r))
 
 
-def pack(plain: Path) -> Path:
-    """Zips a finished file and removes the plain one; returns the name that is there afterwards."""
+def pack(plain: Path, fd: int | None = None) -> Path:
+    """Zips a finished file and removes the plain one; returns the name that it has afterwards.
+
+    `fd`: the open file, where the name may have come to mean another one: that is neither read nor removed. Nothing
+    that stands under the zipped name is written over.
+    """
     packed = packed_path(plain)
-    temporary = packed.with_name(f".{packed.name}.{os.getpid()}.tmp")
+    temporary, name = _temporary(packed), plain
     try:
-        with plain.open("rb") as source, open(temporary, "wb", opener=_private) as sink:
+        with _reopened(plain, fd) as source, open(temporary, "xb", opener=_private) as sink:
+            lock.hold(sink.fileno())
+            source.seek(0)
             with gzip.GzipFile(filename="", mode="wb", fileobj=sink, compresslevel=6, mtime=0) as zipped:
                 shutil.copyfileobj(source, zipped, 1 << 20)
             sink.flush()
             os.fsync(sink.fileno())
-        temporary.replace(packed)
-        plain.unlink()
+            _name(temporary, packed)
+            name = packed
+            if os.path.samestat(plain.stat(), os.fstat(source.fileno())):
+                plain.unlink()
     except OSError:
-        temporary.unlink(missing_ok=True)
-        return plain if plain.exists() else packed
-    return packed
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return name
+
+
+def _temporary(packed: Path) -> Path:
+    return packed.with_name(f".{packed.name}.{uuid.uuid4().hex}.tmp")
+
+
+def longest_name(path: Path) -> Path:
+    """The longest name that recording to `path` will need, for who wants to know whether that can be."""
+    return _temporary(packed_path(path))
+
+
+def _reopened(plain: Path, fd: int | None) -> BinaryIO:
+    return plain.open("rb") if fd is None else os.fdopen(os.dup(fd), "rb")
+
+
+def _name(temporary: Path, packed: Path) -> None:
+    """Gives a file its name unless that is taken. Raises OSError."""
+    try:
+        os.link(temporary, packed)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if _is_there(packed):
+            raise FileExistsError(errno.EEXIST, "File exists", str(packed)) from None
+        temporary.replace(packed)
+    else:
+        temporary.unlink()
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _strayed(path: Path, fd: int, written: int) -> str | None:
+    """What became of a file that we write, when its name no longer leads to it or its length is not ours."""
+    ours = os.fstat(fd)
+    try:
+        there: os.stat_result | None = path.stat()
+    except OSError:
+        there = None
+    if there is not None and not os.path.samestat(ours, there):
+        return "another file was put in its place, which is left alone"
+    if there is None:
+        return "it was removed" if ours.st_nlink == 0 else "it was moved or renamed"
+    return _resized(fd, written)
+
+
+def _resized(fd: int, written: int) -> str | None:
+    """Whether somebody cut or lengthened a file that we write."""
+    size = os.fstat(fd).st_size
+    return None if size == written else f"somebody else changed it ({size:,} bytes where {written:,} were written)"
+
+
+def sweep(path: Path) -> None:
+    """Removes what recorders of this name left when they were killed: older than a minute, and held by nobody."""
+    if not lock.KNOWN:
+        return
+    ours = re.compile(re.escape(f".{path.name}") + r"(\.gz)?\.[0-9a-f]+\.(new|tmp)")
+    for name in filter(ours.fullmatch, os.listdir(path.parent)):
+        left = path.with_name(name)
+        with contextlib.suppress(OSError), left.open("rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > _STALE_S and not lock.held(file):
+                left.unlink()
+
+
+def existing(path: Path) -> Path | None:
+    """The trace that a recording to `path` would write over, plain or zipped; None when there is none."""
+    plain = plain_path(path)
+    return next((name for name in (plain, packed_path(plain)) if _is_there(name)), None)
 
 
 def _private(path: str, flags: int) -> int:
@@ -199,7 +309,17 @@ def _private(path: str, flags: int) -> int:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Recording over an older trace is fine, over anything else, under either name, is not: TraceError."""
+    """Recording over an older trace is fine, over anything else, under either name, is not: TraceError.
+
+    Whether somebody wanted the older one gone is for the caller to ask (`existing`).
+    """
+    try:
+        _refuse_foreign(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise TraceError(f"cannot record to {path}: {error.strerror or error}; choose another name") from None
+
+
+def _refuse_foreign(path: Path) -> None:
     for name in (path, packed_path(path)):
         if name.is_dir():
             raise TraceError(f"cannot record to {name}: it is a folder; name a file in it")

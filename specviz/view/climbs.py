@@ -172,7 +172,7 @@ def _asked(run: Run, bare: Cell, gate: Gate, took: bool, chosen: int | None) -> 
 
 def band(conf: float) -> int:
     """The band of a confidence, as an index into `BANDS`."""
-    return max(k for k, (least, _) in enumerate(BANDS) if conf >= least)
+    return max((k for k, (least, _) in enumerate(BANDS) if conf >= least), default=0)
 
 
 class Oracle:

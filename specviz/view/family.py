@@ -209,8 +209,8 @@ class Family:
 
     @cached_property
     def tests(self) -> tuple[Verify, ...]:
-        """The verdicts that were reached, in the rule's true order."""
-        made = [v for v in self.record.verdicts.values() if v.order is not None]
+        """The verdicts that were reached, in the rule's true order; of nodes that the trace has."""
+        made = [v for v in self.record.verdicts.values() if v.order is not None and v.node in self.nodes]
         return tuple(sorted(made, key=lambda v: v.order or 0))
 
     @cached_property

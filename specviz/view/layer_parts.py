@@ -49,6 +49,8 @@ def ledger(climbs: Climbs, columns: Sequence[Column], judged: bool) -> Ledger:
     if not judged or not columns:
         return Ledger((), 0, 0, 0, "", "", "", "The verdict tells which drafts earned what they cost: not yet reached.")
     exits = tuple(column.exit_layer for column in columns if column.exit_layer is not None)
+    if len(columns) != len(exits) + 1:  # a recording that was cut off among the climbs
+        return Ledger((), 0, 0, 0, "", "", "", "The climb to the top is not recorded, so nobody earned anything here.")
     kept = sum(column.wrong is False for column in columns)
     cost, n = RoundCost(climbs.n_layers, exits, kept), climbs.n_layers
     entries = tuple(

@@ -85,7 +85,7 @@ def test_level_follows_from_what_is_asked(cli: Cli, script: Script, tmp_path: Pa
     assert script.start.level == "none"
     cli("run", "--prompt", "x", "--record", tmp_path / "a")
     assert script.start.level == "full"
-    cli("run", "--prompt", "x", "--record", tmp_path / "a", "--level", "summary")
+    cli("run", "--prompt", "x", "--record", tmp_path / "b", "--level", "summary")
     assert script.start.level == "summary"
 
 
@@ -182,7 +182,7 @@ def test_a_model_that_cannot_be_loaded_destroys_no_older_trace(cli: Cli, script:
     cli("run", "--prompt", "x", "--record", tmp_path / "a")
     before = (tmp_path / "a.sv.jsonl.gz").read_bytes()
     script.refuses = "no such model"
-    assert cli("run", "--prompt", "x", "--record", tmp_path / "a").line == "no such model"
+    assert cli("run", "--prompt", "x", "--record", tmp_path / "a", "--force").line == "no such model"
     assert (tmp_path / "a.sv.jsonl.gz").read_bytes() == before
     assert list(tmp_path.iterdir()) == [tmp_path / "a.sv.jsonl.gz"]
 
@@ -196,9 +196,10 @@ def test_a_full_disk_is_told_and_the_run_goes_on(
     monkeypatch.setattr(os, "write", full)
     done = cli("run", "--prompt", "x", "--json", "--record", tmp_path / "a.sv.jsonl")
     found = json.loads(done.out)
-    assert (done.code, found["text"], found["trace"]) == (0, script.text, None)
+    assert (done.code, found["text"], found["trace"]) == (1, script.text, None)
     assert done.err.count("specviz: warning: ") == 1
-    assert os.strerror(errno.ENOSPC) in done.err
+    assert done.err.count(os.strerror(errno.ENOSPC)) == 2  # at once, and as the reason of the exit code
+    assert done.err.splitlines()[-1].endswith(f"was not written whole: {os.strerror(errno.ENOSPC)}")
 
 
 def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_bad_line_is_one_line_and_loses_nothing(
     kept = tmp_path / "old.sv.jsonl"
     cli("run", "--prompt", "ab", "--target", model / "target", "--method", "ar", "--record", kept)
     before = Path(f"{kept}.gz").read_bytes()
-    done = cli(*args(model, tmp_path / "prompts.jsonl", "--method", "ar", "--record", kept))
+    done = cli(*args(model, tmp_path / "prompts.jsonl", "--method", "ar", "--record", kept, "--force"))
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert done.err.splitlines()[-1].startswith("specviz: ")

@@ -9,6 +9,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile, Worker
 from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.sources.worker import unused
 from specviz.view import Player, fold
 from specviz.wire import Command, Start
 from specviz_tui.feed import RunFeed
@@ -59,6 +60,7 @@ class Library:
     animate: bool = True
     ascii: bool = False
     core: Core = field(default_factory=Core)
+    _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
         """Nothing opened."""
@@ -67,14 +69,22 @@ class Library:
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
         feed = self._feed(TraceFile(path), trace_name(path))
-        feed.read()
+        try:
+            feed.read()
+        except SpecvizError:
+            feed.close()
+            raise
         return feed
 
     def live(self) -> RunFeed:
         """A core of our own; the prompt is handed over at once, the models load meanwhile. Raises SpecvizError."""
-        worker = Worker(self.core.argv, self.core.record, redact=self.core.redact)
+        record = self.core.record
+        if record is not None and self._recorded:
+            record = unused(record)  # that of the core before stays
+        worker = Worker(self.core.argv, record, redact=self.core.redact)
         prelude = self._prelude() if self.core.start is not None else None  # without a prompt it is asked for
         feed = self._feed(worker, LIVE, paced=self.core.paced, prelude=prelude)
+        self._recorded.append(LIVE)
         feed.template, feed.redact = self.core.template, self.core.redact
         if self.core.start is not None:
             feed.start(self.core.start)
