@@ -28,9 +28,9 @@ help:  ## this list
 
 demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (w: full speed); plain text without a terminal
 	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
-		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE); \
+		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --force; \
 	else \
-		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --max-new-tokens 64 \
+		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --force --max-new-tokens 64 \
 			--rounds 2>&1; \
 	fi
 	@echo 'look at it again: $(BIN)/specviz tui --replay $(TRACE).gz    in numbers: $(BIN)/specviz stats $(TRACE).gz'
