@@ -73,15 +73,18 @@ def recording(path: Path | None, warned: Sink, result: Result, redact: bool = Fa
         yield recorder
     except BaseException as error:
         recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
-        if recorder.problem:  # the first error is the one that counts, but nobody may think there is a trace
-            narrate(f"specviz: {_lost(recorder)}")
+        lost = _lost(recorder)
+        if lost:  # the first error is the one that counts, but nobody may think there is a trace
+            narrate(f"specviz: {lost}")
         raise
     finally:
         recorder.close("done")
-        result.trace = None if recorder.problem else recorder.path
-    if recorder.problem:
-        raise WriteError(_lost(recorder))
+        result.trace = None if _lost(recorder) else recorder.path
+    lost = _lost(recorder)
+    if lost:
+        raise WriteError(lost)
 
 
-def _lost(recorder: "Recorder") -> str:
-    return f"the trace {recorder.path} was not written whole: {recorder.problem}"
+def _lost(recorder: "Recorder") -> str | None:
+    problem = recorder.problem
+    return f"the trace {recorder.path} was not written whole: {problem}" if problem else None
