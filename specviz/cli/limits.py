@@ -13,7 +13,11 @@ C = TypeVar("C")
 def max_mb_option(command: C) -> C:
     """Adds the flag; it holds while the command runs, in this process and in those that it starts."""
     return click.option(
-        FLAG, metavar="N", type=click.IntRange(1, 1 << 20), expose_value=False, callback=_hold,
+        FLAG,
+        metavar="N",
+        type=click.IntRange(1, 1 << 20),
+        expose_value=False,
+        callback=_hold,
         help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
     )(command)  # type: ignore[type-var, return-value]
 

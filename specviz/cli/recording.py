@@ -30,7 +30,9 @@ def check_place(path: Path, force: bool = False) -> None:
     refuse_foreign(plain_path(path))  # what --force would not help with is told first
     older = None if force else existing(path)
     if older is not None:
-        raise TraceError(f"cannot record to '{path}': {older} is there; give --force to record over it, or another name")
+        raise TraceError(
+            f"cannot record to '{path}': {older} is there; give --force to record over it, or another name"
+        )
 
 
 def _check(path: Path) -> None:

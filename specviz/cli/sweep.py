@@ -178,9 +178,7 @@ def _values(spec: KnobSpec, text: str) -> list[Any]:
     return out
 
 
-def _checked(
-    method: str, header: Header, found: list[Query], base: Setting, n_layers: int
-) -> dict[str, float] | None:
+def _checked(method: str, header: Header, found: list[Query], base: Setting, n_layers: int) -> dict[str, float] | None:
     """Tokens per round replayed and run, when the trace is a run of this method with one setting throughout."""
     if header.method != method or any(query.n_changes for query in found):
         return None

@@ -289,9 +289,7 @@ def _unzipped(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "tui", "web"])
-def test_what_force_would_not_help_with_is_told_first(
-    cli: Cli, script: Script, tmp_path: Path, command: str
-) -> None:
+def test_what_force_would_not_help_with_is_told_first(cli: Cli, script: Script, tmp_path: Path, command: str) -> None:
     """A file that is no trace is never gone over; other bad input is told before an older trace is."""
     (tmp_path / "b.sv.jsonl").write_text("years of work")
     for force in ([], ["--force"]):

@@ -71,7 +71,9 @@ def test_four_gigabytes_in_a_small_file_are_one_line(data: Callable[[], bytes], 
     assert says in done.stderr
 
 
-@pytest.mark.parametrize("words", [["stats"], ["stats", "--check"], ["sweep", "specbound"], ["tui", "--replay"]], ids=str)
+@pytest.mark.parametrize(
+    "words", [["stats"], ["stats", "--check"], ["sweep", "specbound"], ["tui", "--replay"]], ids=str
+)
 def test_too_much_of_what_is_right_names_the_flag(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +103,9 @@ def test_keeping_all_records_has_a_lower_limit(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "a.sv.jsonl.gz"
     path.write_bytes(members(NODES, 4))
     monkeypatch.setattr("specviz.trace.reader.KEPT_MB", 2)
-    with pytest.raises(TraceError, match=r"2 MB of records, which would all be kept in memory; raise the limit with --max"):
+    with pytest.raises(
+        TraceError, match=r"2 MB of records, which would all be kept in memory; raise the limit with --max"
+    ):
         read_events(path)
     with Trace(path) as trace:
         assert sum(1 for _ in trace.read()) == 1 + 4 * 4000
@@ -111,7 +115,7 @@ def test_keeping_all_records_has_a_lower_limit(tmp_path: Path, monkeypatch: pyte
 def test_reading_keeps_nothing(packed: bool, tmp_path: Path) -> None:
     """30 MB of records go through within a few: not with the length of the recording."""
     path = tmp_path / ("a.sv.jsonl.gz" if packed else "a.sv.jsonl")
-    with (gzip.open(path, "wb", compresslevel=1) if packed else path.open("wb")) as file:
+    with gzip.open(path, "wb", compresslevel=1) if packed else path.open("wb") as file:
         file.write(HEAD)
         for _ in range(30):
             file.write(NODES)
