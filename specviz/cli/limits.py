@@ -19,7 +19,7 @@ def max_mb_option(command: C) -> C:
         expose_value=False,
         callback=_hold,
         help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
-    )(command)  # type: ignore[type-var, return-value]
+    )(command)  # type: ignore[type-var]
 
 
 def _hold(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:

@@ -79,6 +79,11 @@ def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Reco
     finally:
         recorder.close("done")
         result.trace = None if recorder.problem else recorder.path
+    _insist(recorder)
+
+
+def _insist(recorder: "Recorder") -> None:
+    """Whoever asked for a trace and has none is told, however quiet the run was."""
     if recorder.problem:
         raise WriteError(_lost(recorder))
 
