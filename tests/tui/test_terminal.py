@@ -100,3 +100,15 @@ def test_no_keyboard_or_no_screen_is_one_line_and_code_2(
     assert drawn(master, b"\n").decode().splitlines() == [
         "specviz: no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without"
     ]
+
+
+def test_a_terminal_that_goes_takes_the_program_with_it(start: Starter, tmp_path: Path) -> None:
+    """No signal tells it: the terminal is not the one that controls its session."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+    process = start("", write_trace(tmp_path / "run", make_events()), slave)
+    drawn(master, b"Draft tree")
+    os.close(slave)
+    os.close(master)
+    process.wait(PATIENCE)
+    assert process.returncode in (0, 128 + signal.SIGHUP)
