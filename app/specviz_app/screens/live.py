@@ -129,7 +129,7 @@ def _chat(core: Core) -> bool:
     """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
     messages. The embedded one has a template and follows no instructions: it goes on with texts."""
     start = core.settings.start
-    return start is not None and start.chat or bool(core.target)
+    return (start is not None and start.chat) or bool(core.target)
 
 
 def _explorer() -> Any:
