@@ -31,7 +31,7 @@ TREE = {"shape": "tree", "node_budget": 16, "d_max": 4, "w_max": 3, "k_max": 4}
 RUNS: dict[str, dict[str, Any]] = {
     "ar": {"method": "ar", "knobs": {**SAMPLED, "max_new_tokens": 40}},
     "draft": {"method": "draft", "knobs": SAMPLED},
-    "hsd": {"method": "draft", "verifier": "hsd", "knobs": {**SAMPLED, "temperature": 1.0, "gamma": 6}},
+    "hsd": {"method": "draft", "verifier": "hsd", "knobs": {**SAMPLED, "temperature": 1.0, "gamma": 5}},
     "tree": {"method": "draft", "knobs": {**SAMPLED, **TREE}},
     "ngram": {"method": "ngram", "knobs": OTHER},
     "specbound": {"method": "specbound", "knobs": {**SAMPLED, "observe_all": True}},
