@@ -73,20 +73,15 @@ def recording(path: Path | None, warned: Sink, result: Result) -> Iterator["Reco
         yield recorder
     except BaseException as error:
         recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
-        if recorder.problem:  # the first error is the one that counts, but nobody may think there is a trace
-            narrate(f"specviz: {_lost(recorder)}")
+        if (lost := _lost(recorder)) is not None:  # the first error counts, but nobody may think there is a trace
+            narrate(f"specviz: {lost}")
         raise
     finally:
         recorder.close("done")
         result.trace = None if recorder.problem else recorder.path
-    _insist(recorder)
+    if (lost := _lost(recorder)) is not None:  # however quiet the run was
+        raise WriteError(lost)
 
 
-def _insist(recorder: "Recorder") -> None:
-    """Whoever asked for a trace and has none is told, however quiet the run was."""
-    if recorder.problem:
-        raise WriteError(_lost(recorder))
-
-
-def _lost(recorder: "Recorder") -> str:
-    return f"the trace {recorder.path} was not written whole: {recorder.problem}"
+def _lost(recorder: "Recorder") -> str | None:
+    return f"the trace {recorder.path} was not written whole: {recorder.problem}" if recorder.problem else None
