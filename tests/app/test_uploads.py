@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import TraceError
+from specviz.events import encode
 from specviz.trace import read_events
 from specviz_app import uploads
+from trace_factory import make_header
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["zipped", "plain"])
@@ -43,7 +45,7 @@ def test_what_is_wrong_is_named_with_its_line(chain_trace: Path, tmp_path: Path)
         (b"", "is empty"),
         (b"hello\nworld\n", "is not a specviz trace"),
         (b"\x1f\x8bnonsense", "gzip data is damaged"),
-        (gzip.compress(b'{"ev":"header"}\n' * 50)[:-9], "ends early"),
+        (gzip.compress(encode(make_header()) + b"\n" * 50)[:-9], "ends early"),
     ],
     ids=["empty", "text", "damaged", "cut"],
 )
