@@ -13,6 +13,7 @@ from specviz.draft import ROOT, Carry, Draft
 from specviz.keys import Drawn, Stream, Tested
 from specviz.knobs import Knobs, KnobSpec
 from specviz.laws import Certain, Row, at, dense
+from specviz.traits import VerifierTraits
 
 State = Any  # hashable, in the verifier's own terms
 
@@ -211,6 +212,7 @@ class Verifier:
     """A named rule. `plan` is pure; `refuses(draft)` says why a draft does not fit, or None.
 
     One with knobs of its own brings their specs; `tuned(knobs)` is the verifier as a snapshot of knobs wants it.
+    `traits`: what is to be known of it above, where nobody asks for its name.
     """
 
     name: str
@@ -223,6 +225,7 @@ class Verifier:
     carries: bool = False  # a round may hand the rest of its block to the next one (`Outcome.carry`)
     knobs: tuple[KnobSpec, ...] = ()
     tune: Callable[[Knobs], "Verifier"] | None = None
+    traits: VerifierTraits = field(default_factory=VerifierTraits)
 
     def tuned(self, knobs: Knobs) -> "Verifier":
         """This verifier under `knobs`: its plan and its distance."""

@@ -8,9 +8,8 @@ from specviz import events as ev
 from specviz.draft import ROOT, Draft
 from specviz.keys import Keys, interval
 from specviz.laws import at, dense
-from specviz.names import BACKWARD
 from specviz.plan import DrawResult, Outcome, Plan, Test, TestResult
-from specviz.verifiers import joint
+from specviz.verifiers import get_verifier, joint
 from table_model import TEXTS, Run, V, entropy, full, rank, softmax, top_of
 
 
@@ -21,7 +20,7 @@ def verdicts(
     for result in outcome.trace:
         _judge(found, draft, result)
     for node in outcome.accepted:
-        if node not in found and run.recipe.rule in BACKWARD:
+        if node not in found and get_verifier(run.recipe.rule).traits.backward:
             found[node] = _implied(run, draft, plan, keys, node)
     out = []
     for i in range(len(draft)):

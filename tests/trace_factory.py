@@ -21,7 +21,18 @@ from specviz.verifiers import get_verifier
 from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, draft_of, target_rows
 from table_verdicts import chains, closing_of, verdicts
 
-__all__ = ["EOS", "TEXTS", "Recipe", "V", "make_events", "make_header", "plain_round", "plain_run", "write_trace"]
+__all__ = [
+    "EOS",
+    "TEXTS",
+    "Recipe",
+    "V",
+    "make_events",
+    "make_header",
+    "of_kind",
+    "plain_round",
+    "plain_run",
+    "write_trace",
+]
 
 
 def make_events(recipe: Recipe | None = None, **changes: Any) -> list[Event]:
@@ -61,7 +72,15 @@ def make_header(recipe: Recipe | None = None, **changes: Any) -> ev.Header:
         "keeps_tokens": verifier.keeps_tokens, "distance": verifier.distance, "models": models,
         "knobs": dict(knobs), "knob_specs": list(table.specs), "sampling": sampling, "level": recipe.level,
     }  # fmt: skip
-    return ev.Header(**{**values, **changes})
+    return of_kind(ev.Header(**{**values, **changes}))
+
+
+def of_kind(header: ev.Header, method: str = "") -> ev.Header:
+    """The header (of `method`) with what its method and its verifier say of themselves, as the core writes it."""
+    header.method = method or header.method
+    header.method_traits = get_method(header.method).traits
+    header.verifier_traits = get_verifier(header.verifier).traits
+    return header
 
 
 def _query(run: Run, q: int) -> Iterator[Event]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from specviz.events import Event, Header
 from specviz.trace import Recorder
-from specviz.view.exit_grid import REPLAYED
+from specviz.view.sweeps import replayed_as
 
 
 def arguments(header: Header, trace: str, out: str, target: str = "") -> list[str]:
     """The words after `specviz`: the run's own method and heads, so that its rounds come out again."""
-    method = header.method if header.method in REPLAYED else "specbound"
+    method = replayed_as(header)
     heads = [str(head) for head in header.knobs.get("heads") or ()][:1]
     more = (["--heads", *heads] if heads else []) + (["--target", target] if target else [])
     return ["sweep", method, trace, *more, "--write", out]

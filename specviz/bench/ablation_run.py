@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from specviz.bench import machine
-from specviz.bench.ablation import VARIANTS, Ablation, Recorded, Row, Variant, claims_of
+from specviz.bench.ablation import FULL, VARIANTS, Ablation, Recorded, Row, Variant, claims_of
 from specviz.bench.arms import Sample, Tokens, of_arm
 from specviz.bench.equal import check_equal
 from specviz.bench.measure import Measured, Plan, measure
@@ -62,7 +62,8 @@ def ablate(question: Question, command: str, tell: Tell) -> Ablation:
     measured = _measured(question, arms, ids, tell)
     tell("recording every run once more")
     rows = [_row(k, arm, settings, measured, ids, costs, question) for k, arm in enumerate(arms)]
-    keeps = ["ar" if arm.keeps_tokens and arm.name != "ar" and question.timed else None for arm in arms]
+    base = arms[0].name  # what the others are held against, plain decoding
+    keeps = [base if arm.keeps_tokens and arm.name != base and question.timed else None for arm in arms]
     equality = check_equal([arm.name for arm in arms], keeps, measured.samples, ids, margin_of(pair))
     return Ablation(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
@@ -103,7 +104,7 @@ def _row(
     index: int, arm: OurArm, settings: Settings, measured: Measured, ids: Sequence[Tokens], costs: Calibration,
     question: Question,
 ) -> Row:  # fmt: skip
-    mine, plain = of_arm(measured.samples, index), of_arm(measured.samples, 0)
+    mine, plain, base = of_arm(measured.samples, index), of_arm(measured.samples, 0), settings.arms[0].name
     seeds = sorted({(s.prompt, s.repeat) for s in measured.samples})
     if settings.temperature == 0:
         seeds = [key for key in seeds if key[1] == 0]
@@ -116,7 +117,7 @@ def _row(
     return Row(
         name=arm.name, method=arm.method.name, knobs={k: arm.knobs[k] for k in _own(arm)}, lanes=arm.used_lanes,
         hrad=recorded.source(), hrad_ms=hrad_s * 1e3, tokens_per_second=pace,
-        over_ar=ratio_of(arm.name, "ar", {arm.name: mine, "ar": plain}) if index and timed else None,
+        over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
         modelled=[recorded.on_clock(replace(rates, c=c)) for c in (rates.c, *question.ratios)],
         rollback_rate=found.rollback_rate, rollback_rate_tokens=found.rollback_rate_tokens,
         draft_acceptance_rate=found.draft_acceptance_rate, accepted_run_length=found.accepted_run_length,
@@ -153,7 +154,7 @@ def _plain(question: Question) -> dict[str, Any]:
 
 def _notes(rows: Sequence[Row], question: Question) -> list[str]:
     out = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored"]
-    full = next(row for row in rows if row.name == "specbranch")
+    full = next(row for row in rows if row.name == FULL)
     if full.hrad != "hrad":
         out.append(f"no classifier for this pair and gamma: signals are those of {full.hrad}, so -hrad changes nothing")
     if question.settings.temperature > 0:

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from specviz.bench.stats import student
-from specviz.metrics.chains import RULES
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.same_draft import Replay
 from specviz.plan import Verifier
 from specviz.sources.prompts import PromptSet
+from specviz.traits import RULES
 
 ALL = "all"
 

@@ -5,9 +5,10 @@ from specviz.bench.compare_run import Comparison
 from specviz.bench.words import Rows, Sheet
 from specviz.metrics.estimate import Estimate
 from specviz.text import running
+from specviz.traits import CAPPED, RULES
 from specviz.view.numbers import UNKNOWN, percent
 
-_RULES = {"tokenwise": "tokenwise", "hsd": "hsd = blockwise", "hsd_naive": "hsd_naive"}
+_RULES: dict[str, str] = {rule: "hsd = blockwise" if rule == CAPPED else rule for rule in RULES}
 
 
 def heading(report: Comparison) -> list[str]:

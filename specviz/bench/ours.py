@@ -54,7 +54,7 @@ class OurArm:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
-        models = Models(self.pair.target.adapter, draft, len(prompt) + n + outfit.in_flight(knobs))
+        models = Models(self.pair.target.adapter, draft, len(prompt) + n + outfit.in_flight(self.method, knobs))
         drafter = outfit.make_drafter(self.method, models, knobs)
         self.clock = getattr(drafter, "clock", None)
         table, knobs = outfit.fitted(self.method.table, drafter, knobs.values)
@@ -80,6 +80,7 @@ class OurArm:
             keeps_tokens=self.verifier.keeps_tokens, models=self._models_info(),
             knobs={name: value for name, value in values.items() if name in own}, knob_specs=[],
             sampling={name: value for name, value in values.items() if name not in own}, level="summary",
+            method_traits=self.method.traits, verifier_traits=self.verifier.traits,
         )  # fmt: skip
 
     def _models_info(self) -> ModelsInfo:

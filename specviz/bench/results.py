@@ -9,18 +9,21 @@ from specviz.bench.equal import Equality
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.memory import Memory
-from specviz.bench.settings import LAYOUTS, OURS, Contestant
+from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.stats import PairedRatio, Spread, paired, spread
 
 Runs = Mapping[tuple[int, int], Sample]
 SCHEMA = "specviz.bench/1"
 # arm, base: the comparisons worth reading, of those measured.
-PAIRS = (
+_NAMED = (
     ("ar", "hf-generate"), ("chain", "hf-assisted"), ("ngram", "hf-lookup"), ("chain", "ar"), ("tree", "ar"),
     ("ngram", "ar"), ("hf-assisted", "hf-generate"), ("hf-lookup", "hf-generate"), ("hf-early-exit", "hf-generate"),
     ("layerskip", "hf-early-exit"), ("specbound", "hf-early-exit"),
-    *((kind, "ar") for kind in OURS if kind not in ("ar", "ngram", *LAYOUTS)),
 )  # fmt: skip
+PAIRS = (
+    *_NAMED,
+    *((kind, PLAIN) for kind in OURS if kind not in (PLAIN, *LAYOUTS) and (kind, PLAIN) not in _NAMED),
+)
 
 
 class ArmResult(msgspec.Struct, kw_only=True):

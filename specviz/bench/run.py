@@ -96,7 +96,7 @@ def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tel
 def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
     """The arm whose tokens each arm promises to write."""
     out: list[str | None] = []
-    plain = next((arm.name for arm in settings.arms if arm.kind == "ar"), None)
+    plain = next((arm.name for arm in settings.arms if arm.plain), None)
     for arm, spec in zip(arms, settings.arms, strict=True):
         keeps = settings.temperature == 0 or (isinstance(arm, OurArm) and arm.keeps_tokens)
         out.append(spec.bare if spec.level and not keeps else plain if keeps else None)

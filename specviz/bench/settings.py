@@ -15,18 +15,22 @@ from specviz.events.base import LEVELS, Level
 from specviz.knobs import Knobs
 from specviz.methods import Method, all_methods, get_method
 
-LAYOUTS = ("chain", "tree", "chains", "caterpillar", "drawn_tree")
+# The method with several layouts stands here by these, plain decoding is what all are held against.
+LAID_OUT, LAYOUTS = next(
+    (method.name, knob.choices) for method in all_methods().values() for knob in method.knobs if knob.name == "shape"
+)
+PLAIN = next(name for name, method in all_methods().items() if method.traits.plain)
 OURS: dict[str, str] = {  # kind -> method
-    "ar": "ar",
-    **dict.fromkeys(LAYOUTS, "draft"),
-    **{name: name for name in all_methods() if name != "draft"},
+    PLAIN: PLAIN,
+    **dict.fromkeys(LAYOUTS, LAID_OUT),
+    **{name: name for name in all_methods() if name != LAID_OUT},
 }
 PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit")
 LANES = ("auto", "serial", "threads", "streams", "two_device")
 SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.shapes`
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
 DRAFTED = frozenset({"hf-assisted", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)})
-CLIMBERS = frozenset({"specbound", "adadecode", "layerskip", "kangaroo", "draft_and_verify", "hf-early-exit"})
+CLIMBERS = frozenset({"hf-early-exit", *(k for k, name in OURS.items() if get_method(name).traits.exits != "none")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class Contestant:
     def peer(self) -> bool:
         """Whether the library's own loop runs it."""
         return self.kind in PEERS
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is our plain decoding."""
+        return self.kind == PLAIN
 
 
 def contestants(names: str) -> tuple[Contestant, ...]:

@@ -20,6 +20,7 @@ from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.plan import Verifier
 from specviz.sources.prompts import PromptSet, load_prompts
+from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
@@ -122,7 +123,11 @@ def _that_fit(method: Method, knobs: Knobs) -> list[str]:
     fitting = [name for name in method.fitting(knobs.values) if get_verifier(name).lossless]
     if set(_FOUR) <= set(fitting):
         return list(_FOUR)
-    return sorted(fitting, key=lambda name: {"tokenwise": 0, "walk": 2}.get(name, 1))
+    return sorted(fitting, key=lambda name: _place(get_verifier(name).traits))
+
+
+def _place(traits: VerifierTraits) -> int:
+    return 0 if traits.replays_as == TOKENWISE else 2 if traits.draws else 1
 
 
 def _drafted_with(method: Method, knobs: Knobs) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from specviz.cost.replay import Setting, Total, added, total
 from specviz.errors import KnobError, SpecvizError, WriteError
 from specviz.events import End, ExitTable, Header
 from specviz.knobs import KnobSpec
-from specviz.methods import early, get_method
+from specviz.methods import all_methods, early, get_method
 from specviz.trace import Trace
 
-METHODS = {"specbound": 0.5, "adadecode": 1.0, "layerskip": 1.0}  # the share of the layers that d_max -1 stands for
+# Those whose rounds can be replayed, and the share of the layers that their d_max -1 stands for.
+METHODS = {m.name: depth for m in all_methods().values() if (depth := m.traits.replay_depth) is not None}
 ADVISED = "advised exit layers"  # the part of a header that keeps what `auto` stands for
 ASKED, SHIPPED = "replayed heads", "shipped"  # and which heads were asked; those that nobody named
 STOPS = "stop tokens"  # and what is drafted but never fed
@@ -27,7 +28,7 @@ _KNOBS = ("alpha", "tau", "d_max", "w_max")
 
 
 @click.command("sweep")
-@click.argument("method", type=click.Choice(list(METHODS)), metavar="METHOD")
+@click.argument("method", type=click.Choice(sorted(METHODS, key=lambda name: METHODS[name])), metavar="METHOD")
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--alpha", metavar="X,X", help="Annealing strengths, in steps of 0.1 [default: the run's or method's].")
 @click.option("--tau", metavar="X,X", help="Thresholds.")

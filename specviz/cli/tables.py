@@ -10,6 +10,7 @@ from specviz.console import standard_output
 from specviz.events import End, Header
 from specviz.metrics import Metrics
 from specviz.text import running
+from specviz.traits import CAPPED
 from specviz.view import numbers
 
 _NARROWEST = 100  # columns when standard output is no terminal
@@ -178,6 +179,6 @@ def _same_draft(metrics: Metrics) -> Table | None:
     headings = ("expected_accepted", "accepted", "95 %", "gain over tokenwise", "95 %", "n")
     table = table_of("same_draft", *headings)
     for rule, expected in same.expected_accepted.items():
-        name = "hsd = blockwise" if rule == "hsd" else rule
+        name = "hsd = blockwise" if rule == CAPPED else rule
         table.add_row(name, figure(expected), *cells(same.accepted[rule])[:2], *cells(same.gain.get(rule)))
     return table

@@ -53,7 +53,7 @@ class LocalRun:
         self.verifier = pick_verifier(self.method, start.verifier, knobs)
         if self.method.needs_draft and pair.draft is None:
             raise ModelError(f"method {self.method.name} needs a draft model; start with one, or use --method ngram")
-        self.queries = Queries(pair, start, knobs)
+        self.queries = Queries(pair, start, self.method, knobs)
         models = self.queries.models(0, knobs)
         self.texts = Texts(pair.target.tokenizer)
         self._sink = sink
@@ -124,6 +124,7 @@ class LocalRun:
             knob_specs=list(self.table.specs),
             sampling={name: value for name, value in knobs.values.items() if name not in own},
             level=self.start.level, topk=TOPK,
+            method_traits=self.method.traits, verifier_traits=self.verifier.traits,
             env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
         )  # fmt: skip
 

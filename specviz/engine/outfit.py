@@ -23,10 +23,9 @@ def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None
     return drafter
 
 
-def in_flight(knobs: Knobs) -> int:
+def in_flight(method: Method, knobs: Knobs) -> int:
     """Slots a cache needs besides the text, for the widest draft a round may have under these knobs, changed live."""
-    window = (knobs.get("ngram_size", 1) - 1) * (knobs.get("window", 0) + knobs.get("guesses", 0))
-    return max(2 * 256, int(window)) + 64
+    return max(2 * 256, method.cache_slots(knobs.values)) + 64
 
 
 def fitted(table: KnobTable, drafter: Drafter | None, given: Mapping[str, Any]) -> tuple[KnobTable, Knobs]:

@@ -58,11 +58,11 @@ class Setup:
 class Queries:
     """Prompts and their token ids. Raises SpecvizError for any that cannot be decoded, by its place in the stream."""
 
-    def __init__(self, pair: Pair, start: Start, knobs: Knobs) -> None:
+    def __init__(self, pair: Pair, start: Start, method: Method, knobs: Knobs) -> None:
         if start.stream and start.prompt:
             raise SpecvizError("a run has a prompt or a stream of them, not both")
         self.prompts = list(start.stream) or [Prompt(text=start.prompt)]
-        self.pair = pair
+        self.pair, self.method = pair, method
         self.ids = [self._ids(prompt, start) for prompt in self.prompts]
         last = knobs["seed"] + len(self.prompts) - 1
         if last > LAST_SEED:
@@ -83,7 +83,7 @@ class Queries:
 
     def models(self, query: int, knobs: Knobs) -> Models:
         """Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run."""
-        flight = outfit.in_flight(knobs)
+        flight = outfit.in_flight(self.method, knobs)
         wanted = len(self.ids[query]) + int(knobs["max_new_tokens"]) + flight
         target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
         return Models(target, draft, min(wanted, target.context + flight))

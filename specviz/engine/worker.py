@@ -101,12 +101,13 @@ class Worker:
         methods = [
             MethodInfo(
                 name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-                default_verifier=m.default_verifier, knobs=list(m.table.specs), missing=missing(m, self.pair),
+                default_verifier=m.default_verifier, knobs=list(m.table.specs), traits=m.traits,
+                missing=missing(m, self.pair),
             )
             for m in all_methods().values()
         ]  # fmt: skip
         verifiers = [
-            VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help)
+            VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help, traits=v.traits)
             for v in all_verifiers().values()
         ]
         chat = bool(getattr(self.pair.target.tokenizer, "chat_template", None))

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from specviz.events.base import Count, Depth, Event, Level, Real
 from specviz.knobs import KnobSpec
+from specviz.traits import MethodTraits, VerifierTraits
 
 
 class ModelInfo(msgspec.Struct, kw_only=True):
@@ -55,6 +56,7 @@ class MethodInfo(msgspec.Struct, kw_only=True):
     verifiers: list[str]
     default_verifier: tuple[str, str]  # at T = 0, at T > 0
     knobs: list[KnobSpec]
+    traits: MethodTraits = MethodTraits()
     missing: Missing | None = None  # None: it runs
 
     def lacks(self, knobs: Mapping[str, Any]) -> str | None:
@@ -70,6 +72,7 @@ class VerifierInfo(msgspec.Struct, kw_only=True):
     lossless: bool
     keeps_tokens: bool
     help: str
+    traits: VerifierTraits = VerifierTraits()
 
 
 class Catalogue(Event, tag="catalogue", kw_only=True):
@@ -87,7 +90,10 @@ class Catalogue(Event, tag="catalogue", kw_only=True):
 
 
 class Header(Event, tag="header", kw_only=True):
-    """First line of a file: what ran, with what, and how it was recorded."""
+    """First line of a file: what ran, with what, and how it was recorded.
+
+    The traits, since version 1.2, say what kind of method and verifier it was; a reader fills in those of older traces.
+    """
 
     schema: str
     v: tuple[int, int]
@@ -108,6 +114,8 @@ class Header(Event, tag="header", kw_only=True):
     topk: Count = 8
     env: dict[str, Any] = {}
     imported: str | None = None
+    method_traits: MethodTraits = MethodTraits()
+    verifier_traits: VerifierTraits = VerifierTraits()
 
 
 class Knob(Event, tag="knob", kw_only=True):

@@ -6,7 +6,7 @@ a pair that cannot work is refused before any model is loaded.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from shlex import quote
 from typing import Any
@@ -16,6 +16,7 @@ from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import Knobs, KnobSpec, KnobTable, table
 from specviz.plan import Verifier
 from specviz.registry import discover, pick
+from specviz.traits import MethodTraits
 from specviz.verifiers import get_verifier
 
 Example = Callable[[Mapping[str, Any]], Draft]
@@ -54,7 +55,10 @@ class Method:
     """Drafter + verifier + knobs. `drafter` names a factory `(models, knobs) -> Drafter`; None drafts nothing.
 
     `example`: under these knob values, the smallest draft that shows what a verifier will be handed (structure only,
-    laws left out); raises KnobError for values that do not go together.
+    laws left out); raises KnobError for values that do not go together. `traits`: what is to be known of it above,
+    where nobody asks for its name. `walks`: under these knob values its drafts are for `walk` at any temperature, as
+    point-mass trees and those that share the target's noise are. `cache_slots`: rows of the widest round under these
+    knob values, where they are more than the 512 that every cache has room for.
     """
 
     name: str
@@ -66,6 +70,9 @@ class Method:
     verifiers: tuple[str, ...] = ("walk",)
     default_verifier: tuple[str, str] = ("walk", "walk")  # at T = 0, at T > 0
     example: Example = lambda knobs: Draft()
+    walks: Callable[[Mapping[str, Any]], bool] = lambda knobs: knobs.get("draft_mode") == "shared"
+    cache_slots: Callable[[Mapping[str, Any]], int] = lambda knobs: 0
+    traits: MethodTraits = field(default_factory=MethodTraits)
 
     @property
     def own(self) -> tuple[KnobSpec, ...]:
@@ -78,8 +85,8 @@ class Method:
         return table(self.name, self.own)
 
     def verifier_for(self, knobs: Mapping[str, Any]) -> str:
-        """The default verifier under these knob values; `walk` for point-mass trees and shared noise."""
-        if knobs.get("shape") == "tree" or knobs.get("siblings") == "topb" or knobs.get("draft_mode") == "shared":
+        """The default verifier under these knob values."""
+        if self.walks(knobs):
             return "walk"
         return self.default_verifier[0 if knobs.get("temperature", 0) == 0 else 1]
 

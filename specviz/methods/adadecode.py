@@ -4,6 +4,7 @@ The same loop as `specbound`: no annealing, its layers, its threshold (their gam
 """
 
 from specviz.methods import Method, early
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="adadecode",
@@ -11,6 +12,7 @@ METHOD = Method(
     drafter="specviz.drafters.early_exit:adadecode",
     verifiers=("walk", "tokenwise"),
     example=early.example,
+    traits=MethodTraits(exits="tested", replay_depth=1.0),
     knobs=(
         early.tau(0.75),
         early.depth("the last layer but one"),

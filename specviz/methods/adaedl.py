@@ -8,6 +8,7 @@ rate stays near `target_rate`. Public re-implementations disagree on when it is 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
 from specviz.methods.sps import draft_mode, example, gamma
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="adaedl",
@@ -17,6 +18,7 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     example=example,
+    traits=MethodTraits(threshold_symbol="λ"),
     knobs=(
         gamma(1),
         KnobSpec(

@@ -61,6 +61,7 @@ METHOD = Method(
     ),
     default_verifier=("walk", "tokenwise"),
     example=example,
+    walks=lambda knobs: knobs["shape"] == "tree" or knobs["draft_mode"] == "shared",
     knobs=(
         KnobSpec(
             name="shape", kind="choice", choices=tuple(_PARENTS), default="chain", applies="X",

@@ -16,6 +16,7 @@ from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method, early
 from specviz.methods.samples import by_mode
+from specviz.traits import MethodTraits
 
 _WORD = re.compile(r"([am])([1-9][0-9]{0,5})")
 
@@ -72,6 +73,7 @@ METHOD = Method(
     drafter="specviz.drafters.skip:make",
     verifiers=("walk", "tokenwise"),
     example=example,
+    traits=MethodTraits(exits="skipped", threshold_symbol="τ (γ)"),
     knobs=(
         early.tau(0.6, "drafting ends after a token that the draft gives less than this; where tau_control begins"),
         early.width(8),

@@ -3,6 +3,7 @@
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
 from specviz.methods.trees import EAGLE, MOST_CHILDREN, budget, example, folder, levels
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="eagle3",
@@ -12,6 +13,7 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,
+    traits=MethodTraits(tree="levels"),
     knobs=(
         budget(),
         levels(),

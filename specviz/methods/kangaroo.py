@@ -13,6 +13,7 @@ from specviz.draft import Draft
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method, early
+from specviz.traits import MethodTraits
 
 
 def example(knobs: Mapping[str, Any]) -> Draft:
@@ -30,6 +31,7 @@ METHOD = Method(
     drafter="specviz.drafters.kangaroo:make",
     verifiers=("walk", "tokenwise"),
     example=example,
+    traits=MethodTraits(exits="fixed", threshold_symbol="τ (η)"),
     knobs=(
         early.tau(0.6, "drafting ends after a token that the adapter gives less than this; 0 never, above 1 after one"),
         early.width(6),

@@ -5,6 +5,7 @@ head is right at every layer; on others it drafts badly, and trained `heads` may
 """
 
 from specviz.methods import Method, early
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="layerskip",
@@ -12,6 +13,7 @@ METHOD = Method(
     drafter="specviz.drafters.early_exit:layerskip",
     verifiers=("walk", "tokenwise"),
     example=early.example,
+    traits=MethodTraits(exits="tested", replay_depth=1.0),
     knobs=(
         early.tests("L/2"),
         early.width(6),

@@ -16,6 +16,7 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     # One guess `0 0` and, behind the judged nodes, one token of the window.
     example=lambda knobs: Draft((0, 0, 1), (ROOT, 0, ROOT), (0, 1, 2), 2, 3, row_of=(-1, -1, -1)),
+    cache_slots=lambda knobs: (knobs["ngram_size"] - 1) * (knobs["window"] + knobs["guesses"]),
     knobs=(
         KnobSpec(
             name="ngram_size", symbol="N", kind="int", lo=2, hi=8, default=5, applies="Q",

@@ -2,6 +2,7 @@
 
 from specviz.methods import Method
 from specviz.methods.trees import HEADS, budget, example, folder
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="medusa",
@@ -11,5 +12,6 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,
+    traits=MethodTraits(tree="heads"),
     knobs=(budget(63), folder("set of Medusa heads")),
 )

@@ -9,6 +9,7 @@ own, unlike in the authors' code, and nothing is returned unverified.
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
 from specviz.methods.specbranch import draft_mode, example
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="pearl",
@@ -18,6 +19,7 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     example=example,
+    traits=MethodTraits(pipelined=True),
     knobs=(
         KnobSpec(name="gamma", symbol="γ", kind="int", lo=1, hi=64, default=4, help="tokens drafted per round"),
         draft_mode(),

@@ -13,6 +13,7 @@ from specviz.methods.trees import (
     folder,
     root_children,
 )
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="specblock",
@@ -22,6 +23,8 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
     example=example,
+    walks=lambda knobs: knobs["siblings"] == "topb",
+    traits=MethodTraits(tree="blocks", learns=True),
     knobs=(
         KnobSpec(
             name="preset", kind="choice", choices=("paper", "reference-fast", "toy"), default="paper",

@@ -6,6 +6,7 @@ Rules of specbound.md 6: G and M are `walk`, O is `tokenwise` over argmax drafts
 """
 
 from specviz.methods import Method, early
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="specbound",
@@ -13,6 +14,7 @@ METHOD = Method(
     drafter="specviz.drafters.early_exit:specbound",
     verifiers=("walk", "tokenwise"),
     example=early.example,
+    traits=MethodTraits(exits="tested", replay_depth=0.5),
     knobs=(
         early.alpha(),
         early.tau(0.75),

@@ -15,6 +15,7 @@ from typing import Any
 from specviz.draft import ROOT, Draft
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
+from specviz.traits import MethodTraits
 
 GUARD = 1e-9  # 5 (1 - 0.8) and 10 (1 - 0.8) come out below a whole number in binary
 _SOFT = {"signal": ["auto", "1"]}
@@ -52,6 +53,7 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     example=example,
+    traits=MethodTraits(pipelined=True, threshold_symbol="ε"),
     knobs=(
         KnobSpec(
             name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4,

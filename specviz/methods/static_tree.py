@@ -2,6 +2,7 @@
 
 from specviz.methods import Method
 from specviz.methods.trees import RANKED, budget, example, folder, levels
+from specviz.traits import MethodTraits
 
 METHOD = Method(
     name="static_tree",
@@ -11,5 +12,6 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "walk"),
     example=example,
+    traits=MethodTraits(tree="fixed"),
     knobs=(budget(), levels(), folder("EAGLE-3 drafter with a calibrated tree")),
 )

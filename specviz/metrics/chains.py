@@ -12,14 +12,10 @@ gone on with: after another stop the next draft is another one.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from specviz.events import ZERO, Chain, Node, Verify
 from specviz.keys import uniform
-
-Rule = Literal["tokenwise", "hsd", "hsd_naive"]
-RULES: tuple[Rule, ...] = ("tokenwise", "hsd", "hsd_naive")
-_OWN: dict[str, Rule] = {"tokenwise": "tokenwise", "blockwise": "hsd", "hsd": "hsd", "hsd_naive": "hsd_naive"}
+from specviz.traits import CAPPED, NAIVE, TOKENWISE, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +35,11 @@ class Link:
 
 
 def links(
-    nodes: Sequence[Node], verdicts: Mapping[int, Verify], chains: Mapping[int, Chain], verifier: str,
+    nodes: Sequence[Node], verdicts: Mapping[int, Verify], chains: Mapping[int, Chain], own: Rule | None,
     key: tuple[int, int] | None, ordinals: Mapping[int, int] | None = None,
 ) -> tuple[Link, ...]:  # fmt: skip
     """The links of one chain, `nodes` from the root on. `key`: the query's seed and the round, None when unknown.
+    `own`: the rule that the run itself had, if it was one of these.
 
     `ordinals`: the index of every node's accept draw, where several were drafted for one position; 0 else.
 
@@ -57,10 +54,10 @@ def links(
             break
         at = at.next(t, rho, chain)
         keep: dict[Rule, float | None] = {
-            "tokenwise": math.exp(min(0.0, rho)), "hsd": capped_keep(chain, at.log_c),
-            "hsd_naive": naive_keep(chain, at.log_r),
-        }  # fmt: skip
-        own = _OWN.get(verifier)
+            TOKENWISE: math.exp(min(0.0, rho)),
+            CAPPED: capped_keep(chain, at.log_c),
+            NAIVE: naive_keep(chain, at.log_r),
+        }
         if own and verdict is not None and verdict.kind == "test" and verdict.thr is not None:
             keep[own] = verdict.thr
         u = _u(node, verdict, key, 0 if ordinals is None else ordinals.get(node.node, 0))
@@ -88,8 +85,8 @@ class _Ratio:
     def credit(self, chain: Chain | None) -> dict[Rule, float]:
         """P(at least so many tokens are kept | they were drafted), by rule (verification.md 4)."""
         if chain is not None:
-            return {"tokenwise": chain.credit_token, "hsd": chain.credit_hsd, "hsd_naive": chain.credit_naive}
-        return {"tokenwise": self.product, "hsd": math.exp(self.log_c), "hsd_naive": math.exp(min(0.0, self.log_r))}
+            return {TOKENWISE: chain.credit_token, CAPPED: chain.credit_hsd, NAIVE: chain.credit_naive}
+        return {TOKENWISE: self.product, CAPPED: math.exp(self.log_c), NAIVE: math.exp(min(0.0, self.log_r))}
 
 
 def _log(value: float) -> float:
@@ -139,7 +136,7 @@ def passed(link: Link, rule: Rule) -> bool | None:
 def kept(chain: Sequence[Link], rule: Rule) -> int | None:
     """How many tokens a rule keeps of a chain: rule A of verification.md 2 for tokenwise, rule B for the others."""
     tests = [passed(link, rule) for link in chain]
-    if rule == "tokenwise":
+    if rule == TOKENWISE:
         if None in tests[: tests.index(False) if False in tests else None]:
             return None
         return tests.index(False) if False in tests else len(tests)

@@ -12,8 +12,6 @@ import msgspec
 from specviz.events import DraftStep, Event, Fork, Header, Match, Node, Posterior, RoundEnd, Settle, Signal, TokenFate
 from specviz.metrics.sums import Ratio
 
-_PIPELINED = frozenset({"specbranch", "pearl"})
-
 
 class Cells(msgspec.Struct):
     """Drafted positions of a round on one path and those of them thrown away; settled cells, and those not kept."""
@@ -39,7 +37,7 @@ class Pipeline:
     def add(self, event: Event) -> None:
         """Take in a record of a round."""
         if isinstance(event, Header):
-            self.active = event.method in _PIPELINED
+            self.active = event.method_traits.pipelined
         elif isinstance(event, Node | Fork | Match | Posterior | Settle | Signal | DraftStep):
             self._round.append(event)
             self.active = self.active or isinstance(event, Fork | Settle)

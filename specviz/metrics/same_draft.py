@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from specviz.metrics.chains import RULES, Link, kept
+from specviz.metrics.chains import Link, kept
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.sums import Ratio
+from specviz.traits import RULES, TOKENWISE
 
 _QUERIES_AS_UNITS = 8
 
@@ -80,7 +81,7 @@ class DraftTally:
 
     def _note_kept(self, rule: str, draft: Replay) -> None:
         """What a rule keeps of it. Where that cannot be told of one draft, the others would be a biased choice."""
-        ours, theirs, sums = draft.kept[rule], draft.kept["tokenwise"], self._kept[rule]
+        ours, theirs, sums = draft.kept[rule], draft.kept[TOKENWISE], self._kept[rule]
         if ours is None or sums is None:
             self._kept[rule] = None
             return
@@ -93,7 +94,7 @@ class DraftTally:
         """Everything over the drafts of a run; null when none was a sampled chain."""
         if not self._n:
             return None
-        told = {rule: self._kept[rule] is not None and self._kept["tokenwise"] is not None for rule in RULES}
+        told = {rule: self._kept[rule] is not None and self._kept[TOKENWISE] is not None for rule in RULES}
         return SameDraft(
             n_drafts=self._n,
             survival={rule: self._means(rule) for rule in RULES},

@@ -4,7 +4,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from specviz.metrics.estimate import Estimate
-from specviz.names import BACKWARD
 
 if TYPE_CHECKING:
     from specviz.metrics.tally import Tally
@@ -23,7 +22,7 @@ class Table:
         self.blocks = tally.blocks + Counter([tally.open_block] if self.n_blocks else [])
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
-        self.backward = self.header is not None and self.header.verifier in BACKWARD
+        self.backward = self.header is not None and self.header.verifier_traits.backward
         self.has_nodes = tally.has_nodes and self.drafts
         self.pipelined = tally.pipeline.active
         self.settles = tally.has_nodes or not self.pipelined  # whether it is known what became of drafted tokens

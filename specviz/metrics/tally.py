@@ -239,8 +239,8 @@ class Tally:
             return
         key = None if self._seed is None else (self._seed, start.r)
         verdicts = {verdict.node: verdict for verdict in pending.verdicts}
-        verifier = self.header.verifier if self.header is not None else ""
-        found = replay(start.q, links(nodes, verdicts, pending.chains, verifier, key))
+        own = self.header.verifier_traits.replays_as if self.header is not None else None
+        found = replay(start.q, links(nodes, verdicts, pending.chains, own, key))
         self.drafts.add(found)
         if self._on_draft is not None:
             self._on_draft(found)

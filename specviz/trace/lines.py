@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from specviz.errors import TraceError
-from specviz.events import SCHEMA, VERSION, Event, decode
+from specviz.events import SCHEMA, VERSION, Event, Header, decode
 from specviz.trace.files import foreign
-from specviz.trace.migrate import migrated, missing
+from specviz.trace.migrate import completed, migrated, missing
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -49,9 +49,10 @@ def record_of(line: bytes, number: int, path: Path, major: int) -> Event | None:
     try:
         if major < VERSION[0]:
             line = migrated(line, major, VERSION[0])
-        return decode(line)
+        event = decode(line)
     except _BAD as error:
         raise TraceError(f"{path} line {number}: {error}{_seen(line, str(error))}") from None
+    return completed(event, line) if isinstance(event, Header) else event
 
 
 def _seen(line: bytes, message: str) -> str:

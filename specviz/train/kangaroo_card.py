@@ -21,6 +21,7 @@ from specviz.drafters.adapter_files import Config
 from specviz.drafters.heads import LogitLens
 from specviz.engine.model import ModelAdapter
 from specviz.engine.rows import Tensor
+from specviz.methods import get_method
 from specviz.train import head_plot
 from specviz.train.decoded import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.head_loop import States
@@ -102,7 +103,7 @@ def _decoding(
     """Default knobs; drafting on regardless, for the agreement by position; without the adapter; plain."""
 
     def run(method: str, adapter: AdapterModel | None, some: Prompts, **knobs: Any) -> Decoded:
-        make = (lambda m: None) if method == "ar" else (lambda m: kangaroo.over(m, adapter, "argmax"))
+        make = (lambda m: None) if get_method(method).traits.plain else (lambda m: kangaroo.over(m, adapter, "argmax"))
         found = decode(target, make, method, some, n_new, **knobs)
         tick(len(some))
         return found

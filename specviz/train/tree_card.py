@@ -16,6 +16,7 @@ import torch
 
 from specviz.drafters.trained import Trained
 from specviz.engine.model import ModelAdapter
+from specviz.methods import get_method
 from specviz.train import head_card, plot
 from specviz.train.console import Console
 from specviz.train.drafter import Held, Made
@@ -105,7 +106,9 @@ def beside(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "| text | method | mean acceptance length | drafter calls a round | drafting a round | relative |",
         "|---|---|---|---|---|---|",
     ]  # fmt: skip
-    per_text = {row["text"]: row["drafting_ms_per_round"] for row in rows if row["method"] == "eagle3"}
+    per_text = {
+        row["text"]: row["drafting_ms_per_round"] for row in rows if get_method(row["method"]).traits.tree == "levels"
+    }
     for row in rows:
         knobs = "".join(f", {name} {_value(value)}" for name, value in row["knobs"].items() if name != "node_budget")
         least = per_text.get(row["text"])

@@ -10,6 +10,7 @@ rule seen as branch divergences.
 from specviz.draft import Draft
 from specviz.laws import Rows
 from specviz.plan import Plan, Verifier
+from specviz.traits import CAPPED, VerifierTraits
 from specviz.verifiers.scan import misfit, scan
 
 
@@ -23,6 +24,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="keep the longest prefix whose joint weight passes, tested from the end; one chain",
+    traits=VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED),
     plan=plan,
     refuses=misfit,
 )

@@ -12,6 +12,7 @@ accepts more comes from its uncapped last test, see `hsd_ref`.
 from specviz.draft import Draft
 from specviz.laws import Rows
 from specviz.plan import Plan, Verifier
+from specviz.traits import CAPPED, VerifierTraits
 from specviz.verifiers.scan import misfit, scan
 
 
@@ -25,6 +26,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="hierarchical, capped: keep a prefix by what its branch lacks and has too much; the same rule as blockwise",
+    traits=VerifierTraits(direction="backward", same_rule_as="blockwise", replays_as=CAPPED),
     plan=plan,
     refuses=misfit,
 )

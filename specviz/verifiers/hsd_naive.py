@@ -16,6 +16,7 @@ from typing import Any
 from specviz.draft import ROOT, Carry, Draft
 from specviz.laws import Row, Rows, at
 from specviz.plan import Draw, Plan, Step, Verifier
+from specviz.traits import NAIVE, VerifierTraits
 from specviz.verifiers import joint, rowwise
 from specviz.verifiers.scan import closing, misfit, nodes_of, scan
 
@@ -77,6 +78,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="hierarchical, uncapped: keeps more, then writes the rest of the block one target call a token; one chain",
+    traits=VerifierTraits(direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE),
     plan=plan,
     refuses=refuses,
     carries=True,

@@ -8,6 +8,7 @@ the law is 1/9 away from the target's. It accepts more than `blockwise`, and tha
 from specviz.draft import Draft
 from specviz.laws import Rows
 from specviz.plan import Plan, Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers.scan import misfit, scan
 
 
@@ -21,6 +22,7 @@ VERIFIER = Verifier(
     lossless=False,
     keeps_tokens=False,
     help="HSD as published code has it: the last test is not capped; not lossless, for comparison only",
+    traits=VerifierTraits(direction="backward", last_capped=False),
     plan=plan,
     refuses=misfit,
     distance=1 / 9,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from specviz.draft import ROOT, Draft
 from specviz.laws import Certain, Row, Rows
 from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers import joint
 from specviz.verifiers.candidates import candidates, misfit, ordinals
 from specviz.verifiers.spelling import Spelling
@@ -129,6 +130,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="several candidates one after the other, each judged jointly as by hsd; chains, caterpillar, drawn tree",
+    traits=VerifierTraits(direction="backward", order="candidates"),
     plan=plan,
     refuses=misfit,
 )

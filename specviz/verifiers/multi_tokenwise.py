@@ -5,6 +5,7 @@ token-by-token reading of the scheme `multi_hsd` runs with the joint rule.
 """
 
 from specviz.plan import Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers.candidates import misfit
 from specviz.verifiers.tokenwise import plan
 
@@ -13,6 +14,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="tokenwise over several candidates, by its other name",
+    traits=VerifierTraits(same_rule_as="tokenwise"),
     plan=plan,
     refuses=misfit,
 )

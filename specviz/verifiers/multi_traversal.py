@@ -15,6 +15,7 @@ from typing import Any
 from specviz.draft import ROOT, Draft
 from specviz.laws import Certain, Row, Rows
 from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers import joint
 from specviz.verifiers.candidates import misfit, ordinals
 from specviz.verifiers.spelling import Spelling
@@ -133,6 +134,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="a drawn tree or several chains, judged from the leaves to the root by the joint weight",
+    traits=VerifierTraits(direction="backward", order="leaves"),
     plan=plan,
     refuses=misfit,
 )

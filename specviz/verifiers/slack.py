@@ -10,6 +10,7 @@ from specviz.draft import Draft
 from specviz.knobs import Knobs, KnobSpec
 from specviz.laws import Rows
 from specviz.plan import Plan, PlanOf, State, Step, Test, Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers import tokenwise
 from specviz.verifiers.scan import misfit
 
@@ -51,6 +52,7 @@ VERIFIER = Verifier(
     lossless=False,
     keeps_tokens=False,
     help="keep with chance min(1, p/q + slack); not lossless, for comparison only",
+    traits=VerifierTraits(adds_slack=True),
     plan=slack_plan(DEFAULT),
     refuses=misfit,
     distance=distance(DEFAULT),

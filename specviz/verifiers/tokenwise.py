@@ -12,6 +12,7 @@ from typing import Any
 from specviz.draft import ROOT, Draft
 from specviz.laws import Row, Rows, at, namespace, positive_part, scaled
 from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers.candidates import misfit, ordinals
 from specviz.verifiers.spelling import Spelling
 
@@ -106,6 +107,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="keep a drafted token with chance min(1, p/q), else draw from (p - q)+",
+    traits=VerifierTraits(replays_as=TOKENWISE),
     plan=plan,
     refuses=misfit,
 )

@@ -7,6 +7,7 @@ is: HSD gains nothing on a deterministic tree. Written out, the rule is `multi_h
 """
 
 from specviz.plan import Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers.tree_tokenwise import refuses
 from specviz.verifiers.walk import plan
 
@@ -15,6 +16,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=True,
     help="a deterministic tree by the joint rule; the same law as walk, whose plan it is",
+    traits=VerifierTraits(draws=True, same_rule_as="walk"),
     plan=plan,
     refuses=refuses,
 )

@@ -7,6 +7,7 @@ E[accepted] is the sum of the target probabilities of all nodes' paths, and none
 
 from specviz.draft import Draft
 from specviz.plan import Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers.candidates import misfit
 from specviz.verifiers.walk import plan
 
@@ -23,6 +24,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=True,
     help="a deterministic tree, child by child; the same plan as walk",
+    traits=VerifierTraits(draws=True, same_rule_as="walk"),
     plan=plan,
     refuses=refuses,
 )

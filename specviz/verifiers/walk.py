@@ -8,6 +8,7 @@ law of `tree_tokenwise` and `tree_hsd` (3.8): a view, not another rule.
 from specviz.draft import Draft
 from specviz.laws import Row, Rows
 from specviz.plan import Draw, Plan, State, Step, Stop, Verifier
+from specviz.traits import VerifierTraits
 from specviz.verifiers.spelling import Spelling
 
 
@@ -37,6 +38,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=True,
     help="draw from the target and follow the draft; same tokens as plain decoding at every temperature",
+    traits=VerifierTraits(draws=True),
     plan=plan,
     refuses=lambda draft: None,
 )

@@ -30,7 +30,7 @@ def seconds(value: float | None) -> str:
 def adapt_missing(run: Run) -> str:
     """Why there is no bandit to see."""
     method = run.header.method if run.header else ""
-    if method != "specblock":
+    if not run.method_traits.learns:
         return f"{method} does not learn while it serves; specviz run --method specblock --adapt on does."
     if any(query.adapt is not None for query in run.queries):
         return ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from specviz.events import Node, Verify, prob
 from specviz.text import quoted, shown
+from specviz.traits import VerifierTraits
 from specviz.view.chains import Path, looked_at, n_carried
 from specviz.view.family import Family
 from specviz.view.fold import Run
@@ -49,6 +50,7 @@ class Case:
     drawn: bool  # sampled from a recorded law; else a point mass
     backward: bool
     verifier: str
+    rule: VerifierTraits
     n_failed: int  # siblings that were tested before it and failed
     n_tests: int
     n_below: int  # drafted nodes under it that were never tested
@@ -106,6 +108,7 @@ def case(run: Run, family: Family, node: int) -> Case:
     return Case(
         node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
         greedy=record.temperature == 0, drawn=numbers.q is not None, backward=run.backward, verifier=verifier,
+        rule=run.rule,
         n_failed=family.failed_before(node) if verdict else 0,
         n_tests=len(family.tests), n_below=never_tested(family, node),
         taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),

@@ -51,10 +51,10 @@ def _paths(run: Run, family: Family) -> list[Path]:
     drawn = [p for p in drawn if all(kept[i].mode == "sampled" and kept[i].logq is not None for i in p if i in kept)]
     seed = record.query.prefill.seed if record.query.prefill else None
     key = None if seed is None else (seed, record.r)
-    verifier = run.header.verifier if run.header else ""
     verdicts = _with_p(family)
     found = [
-        links([kept[i] for i in p if i in kept], verdicts, record.chains, verifier, key, family.ordinals) for p in drawn
+        links([kept[i] for i in p if i in kept], verdicts, record.chains, run.rule.replays_as, key, family.ordinals)
+        for p in drawn
     ]
     return [Path(chain, k, len(found)) for k, chain in enumerate(found, 1) if chain]
 
@@ -97,7 +97,7 @@ def carried(log_ratio: float) -> str:
 
 def why_no_chain(run: Run, family: Family) -> str:
     """Why there is no chain to scan in this round, and what to run instead."""
-    record, header = family.record, run.header
+    record = family.record
     if missing := run.missing(record):
         return f"{missing}. To see a scan, {NO_CHAIN}."
     if record.start.carry is not None:
@@ -105,7 +105,7 @@ def why_no_chain(run: Run, family: Family) -> str:
             "A carried round of naive HSD: nothing is drafted, and the token is drawn from max(0, R·p − q), "
             f"R {carried(record.start.carry)} being the joint ratio of what was written since the draft began."
         )
-    if header is not None and header.method == "ar":
+    if run.method_traits.plain:
         return f"Plain decoding drafts nothing: {NO_CHAIN}."
     if record.temperature == 0:
         return f"Temperature 0: nothing is drawn, so there is no ratio to scan. To see one, {NO_CHAIN}."

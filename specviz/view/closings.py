@@ -9,7 +9,6 @@ from specviz.view.fold import Run
 from specviz.view.frame import Residual, ResidualEntry
 from specviz.view.numbers import percent, prob
 from specviz.view.rank_words import ending_words
-from specviz.view.ranks import METHODS
 from specviz.view.words import ENDED, span
 
 N_ENTRIES = 5
@@ -78,7 +77,7 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
     how = _drew(run, family, closing, token)
     if not any(node.kept and i in family.record.verdicts for i, node in family.nodes.items()):
         end = family.record.end
-        if run.header is not None and run.header.method == "ar":
+        if run.method_traits.plain:
             return f"Plain decoding: one target pass, one token. {how}."
         window = next(iter(family.record.every(Window)), None)
         if window is not None:
@@ -93,7 +92,7 @@ def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
 
 def _why_empty(run: Run, reason: str | None) -> str:
     """What stopped the drafter before its first token. Drafters of trees match no words: they lack states, numbers."""
-    if reason == "no_match" and run.header is not None and run.header.method in METHODS:
+    if reason == "no_match" and run.method_traits.tree != "none":
         return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
     return _EMPTY.get(reason or "", "Nothing was drafted")
 
@@ -141,7 +140,7 @@ def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
     if len(paths(run, family)) > 1:
         drawn = "one token is drawn from what the candidates left of the target's row"
         return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
-    letter = "r" if run.header is not None and run.header.verifier == "hsd_naive" else "c"
+    letter = "c" if run.rule.capped else "r"
     drawn = f"one token is drawn from what the target, weighted with {letter}, has more than the draft"
     return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
 
@@ -226,8 +225,7 @@ def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | Non
     if run.backward and len(paths(run, family)) > 1:
         return f"What the candidates left of the target's row: mass {prob(closing.mass)}", closing.mass
     if run.backward:
-        naive = run.header is not None and run.header.verifier == "hsd_naive"
-        formula = "max(0, r·p − q)" if naive else "max(0, c·p − q)"
+        formula = "max(0, c·p − q)" if run.rule.capped else "max(0, r·p − q)"
     after = f" after {len(lost)} failures" if len(lost) > 1 and not run.backward else ""
     return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
 

@@ -20,7 +20,6 @@ from specviz.view.exit_setting import exit_setting
 from specviz.view.fold import Run
 from specviz.view.numbers import number, percent
 
-REPLAYED = ("specbound", "adadecode", "layerskip")  # the methods whose rounds a replay gives
 KNOBS = ("alpha", "tau", "d_max", "w_max")
 SYMBOLS = {"alpha": "α", "tau": "τ", "d_max": "d", "w_max": "w"}
 _KNOB_WORDS = {
@@ -259,7 +258,7 @@ def _own(run: Run) -> tuple[Setting | None, str]:
     """The setting the run began with; else why it has none."""
     header = run.header
     assert header is not None
-    if header.method not in REPLAYED:
+    if header.method_traits.replay_depth is None:
         return None, f"the run was {header.method}; its text is replayed as if it had been specbound"
     drawn = header.knobs.get("draft_mode", "argmax") != "argmax"
     if drawn and float(header.sampling.get("temperature", 0)) > 0:

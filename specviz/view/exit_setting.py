@@ -14,7 +14,6 @@ from specviz.events import Gate
 from specviz.view.fold import Run
 from specviz.view.records import RoundRecord
 
-METHODS = ("specbound", "adadecode", "layerskip", "kangaroo", "draft_and_verify")
 _RECENT = 64  # rounds
 _UNADVISED = "L/8, L/4, 3L/8, L/2"
 _SHARE = re.compile(r"(\d*)\*?L(?:/(\d+))?")
@@ -62,8 +61,9 @@ def _asked(run: Run, knobs: Mapping[str, Any], n_layers: int) -> set[int]:
     if not isinstance(d_max, int):
         return found
     if d_max < 0:
-        by_hand = run.header is not None and run.header.method == "specbound" and "auto" not in words
-        d_max = math.ceil(n_layers / 2) if by_hand and words.replace(",", " ").split() != advised.split() else n_layers
+        by_hand = "auto" not in words and words.replace(",", " ").split() != advised.split()
+        share = run.method_traits.replay_depth if by_hand else None
+        d_max = n_layers if share is None else math.ceil(share * n_layers)
     return {layer for layer in found if layer <= d_max}
 
 

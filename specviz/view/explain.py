@@ -140,10 +140,10 @@ def _rule(facts: Case) -> str:
         return f"{name}, T 0: keep the target's most likely token"
     if facts.backward:
         return f"{name}: keep the longest prefix with u < h"
-    if name == "walk" or (facts.verdict is not None and facts.verdict.kind == "draw"):
+    if facts.rule.draws or (facts.verdict is not None and facts.verdict.kind == "draw"):
         return f"{name}: keep it if the target draws it"
     mass = "R" if facts.n_failed else "p"
-    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if name == 'slack' else ''}"
+    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if facts.rule.adds_slack else ''}"
 
 
 def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
@@ -179,7 +179,7 @@ def _prefix_rows(facts: Case) -> list[WhyRow]:
     rows = [WhyRow("r  prefix", joint(facts.link.log_r), None, "p/q of all tokens up to here")]
     if not facts.first_scan and not (facts.verdict is not None and facts.verdict.implied):
         return rows  # a later candidate starts again from weight 1, with another first row
-    if facts.verifier != "hsd_naive":
+    if facts.rule.capped:
         c = math.exp(facts.link.log_c)
         rows.append(WhyRow("c  capped", fine(c), c))
     return rows

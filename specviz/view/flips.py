@@ -4,6 +4,7 @@ It speaks of this one decision with everything before it as it was. What comes a
 text, so nothing is claimed about it.
 """
 
+from specviz.traits import TOKENWISE
 from specviz.view.case import Case
 from specviz.view.frame import Flip
 from specviz.view.numbers import fine, prob
@@ -35,7 +36,7 @@ def _test(case: Case, u: float, thr: float, kept: bool) -> Flip:
 
 def _ratio_test(case: Case) -> bool:
     """`slack` is added to p/q, so it speaks to a first test of a drawn token on a chain."""
-    return case.drawn and case.n_failed == 0 and case.n_siblings == 0 and case.verifier == "tokenwise"
+    return case.drawn and case.n_failed == 0 and case.n_siblings == 0 and case.rule.replays_as == TOKENWISE
 
 
 def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | None:

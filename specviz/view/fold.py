@@ -37,8 +37,8 @@ from specviz.events import (
     Verify,
     Warn,
 )
-from specviz.names import BACKWARD
 from specviz.text import LONGEST, quoted, running, shown
+from specviz.traits import MethodTraits, VerifierTraits
 from specviz.view.frame import Mark, TextToken
 from specviz.view.paintable import paintable
 from specviz.view.palette import glyph
@@ -102,7 +102,17 @@ class Run:
     @property
     def backward(self) -> bool:
         """Whether the rule tests drafts from their end."""
-        return self.header is not None and self.header.verifier in BACKWARD
+        return self.rule.backward
+
+    @property
+    def method_traits(self) -> MethodTraits:
+        """What kind of method runs; the plainest kind before the header has said."""
+        return self.header.method_traits if self.header is not None else MethodTraits()
+
+    @property
+    def rule(self) -> VerifierTraits:
+        """What kind of verifier decides."""
+        return self.header.verifier_traits if self.header is not None else VerifierTraits()
 
     @property
     def mixed(self) -> bool:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from specviz.view.cost_panel import CostPanel, Worked, cost_panel, operating
-from specviz.view.exit_setting import METHODS
 from specviz.view.fold import Run
 from specviz.view.lane_blocks import Dresser, Piece, measured, modelled
 from specviz.view.lane_facts import RunFacts
@@ -116,7 +115,7 @@ class LanesMaker:
         branch = key.startswith("branch")
         models = self.run.header.models if self.run.header else None
         info = models.target if key == "target" and models else models.draft if key == "draft" and models else None
-        own = key == "draft" and self.run.header is not None and self.run.header.method in METHODS
+        own = key == "draft" and self.run.method_traits.exits != "none"
         label = "self-draft" if own else _LABELS.get(key, key)
         return Lane(key, label, (info.device or "") if info else "", branch, share, _lane_text(key, mine, share))
 
@@ -183,7 +182,7 @@ class LanesMaker:
 
     def _no_fan(self, record: RoundRecord, now: Moment) -> str:
         method = self.run.header.method if self.run.header else ""
-        if method in ("specbranch", "pearl"):
+        if self.run.method_traits.pipelined:
             return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
         return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.view.climbs import Climbs, Oracle
-from specviz.view.exit_setting import METHODS
 from specviz.view.family import Family
 from specviz.view.fold import Run
 from specviz.view.layer_parts import GateTally, gate_curve, ledger, spent, stairs, timing
@@ -125,7 +124,7 @@ class LayersMaker:
         layer = max(1, min(layer, here.n_layers))
         conf = column.cells[layer - 1].conf
         tau = setting.tau if setting else None
-        if self.run.header is not None and self.run.header.method == "kangaroo":  # its layer stops every row
+        if self.run.method_traits.exits == "fixed":  # its layer stops every row
             conf = tau = None
             tested = ()
         what = options.what_tau if options.what_tau is not None else conf if conf is not None else tau
@@ -165,7 +164,7 @@ class LayersMaker:
 
     def _gate_curve(self, here: Climbs) -> GateCurve | None:
         found = gate_curve(here.setting, self._gates)
-        if found is None or self.run.header is None or self.run.header.method != "kangaroo":
+        if found is None or self.run.method_traits.exits != "fixed":
             return found
         layers = ", ".join(map(str, here.setting.layers if here.setting else ()))
         return replace(found, words=(
@@ -203,14 +202,14 @@ class LayersMaker:
         method = header.method if header else ""
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no layer is in this trace."
-        if method not in METHODS:
+        if self.run.method_traits.exits == "none":
             return (
                 f"{method} does not draft with the target's own layers, so no row stops on its way up.\n"
                 "To see one: specviz run --method specbound --example code --record exits.sv.jsonl"
             )
-        if method == "draft_and_verify" and self.run.level != "none":
+        if self.run.method_traits.exits == "skipped" and self.run.level != "none":
             return (
-                "draft_and_verify drafts with some sublayers skipped: its drafting rows are not the target's, so no "
+                f"{method} drafts with some sublayers skipped: its drafting rows are not the target's, so no "
                 "row stops on its way up and nothing is left to catch up.\nHow sure every draft was, and when drafting "
                 f"stopped, stands on screen 3 (Lanes).{spent(record)}"
             )

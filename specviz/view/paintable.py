@@ -9,11 +9,14 @@ MOST_LAYERS = 1_000  # of a model that is believed: a screen has a line for each
 
 
 def paintable(header: Header) -> Header:
-    """The header with the names of models and their parts escaped, and no impossible number of layers."""
+    """The header with the names of models, their parts and other words escaped, and no impossible number of layers."""
     models = header.models
     target, draft = (model and _paintable(model) for model in (models.target, models.draft))
     parts = {running(name): running(text) for name, text in models.parts.items()}
-    return replace(header, models=replace(models, target=target, draft=draft, parts=parts))
+    method = replace(header.method_traits, threshold_symbol=running(header.method_traits.threshold_symbol))
+    verifier = replace(header.verifier_traits, same_rule_as=running(header.verifier_traits.same_rule_as))
+    models = replace(models, target=target, draft=draft, parts=parts)
+    return replace(header, models=models, method_traits=method, verifier_traits=verifier)
 
 
 def _paintable(model: ModelInfo) -> ModelInfo:

@@ -253,8 +253,7 @@ def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
     counts = metrics.block_counts if metrics is not None else None
     if not counts:
         return ()
-    method = run.header.method if run.header else ""
-    name = "block" if method == "specblock" else "call" if method == "medusa" else "level"
+    name = {"blocks": "block", "heads": "call"}.get(run.method_traits.tree, "level")
     sent = sum(count.sent for count in counts.values())
     return tuple(
         BlockRow(

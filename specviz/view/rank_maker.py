@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from specviz.traits import TreeKind
 from specviz.view import rank_counts as counts
 from specviz.view.adapt_maker import adapt_missing, adapt_view
 from specviz.view.closings import closing_words
@@ -16,7 +17,7 @@ from specviz.view.rank_expansions import chosen, expansion_views
 from specviz.view.rank_facts import RankFacts
 from specviz.view.rank_tree import rank_tree
 from specviz.view.rank_words import ending_words, shape_words
-from specviz.view.ranks import METHODS, ExpansionView, Ranks
+from specviz.view.ranks import ExpansionView, Ranks
 from specviz.view.steps import Moment
 from specviz.view.terms import Phase
 
@@ -30,12 +31,12 @@ _NUMBERS = (  # name, label, kind, note
     ("modelled_speedup", "speed-up", "times", "modelled: a pass costs what its weights weigh"),
     ("bucket_accuracy", "bucket right", "percent", "all kept"),
 )
-_NO_BUCKETS = {
-    "eagle3": "eagle3 has no rank head: every expanded node gets k_max children, so there are no buckets, no block "
+_NO_BUCKETS: dict[TreeKind, str] = {  # behind the name of the method
+    "levels": " has no rank head: every expanded node gets k_max children, so there are no buckets, no block "
     "slots and no starts. The tree, levels, depths and the closing token's rank are shown.",
-    "static_tree": "static_tree's shape is fixed by calibration, not by predicted ranks: no buckets, no starts. The "
+    "fixed": "'s shape is fixed by calibration, not by predicted ranks: no buckets, no starts. The "
     "tree with its ranks, levels and depths are shown.",
-    "medusa": "medusa's heads speak in one call and its shape is fixed: no buckets, no starts. The tree with head and "
+    "heads": "'s heads speak in one call and its shape is fixed: no buckets, no starts. The tree with head and "
     "rank of each node, and depths are shown.",
 }
 _DRAWN = (
@@ -108,16 +109,16 @@ class RanksMaker:
         return self._views[1]
 
     def _notes(self) -> tuple[str, ...]:
-        method = self.run.header.method if self.run.header else ""
+        method, words = self.run.header.method if self.run.header else "", _NO_BUCKETS.get(self.run.method_traits.tree)
         drawn = (_DRAWN,) if self.run.knobs.get("siblings") == "sampled" else ()
-        return (_NO_BUCKETS[method],) if method in _NO_BUCKETS else drawn
+        return drawn if words is None else (method + words,)
 
     def _missing(self) -> str | None:
         header = self.run.header
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no tree and no ranks are in this trace."
         method = header.method if header is not None else ""
-        if method and method not in METHODS and not any(record.tree for record in self.run.rounds[-3:]):
+        if method and self.run.method_traits.tree == "none" and not any(record.tree for record in self.run.rounds[-3:]):
             return (
                 f"{method} predicts no ranks. Trees whose shape follows predicted ranks: specviz run --method "
                 "specblock; beside it eagle3, medusa and static_tree."

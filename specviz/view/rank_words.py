@@ -131,14 +131,13 @@ def shape_words(run: Run, record: RoundRecord) -> str:
 
 
 def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
-    method = run.header.method if run.header else ""
     if not record.blocks:
         return ""
-    if method == "medusa":
+    if run.method_traits.tree == "heads":
         return "One call of all heads; each head offers its best ranks at its depth, on the fixed paths of the tree."
     if not record.expansions:
         levels = Counter(block.block for block in record.blocks)
-        fixed = method == "static_tree"
+        fixed = run.method_traits.tree == "fixed"
         how = "the nodes that the fixed tree of ranks gives children" if fixed else "the likeliest nodes of the level"
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
     slots = 1 + max(each.slot for each in record.expansions)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 BUCKETS: tuple[str, ...] = ("1", "2–4", "5–10", ">10")
 BUCKET_WORDS: tuple[str, ...] = ("right already", "narrow miss", "wide miss", "give up")
-METHODS = ("specblock", "eagle3", "medusa", "static_tree")
 
 # Of the target's token at an expansion: a kept child, a child that the budget pruned, no child; the parent has no row.
 Outcome = Literal["kept", "pruned", "outside", "unknown"]

@@ -104,7 +104,7 @@ def _unlisted(closing: Closing) -> list[tuple[int, float, float | None, float, f
 
 
 def _weights(look: Look, closing: Closing) -> _Weights:
-    if closing.kind == "bonus" or look.verifier == "walk":
+    if closing.kind == "bonus" or look.rule.draws:
         return _Weights(1.0, 1.0, residual=False)
     link = look.path.link(closing.node)
     if not look.backward or look.path.count > 1:
@@ -112,8 +112,7 @@ def _weights(look: Look, closing: Closing) -> _Weights:
     if look.naive:
         r = math.exp(min(link.log_r, 700)) if link is not None else 1.0
         return _Weights(r, 1.0, "r·p", "q") if r < 1 else _Weights(1.0, 1 / r, "p", "q/r")
-    letter = "w" if look.verifier == "blockwise" else "c"
-    return _Weights(math.exp(link.log_c) if link is not None else 1.0, 1.0, f"{letter}·p", "q")
+    return _Weights(math.exp(link.log_c) if link is not None else 1.0, 1.0, f"{look.rule.letter}·p", "q")
 
 
 def _title(look: Look, closing: Closing, weights: _Weights) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 from specviz.view.chains import n_carried
 from specviz.view.nodes import node_text
 from specviz.view.numbers import number
@@ -14,9 +15,7 @@ from specviz.view.verification import Comparison, Curve, Paired, RuleReplay, Sur
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft
-    from specviz.metrics.chains import Rule
 
-OWN = {"tokenwise": "tokenwise", "blockwise": "hsd", "hsd": "hsd", "hsd_naive": "hsd_naive"}
 _SEVERAL = "several candidates: what one rule leaves over decides what the next candidate is tested against"
 _OBSERVED_ONLY = "Observed only: what a rule must give is known exactly for drafts that are one sampled chain."
 _CAVEAT = "Same drafts, same uniforms; a run of its own would have gone on with other text."
@@ -24,8 +23,6 @@ _CAVEAT = "Same drafts, same uniforms; a run of its own would have gone on with 
 
 def comparison(look: Look) -> Comparison | None:
     """Three verifiers, and the run's own where it is none of them; None before the verdicts are on screen."""
-    from specviz.metrics.chains import RULES
-
     if not look.judged:
         return None
     links = look.path.links
@@ -34,7 +31,7 @@ def comparison(look: Look) -> Comparison | None:
     if look.path.count > 1:
         return Comparison(us, tokens, (), "", _SEVERAL)
     rules = [_replayed(look, rule) for rule in RULES]
-    if look.verifier not in OWN:
+    if look.rule.replays_as is None:
         rules.append(_own(look))
     return Comparison(us, tokens, tuple(rules), _words(rules))
 
@@ -47,7 +44,7 @@ def _replayed(look: Look, rule: "Rule") -> RuleReplay:
     passes = tuple(passed(link, rule) for link in links)
     text = f"keeps {stop} of {n}" if stop is not None else "cannot be told from this recording"
     return RuleReplay(
-        rule=rule, label=LABELS[rule], own=OWN.get(look.verifier) == rule,
+        rule=rule, label=LABELS[rule], own=look.rule.replays_as == rule,
         keep=tuple(link.keep[rule] for link in links), passes=passes, marks=_marks(rule, passes, stop), kept=stop,
         expected=sum(link.credit[rule] for link in links), text=text, note=_note(look, rule, stop),
     )  # fmt: skip
@@ -58,7 +55,7 @@ def _marks(rule: str, passes: Sequence[bool | None], stop: int | None) -> tuple[
     n = len(passes)
     if stop is None:
         return _times("drafted", n)
-    n_failed = min(1, n - stop) if rule == "tokenwise" else n - stop
+    n_failed = min(1, n - stop) if rule == TOKENWISE else n - stop
     return _times("accepted", stop) + _times("rejected", n_failed) + _times("untested", n - stop - n_failed)
 
 
@@ -67,7 +64,7 @@ def _times(mark: Mark, n: int) -> tuple[Mark, ...]:
 
 
 def _note(look: Look, rule: str, stop: int | None) -> str:
-    if stop is None or rule != "hsd_naive":
+    if stop is None or rule != NAIVE:
         return ""
     more = n_carried(look.family, stop, len(look.path.links))
     if not more:
@@ -93,7 +90,7 @@ def _own(look: Look) -> RuleReplay:
 
 def _words(rules: Sequence[RuleReplay]) -> str:
     by_rule = {rule.rule: rule.kept for rule in rules}
-    ours, theirs = by_rule.get("hsd"), by_rule.get("tokenwise")
+    ours, theirs = by_rule.get(CAPPED), by_rule.get(TOKENWISE)
     if ours is None or theirs is None:
         return "The uniforms or the rows of this round are not on record."
     if ours == theirs:
@@ -106,14 +103,14 @@ def _words(rules: Sequence[RuleReplay]) -> str:
 # Over the run -------------------------------------------------------------------------------------------------------
 
 
-def survival(verifier: str, metrics: "Metrics | None") -> Survival:
+def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
     """Observed survival with Wilson intervals, and the exact expectation of every rule on these drafts."""
     observed = one_series("survival", metrics)
     same = metrics.same_draft if metrics is not None else None
     if same is None:
         return Survival(observed, (), "" if observed.missing else _OBSERVED_ONLY, observed.missing)
     curves = tuple(
-        Curve(rule, LABELS[rule], OWN.get(verifier) == rule, tuple(by_place), tuple(by_place.values()))
+        Curve(rule, LABELS[rule], own == rule, tuple(by_place), tuple(by_place.values()))
         for rule, by_place in same.survival.items()
     )
     return Survival(observed, curves, _survival_words(same, curves))
@@ -140,7 +137,7 @@ def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
 def _paired(same: "SameDraft", rule: str) -> Paired:
     estimate, label = same.gain[rule], LABELS[rule]
     gain: Metric = metric("gain", f"{label} − token-wise", estimate, "tokens kept per draft, paired")
-    expected = same.expected_accepted[rule] - same.expected_accepted["tokenwise"]
+    expected = same.expected_accepted[rule] - same.expected_accepted[TOKENWISE]
     counts = tuple(same.gains[rule].items())
     if estimate is None:
         missing = "the keep chances of this rule need whole rows: only level full has them"

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.traits import CAPPED, NAIVE, TOKENWISE, Letter, Order, VerifierTraits
 from specviz.view.chains import Path
 from specviz.view.family import Family
 from specviz.view.fold import Run
@@ -20,22 +21,24 @@ from specviz.view.steps import Moment
 from specviz.view.verification import Scan, ScanColumn, ScanRow
 
 if TYPE_CHECKING:
-    from specviz.metrics.chains import Link, Rule
+    from specviz.metrics.chains import Link
 
-LABELS = {"tokenwise": "token-wise", "hsd": "blockwise = hsd", "hsd_naive": "hsd_naive"}
+LABELS: dict[str, str] = {TOKENWISE: "token-wise", CAPPED: "blockwise = hsd", NAIVE: "hsd_naive"}
 _MASSES = "target mass missing │ draft's excess"
 _CAPPED = ("c  capped", "r ÷ its running maximum", "D+ │ D-", _MASSES)
-_WORDS = {  # names and meanings of the rows c, D and h: one arithmetic, in the letters of the rule
-    "hsd": (*_CAPPED, "D+/D-; last position: c"),
-    "hsd_ref": (*_CAPPED, "D+/D-; last position: r, uncapped"),
-    "hsd_naive": ("", "", "D+ │ D-", "the same with r uncapped", "1 if r ≥ 1, else D+/D-; last: r"),
-    "blockwise": ("w  weight", "min(1, w before · p/q)", "S │ S+1−w", "target mass missing │ that + 1 − w",
+# Names and meanings of the rows c, D and h: one arithmetic, in the letters of the rule.
+_WORDS: dict[Letter, tuple[str, ...]] = {
+    "c": (*_CAPPED, "D+/D-; last position: c"),
+    "r": ("", "", "D+ │ D-", "the same with r uncapped", "1 if r ≥ 1, else D+/D-; last: r"),
+    "w": ("w  weight", "min(1, w before · p/q)", "S │ S+1−w", "target mass missing │ that + 1 − w",
                   "S/(S + 1 − w); last position: w"),
 }  # fmt: skip
+_LAST_UNCAPPED = (*_CAPPED, "D+/D-; last position: r, uncapped")
 _LONGEST = "keep the LONGEST prefix that passes, scanning right to left"
-_HOW = {
-    "multi_hsd": "candidate by candidate, each from its end: the LONGEST prefix that passes is kept",
-    "multi_traversal": "from the leaves towards the root: the first node that passes is kept with its path",
+_HOW: dict[Order, str] = {
+    "prefixes": _LONGEST,
+    "candidates": "candidate by candidate, each from its end: the LONGEST prefix that passes is kept",
+    "leaves": "from the leaves towards the root: the first node that passes is kept with its path",
 }
 _LATER = "as recorded: later candidates meet rows that earlier ones took from, and start from weight 1"
 _SUMMARY = "recorded at level summary: D+ and D- need whole rows, which only level full has"
@@ -57,13 +60,17 @@ class Look:
         return self.run.header.verifier if self.run.header else ""
 
     @property
+    def rule(self) -> VerifierTraits:
+        return self.run.rule
+
+    @property
     def backward(self) -> bool:
         return self.run.backward
 
     @property
     def naive(self) -> bool:
         """Whether the uncapped ratio decides."""
-        return self.verifier == "hsd_naive"
+        return not self.rule.capped
 
     @property
     def judged(self) -> bool:
@@ -75,14 +82,14 @@ class Look:
         if self.backward:
             verdict = self.family.record.verdicts.get(link.node)
             return verdict.thr if verdict is not None else None
-        return link.keep["hsd"]
+        return link.keep[CAPPED]
 
     def stop(self) -> int | None:
         """Where the scan stops: the recorded place, or the one hsd would have."""
         from specviz.metrics.chains import kept
 
         if not self.backward:
-            return kept(self.path.links, "hsd")
+            return kept(self.path.links, CAPPED)
         verdicts = self.family.record.verdicts
         held = [link.t for link in self.path.links if (v := verdicts.get(link.node)) and v.status == "accepted"]
         return max(held, default=0)
@@ -132,10 +139,10 @@ def _title(look: Look) -> str:
         what_if = "what hsd would do with the same draft and u"
         return " · ".join([*parts, f"rule {look.verifier} tests left to right", what_if])
     header = look.run.header
-    same = {"hsd": ", = blockwise", "blockwise": ", = hsd"}.get(look.verifier, "")
+    same = f", = {look.rule.same_rule_as}" if look.rule.same_rule_as else ""
     held = badge(header).partition(":")[0] if header else ""
     parts.append(f"rule {look.verifier} ({held}{same})")
-    return " · ".join([*parts, _HOW.get(look.verifier, _LONGEST)])
+    return " · ".join([*parts, _HOW[look.rule.order]])
 
 
 # Rows ---------------------------------------------------------------------------------------------------------------
@@ -149,7 +156,7 @@ def _known_rows(look: Look, columns: tuple[ScanColumn, ...]) -> list[ScanRow]:
     ]
     if not look.now.has_p:
         return rows
-    words = _WORDS.get(look.verifier, _WORDS["hsd"])
+    words = _WORDS[look.rule.letter] if look.rule.last_capped or not look.rule.capped else _LAST_UNCAPPED
     wide, several = "target/draft, the whole prefix", look.backward and look.path.count > 1
     rows.append(_row("r", "r  joint p/q", [joint(c.log_r) for c in columns], wide))
     if not look.naive:
@@ -198,7 +205,7 @@ def _verdict(look: Look, column: ScanColumn) -> str:
 
 def _other(look: Look, columns: tuple[ScanColumn, ...]) -> ScanRow:
     """Token-wise on the same draws; where the run's own rule goes forward, its own verdicts."""
-    if look.backward or look.verifier == "tokenwise":
+    if look.backward or look.rule.replays_as == TOKENWISE:
         several = [UNKNOWN] * len(columns), "several candidates: their tests depend on each other"
         return _row("token", "token-wise", *(_tokenwise(look) if look.path.count == 1 else several))
     marks = [look.now.mark(look.family, c.node) if look.judged else "drafted" for c in columns]
@@ -211,7 +218,7 @@ def _tokenwise(look: Look) -> tuple[list[str], str]:
     from specviz.metrics.chains import kept
 
     links = look.path.links
-    n_kept = kept(links, "tokenwise")
+    n_kept = kept(links, TOKENWISE)
     if not look.judged:
         return [""] * len(links), ""
     if n_kept is None:
@@ -228,8 +235,7 @@ def _tokenwise(look: Look) -> tuple[list[str], str]:
 
 
 def _forward(look: Look, link: "Link", n_kept: int) -> str:
-    rule: Rule = "tokenwise"
     if link.t > n_kept + 1:
         return glyph("untested", look.ascii)
     mark = glyph("accepted" if link.t <= n_kept else "rejected", look.ascii)
-    return f"{mark} {fine(link.keep[rule])}"
+    return f"{mark} {fine(link.keep[TOKENWISE])}"

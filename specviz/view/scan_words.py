@@ -8,6 +8,7 @@ and then the threshold alone is told.
 import math
 from typing import TYPE_CHECKING
 
+from specviz.traits import NAIVE
 from specviz.view.numbers import apart, fine, joint, percent
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _end(case: "Case", then: str) -> str:
 
 
 def _carried(case: "Case") -> str:
-    if case.verifier != "hsd_naive" or not case.n_carried:
+    if case.rule.capped or not case.n_carried:
         return ""
     if case.n_carried == 1:
         return " Its ratio is not capped, so one carried round follows, with a target and a draft call of its own."
@@ -62,7 +63,7 @@ def _reason(case: "Case") -> str:
         return _threshold(case, thr, name)
     if link.log_r == -math.inf:
         return f"A token at or before {case.token} is impossible under the target: no draw can keep this prefix."
-    if case.verifier == "hsd_naive":
+    if not case.rule.capped:
         return _naive(case, link, name)
     if link.t == case.length:
         return _last(case, link, name)
@@ -89,11 +90,11 @@ def _explains(case: "Case", link: "Link", thr: float) -> bool:
     from specviz.metrics.chains import capped_keep, naive_keep
 
     last = link.t == case.length
-    if _uncapped(case, link) or (last and case.verifier == "hsd_naive"):
+    if _uncapped(case, link) or (last and not case.rule.capped):
         chance: float | None = math.exp(min(0.0, link.log_r))
     elif last:
         chance = math.exp(link.log_c)
-    elif case.verifier == "hsd_naive":
+    elif not case.rule.capped:
         chance = naive_keep(link.chain, link.log_r)
     else:
         chance = capped_keep(link.chain, link.log_c)
@@ -102,7 +103,7 @@ def _explains(case: "Case", link: "Link", thr: float) -> bool:
 
 def _uncapped(case: "Case", link: "Link") -> bool:
     """The last test of the reference code."""
-    return case.verifier == "hsd_ref" and link.t == case.length
+    return case.rule.capped and not case.rule.last_capped and link.t == case.length
 
 
 def _weight(link: "Link", name: str) -> str:
@@ -148,7 +149,7 @@ def _last(case: "Case", link: "Link", name: str) -> str:
 def _naive(case: "Case", link: "Link", name: str) -> str:
     if link.log_r >= 0:
         return f"{name} has the joint ratio {joint(link.log_r)}, not below 1: kept for certain unless a longer one is."
-    chain, keep = link.chain, fine(link.keep["hsd_naive"])
+    chain, keep = link.chain, fine(link.keep[NAIVE])
     if link.t == case.length or chain is None or chain.dhat_pq is None or chain.dhat_qp is None:
         return f"Last position: the keep chance is the uncapped joint ratio, {keep}."
     return (

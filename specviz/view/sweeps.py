@@ -13,6 +13,7 @@ from specviz.view.numbers import number, percent
 
 if TYPE_CHECKING:
     from specviz.cost.replay import Setting, Table, Total
+    from specviz.events import Header
     from specviz.view.fold import Run
     from specviz.view.records import Query, RoundRecord
 
@@ -102,6 +103,11 @@ class Text:
     eos: frozenset[int]
 
 
+def replayed_as(header: "Header") -> str:
+    """The method whose settings a replay varies: the run's own where its rounds can be replayed."""
+    return header.method if header.method_traits.replay_depth is not None else "specbound"
+
+
 def recorded_texts(run: "Run") -> tuple[list[Text], str | None]:
     """Texts that can be replayed, or why there are none."""
     header = run.header
@@ -109,7 +115,7 @@ def recorded_texts(run: "Run") -> tuple[list[Text], str | None]:
     if header is None or target is None or not target.n_layers:
         return [], "the trace does not say how many layers its target has"
     if not any(query.exit_table for query in run.queries):
-        method = header.method if header.method in ("specbound", "adadecode", "layerskip") else "specbound"
+        method = replayed_as(header)
         return [], (
             f"no exit_table in this trace: specviz sweep {method} TRACE --write NEW asks every head about the text, "
             "and then other thresholds can be replayed here"

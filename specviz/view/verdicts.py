@@ -31,7 +31,7 @@ def verification(
 ) -> Verification:
     """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
     verifier = run.header.verifier if run.header else ""
-    over_run = survival(verifier, metrics), paired(metrics)
+    over_run = survival(run.rule.replays_as, metrics), paired(metrics)
     path = looked_at(run, family, selected)
     if path is None:
         return Verification(why_no_chain(run, family), None, None, (), None, None, None, *over_run, verifier)

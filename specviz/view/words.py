@@ -146,7 +146,7 @@ def _test_rejected(case: Case) -> str:
 
 def _without_slack(case: Case) -> float | None:
     """What the lossy rule adds its slack to: p/q, of a point mass p; None under another rule."""
-    if case.verifier != "slack":
+    if not case.rule.adds_slack:
         return None
     return case.values.ratio if case.drawn else case.values.p
 

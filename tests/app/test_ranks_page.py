@@ -34,7 +34,7 @@ from specviz_app.figures.ranks import (
     width_rows,
 )
 from specviz_app.settings import Settings
-from trace_factory import make_events, write_trace
+from trace_factory import make_events, of_kind, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")
 ALL, PATH = RankFilter(), RankFilter(path_only=True)
@@ -356,6 +356,4 @@ def test_a_tree_without_buckets_shows_what_applies(tmp_path: Path, open_page: Op
 
 
 def _renamed(header: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(header, method="eagle3")
+    return of_kind(header, "eagle3")

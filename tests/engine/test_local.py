@@ -31,7 +31,6 @@ from specviz.events import (
     prob,
 )
 from specviz.methods import get_method
-from specviz.names import BACKWARD
 from specviz.trace import Recorder, read_events
 from specviz.wire import Start
 
@@ -105,7 +104,7 @@ def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -
     nodes = {n.node: n for n in of(events, Node)}
     verdicts = of(events, Verify)
     assert verdicts
-    backward = run.verifier.name in BACKWARD
+    backward = run.verifier.traits.backward
     for verdict in verdicts:
         node = nodes[verdict.node]
         assert (verdict.status == "pruned") == (not node.kept)

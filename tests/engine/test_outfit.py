@@ -157,10 +157,11 @@ def test_writing_down_records_is_no_part_of_the_round(pair: Pair, monkeypatch: p
 
 def test_a_wide_window_has_its_slots(pair: Pair) -> None:
     """Rows in flight of the widest draft fit behind the text."""
-    table = get_method("draft").table
-    assert outfit.in_flight(table.knobs()) >= 2 * 256
-    wide = table.knobs().with_(ngram_size=8, window=60, guesses=60)
-    assert outfit.in_flight(wide) >= 7 * 120
+    draft, lookahead = get_method("draft"), get_method("lookahead")
+    assert outfit.in_flight(draft, draft.table.knobs()) >= 2 * 256
+    wide = lookahead.table.knobs({"ngram_size": 8, "window": 60, "guesses": 60})
+    assert outfit.in_flight(lookahead, wide) >= 7 * 120
+    assert outfit.in_flight(draft, draft.table.knobs()) < 7 * 120, "only the method that has a window pays for it"
 
 
 def test_the_draft_model_may_stand_elsewhere(pair: Pair, tmp_path: Path) -> None:

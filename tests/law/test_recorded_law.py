@@ -15,7 +15,6 @@ from law.table_model import Letters, session, table_models
 from law.test_family_law import FITS, LAYOUTS, LONG, PROBLEMS
 from specviz import events as ev
 from specviz.engine.probe import Probe
-from specviz.names import BACKWARD
 from specviz.tables import law
 from specviz.verifiers import get_verifier
 
@@ -61,7 +60,7 @@ def test_every_way_a_round_can_go(case: str, method: str, verifier: str, knobs: 
         tokens = tuple(running.generate())
         check_whole(seen, tokens)
         check_carries(seen)
-        if verifier in BACKWARD:
+        if get_verifier(verifier).traits.backward:
             assert all(v.implied == (v.order is None) for v in seen if isinstance(v, ev.Verify) and v.why == "kept")
         if verifier in ("blockwise", "hsd"):
             check_chains(seen)

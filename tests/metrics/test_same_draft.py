@@ -8,8 +8,9 @@ import pytest
 from specviz import events as ev
 from specviz.keys import Keys
 from specviz.metrics import measure
-from specviz.metrics.chains import RULES, kept, links
+from specviz.metrics.chains import kept, links
 from specviz.metrics.same_draft import Replay, same_draft
+from specviz.traits import RULES
 from specviz.verifiers import get_verifier
 from table_model import Recipe, Run, draft_of, target_rows
 from table_verdicts import chains
@@ -52,7 +53,7 @@ def test_keep_chances_of_case_a(draft: tuple[int, int], hsd: tuple[float, ...], 
         [e for e in events if isinstance(e, ev.Node)],
         {e.node: e for e in events if isinstance(e, ev.Verify)},
         {e.node: e for e in events if isinstance(e, ev.Chain)},
-        "hsd_ref",
+        None,
         (0, 37),
     )
     assert [link.keep["hsd"] for link in found] == pytest.approx(hsd, abs=1e-5)
@@ -79,7 +80,7 @@ def test_a_replay_is_what_the_verifier_would_have_done(rule: str) -> None:
             for i, t in enumerate(draft.tokens)
         }  # fmt: skip
         nodes = [e for e in born if isinstance(e, ev.Node)]
-        found = links(nodes, verdicts, {c.node: c for c in chains(draft, rows)}, "walk", (seed, 3))
+        found = links(nodes, verdicts, {c.node: c for c in chains(draft, rows)}, None, (seed, 3))
         outcome = get_verifier(rule).plan(draft, rows).walk(keys, len(run.tokens))
         assert kept(found, rule) == len(outcome.accepted)  # type: ignore[arg-type]
         differ += kept(found, rule) != kept(found, "tokenwise")

@@ -13,6 +13,7 @@ from specviz.view.fold import Run, fold
 from specviz.view.frame import Cursor, Phase
 from specviz.view.options import Feed, Options
 from specviz.view.ranks import Ranks
+from trace_factory import of_kind
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_where_nothing_learns_it_says_what_would() -> None:
     assert "--stream" in ranks(fold(plain)).adapt_missing
     plain[0].knobs["adapt"] = "on"  # type: ignore[attr-defined]
     assert "No query has ended" in ranks(fold(plain)).adapt_missing
-    plain[0].method = "eagle3"  # type: ignore[attr-defined]
+    of_kind(plain[0], "eagle3")  # type: ignore[arg-type]
     assert "specblock" in ranks(fold(plain)).adapt_missing
 
 

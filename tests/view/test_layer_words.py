@@ -6,6 +6,7 @@ from exit_trace import exit_events
 from specviz import events as ev
 from specviz.cost.replay import Setting
 from specviz.view import Run, fold
+from trace_factory import of_kind
 from view.exit_rounds import golden, heat_of, layers
 
 
@@ -43,7 +44,7 @@ def test_skipped_layers_are_never_called_saved_arithmetic() -> None:
 def test_a_layer_that_always_drafts_says_what_its_confidence_decides() -> None:
     run = golden([3, 3], 6, 3, 1)
     assert run.header is not None
-    run.header.method = "kangaroo"
+    of_kind(run.header, "kangaroo")
     for climb, conf in zip(run.rounds[0].every(ev.Climb), (0.9, 0.4, None), strict=True):
         climb.raw_conf = conf
     sure, weak = words(run, 0, 0, 3), words(run, 0, 1, 3)
@@ -60,7 +61,7 @@ def test_a_layer_that_always_drafts_says_what_its_confidence_decides() -> None:
 def test_drafts_that_skip_sublayers_have_no_climbs_and_say_so() -> None:
     run = golden([], 6, 4, 0)
     assert run.header is not None
-    run.header.method = "draft_and_verify"
+    of_kind(run.header, "draft_and_verify")
     run.rounds[0].other.clear()
     assert "sublayers skipped" in (layers(run).missing or "")
 
@@ -92,7 +93,7 @@ def test_a_rejected_row_has_lost_its_cells() -> None:
 def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) -> None:
     run = golden([], 6, 4, 0)
     assert run.header is not None
-    run.header.method, run.header.level = method, level  # type: ignore[assignment]
+    of_kind(run.header, method).level = level  # type: ignore[assignment]
     run.rounds[0].other.clear()
     assert said in (layers(run).missing or "")
 

@@ -20,7 +20,7 @@ from specviz.view.options import Feed, Options
 from specviz.view.rank_words import ending_words, shape_words, truth_words, width_words
 from specviz.view.records import RoundRecord
 from specviz.view.words import node_words
-from trace_factory import Recipe, make_header, plain_run
+from trace_factory import Recipe, make_header, of_kind, plain_run
 
 SETTINGS = (
     {"widths": (2, 4, 6, 0)},
@@ -155,7 +155,7 @@ def test_pruned_nodes_name_what_was_sent_and_their_chance() -> None:
 @pytest.mark.parametrize("method", ["eagle3", "static_tree", "medusa"])
 def test_trees_without_expansions_are_explained_by_their_levels(method: str) -> None:
     events = [event for event in rank_events(temperature=0.9) if not isinstance(event, ev.Expansion)]
-    events[0].method = method  # type: ignore[attr-defined]
+    of_kind(events[0], method)  # type: ignore[arg-type]
     run = fold(events)
     record = run.rounds[1]
     words = shape_words(run, record)

@@ -15,7 +15,7 @@ from specviz.view.frame import CLOSING, ROOT, Cursor, Phase
 from specviz.view.options import Feed, Options
 from specviz.view.ranks import BUCKETS, RankFilter, Ranks
 from specviz.view.records import RoundRecord
-from trace_factory import make_events, make_header
+from trace_factory import make_events, make_header, of_kind
 
 ALL = RankFilter()
 PATH = RankFilter(path_only=True)
@@ -337,7 +337,7 @@ def test_other_trees_show_what_applies_and_say_what_does_not(method: str) -> Non
 def other_tree(event: Event, method: str) -> Event:
     """The records of the run as a drafter without blocks would have left them."""
     if isinstance(event, ev.Header):
-        event.method = method
+        of_kind(event, method)
     if isinstance(event, ev.Node):
         rank, cum = event.src["rank"], event.src["cum"]
         event.src = {"rank": rank, "cum": cum} | ({"head": event.depth - 1} if method == "medusa" else {})

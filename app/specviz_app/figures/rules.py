@@ -5,6 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view.numbers import fine
 from specviz.view.palette import STYLES, colour, glyph
 from specviz.view.terms import Mark
@@ -13,9 +14,9 @@ from specviz_app.figures.base import empty, figure, sentence, short
 from specviz_app.figures.tree import SYMBOLS
 
 _LOOK: dict[str, tuple[Mark, str, str]] = {  # colour, dash, symbol of a rule
-    "tokenwise": ("recovered", "dot", "diamond"),
-    "hsd": ("bonus", "solid", "circle"),
-    "hsd_naive": ("exit", "dash", "square"),
+    TOKENWISE: ("recovered", "dot", "diamond"),
+    CAPPED: ("bonus", "solid", "circle"),
+    NAIVE: ("exit", "dash", "square"),
 }
 _TICK, _FEW = 9, 7  # cells of a token under a sign; positions up to which it stands there
 

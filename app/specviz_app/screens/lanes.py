@@ -114,9 +114,7 @@ def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
 
 def _bound(held: Viewer) -> str:
     """The bound by its symbol in the method's papers."""
-    names = {"specbranch": "ε", "adaedl": "λ", "kangaroo": "τ (η)", "draft_and_verify": "τ (γ)"}
-    header = held.player.run.header
-    return names.get(header.method if header is not None else "", "bound")
+    return held.player.run.method_traits.threshold_symbol or "bound"
 
 
 def _hrad(found: Lanes, dark: bool) -> None:

@@ -80,7 +80,8 @@ def _method(core: Core) -> MethodInfo:
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
     start = core.settings.start
     wanted = start.method if start is not None and start.method in methods else next(iter(methods))
-    wanted = "draft" if start is None and "draft" in methods and methods["draft"].missing is None else wanted
+    usual = methods.get(Start().method)
+    wanted = usual.name if start is None and usual is not None and usual.missing is None else wanted
     names = list(methods)
     state.known("method", names)
     name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
