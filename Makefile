@@ -26,7 +26,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --max
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
 
-demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (w: full speed); plain text without a terminal
+demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (F: full speed); plain text without a terminal
 	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
 		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --force; \
 	else \

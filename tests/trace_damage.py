@@ -98,7 +98,7 @@ def look(path: Path) -> list[int]:
     if b'"exit_table"' in path.read_bytes():
         codes.append(main(["sweep", "specbound", str(path), "--alpha", "0.5", "--tau", "0.5,0.9", "--json"]))
     try:
-        frames(path)
+        frames(path, n=2)
     except SpecvizError:
         codes.append(2)
     return codes

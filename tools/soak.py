@@ -13,7 +13,7 @@ a second. So an hour's rounds come in minutes, also on a machine with other work
 
 `--look`: the front-end also goes through all of its screens, back to the first round and to the newest again, all the
 time. What may grow: 57 bytes a round for the columns of the time line, 10 for its bars, a few for queries; the file
-cache of the spool is the system's. Exit code 1 when a slope is above `--most` kB per 1,000 rounds (default 200).
+cache of the spool is the system's. Exit code 1 when a slope is above `--most` kB per 1,000 rounds (default 300).
 
 Linux and macOS (`ps` tells the memory). The recording lies in a temporary folder, and goes with it.
 """
@@ -59,7 +59,7 @@ class Sample:
 @click.option("--target")
 @click.option("--draft")
 @click.option("--look", is_flag=True, help="The front-end walks through its screens all the time.")
-@click.option("--most", default=200.0, show_default=True, help="Largest slope, kB per 1,000 rounds.")
+@click.option("--most", default=300.0, show_default=True, help="Largest slope, kB per 1,000 rounds.")
 @click.option("--out", type=click.Path(path_type=Path), help="Also write the samples here.")
 @click.option("--feed", type=click.Path(exists=True, path_type=Path), help="Record this again and again.")
 @click.option("--rate", default=50.0, show_default=True, help="With --feed: rounds a second.")
@@ -75,7 +75,8 @@ def main(
             asyncio.run(_watch(watch, look))
         return
     if into is not None and feed is not None:
-        _record_again(feed, into, rate)
+        with contextlib.suppress(KeyboardInterrupt):
+            _record_again(feed, into, rate)
         return
     models = [word for flag, name in (("--target", target), ("--draft", draft)) if name for word in (flag, name)]
     with tempfile.TemporaryDirectory(prefix="specviz-soak-") as folder:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Catalogue, Event, Header, Knob, Refused, State
+from specviz.events import Catalogue, End, Event, Header, Knob, Refused, State
 from specviz.sources import KnobDesk, Worker
 from specviz.sources.kept import Kept
 from specviz.sources.worker import unused
@@ -27,6 +27,7 @@ TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
 LOADING = "loading the models"
 PREPARING = "preparing the run; a method may measure its costs first"
+_REASON = "specviz: "  # begins the one line with which a core gives up
 MOST_STEPS = 1000  # rounds that one press may ask for
 
 
@@ -45,6 +46,8 @@ class Core:
         self._player = Player(animate=animate)
         self._events = Kept()  # of the newest run
         self._desk = KnobDesk()
+        self.target = ""  # the model that was asked for; empty: the embedded one
+        self._unready = ""  # how a core ended before it could run anything
         self._held = False
         self._silence: str | None = None  # what to say of a core that lives and does not answer
         self._paced = False  # the run goes at the pace of the eye
@@ -66,11 +69,13 @@ class Core:
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             argv = _argv(self.settings.argv, target=target, draft=draft)
+            self.target = argv[argv.index("--target") + 1] if "--target" in argv else ""
             record = self.settings.record
             if record is not None and self._worker is not None:
                 record = unused(record)  # that of the core before stays
             self._worker = Worker(argv, record, command=self.settings.command, redact=self.settings.redact)
             self.catalogue, self.failed, self._held, self._silence = None, None, False, None
+            self._unready = ""
             self.version += 1
             thread = threading.Thread(target=self._drain, args=(self._worker,), name="specviz-core", daemon=True)
             thread.start()
@@ -134,6 +139,8 @@ class Core:
                 self._player.extend([event])
                 if event.state == "idle" and self._next is not None:
                     self._start_next()
+            elif isinstance(event, End) and self.catalogue is None:
+                self._unready = event.message or ""  # the end of no run: the models were not even loaded
             else:
                 self._follow(event)
 
@@ -158,11 +165,12 @@ class Core:
             self._own.add(self.send(StepRounds()))
 
     def _fail(self, worker: Worker) -> None:
-        tail = worker.stderr_tail
+        said = worker.stderr_tail[-1] if worker.stderr_tail else ""
         end = self._player.run.end
-        self.failed = (end.message if end and end.message else None) or (
-            tail[-1].removeprefix("specviz: ") if tail else "the core has ended"
-        )
+        told = end.message if end and self.catalogue is not None else self._unready
+        if self.catalogue is None and said.startswith(_REASON):
+            told = ""  # it left by itself, and said why
+        self.failed = told or said.removeprefix(_REASON) or "the core has ended"
         self.version += 1
 
     # Commands --------------------------------------------------------------------------------------------------------
@@ -266,7 +274,7 @@ class Core:
 
     def _state(self) -> Feed:
         if self.failed is not None:
-            return Feed("core_lost" if self.has_run else "error", self.failed)
+            return Feed("core_lost" if self.has_run and self.catalogue else "error", self.failed)
         if self._worker is None:
             return Feed("idle", "the models are not loaded")
         if self._silence is not None:

@@ -6,7 +6,7 @@ from specviz_app import guard, state
 from specviz_app.parts import style
 from specviz_app.screens import early_exit, lanes, live, overview, ranks, rounds, trace, verification
 from specviz_app.server import current
-from specviz_app.sidebar import sidebar
+from specviz_app.sidebar import sidebar, unknown
 
 _PAGES = (  # path, title, icon, what it is for, what it does
     ("live", "Live", "play_circle", "decode a prompt and watch it happen", live.page),
@@ -43,6 +43,8 @@ def main() -> None:
     chosen = st.navigation([begin, *pages.values()], position="top")
     if chosen is begin:
         chosen.run()
+    if shown := unknown(server):  # the address names what is shown, so that it can be handed on
+        st.switch_page(chosen, query_params={**state.asked(), state.SRC: shown})
     style()
     guard.guarded(sidebar)(server)
     guard.tell()

@@ -37,6 +37,7 @@ def payload(frame: Frame, changes: list[Knob], refusals: list[str], sequence: in
         "changes": [change(c) for c in changes[-6:]],
         "refusals": refusals,
         "notices": list(frame.notices),
+        "failed": frame.state.name in ("error", "core_lost"),  # then the last notice says how
         "spark": frame.timeline.bars[-80:],
     }  # fmt: skip
     return msgspec.json.encode(body)

@@ -21,10 +21,12 @@ def sidebar(server: Server) -> None:
         names = list(choices(server, uploads()))
         if st.session_state.get(SRC) not in (None, *names):
             st.session_state[SRC] = source_name(server)
-        _unknown(names, server)
+        unknown(server)
+        _say_unknown(server)
         if SRC not in st.session_state and st.query_params.get(SRC) not in names:
             # In the address, not as the list's default: those are left out of it, and a link would lead elsewhere.
-            st.query_params[SRC] = source_name(server)
+            # And as the value: of an address that is written here the list learns nothing any more.
+            st.session_state[SRC] = st.query_params[SRC] = source_name(server)
         elif SRC in st.session_state and st.session_state[SRC] is None:
             st.session_state[SRC] = source_name(server)
         st.selectbox(
@@ -40,21 +42,23 @@ def sidebar(server: Server) -> None:
             st.error(f"Not opened: {plain(problem)}")
 
 
-def _unknown(names: list[str], server: Server) -> None:
-    """A link to a run that is not here: say so until another one is chosen, and what is shown in its place."""
+def unknown(server: Server) -> str | None:
+    """The run that is shown in place of one that the address names and that is not here; noted, to be said."""
     wanted = st.query_params.get(SRC)
-    if wanted is not None and SRC not in st.session_state and wanted not in names:
-        lost = (
-            "an upload is gone when its tab is; open the file again"
-            if wanted.endswith(UPLOADED)
-            else "a mistyped link?"
-        )
-        shown = source_name(server)
-        st.session_state["src-unknown"] = (f"There is no run '{wanted}' here ({lost}). Shown instead: {shown}.", shown)
+    if wanted is None or SRC in st.session_state or wanted in choices(server, uploads()):
+        return None
+    lost = "an upload is gone when its tab is; open the file again" if wanted.endswith(UPLOADED) else "a mistyped link?"
+    shown = source_name(server)
+    st.session_state["src-unknown"] = (f"There is no run '{wanted}' here ({lost}). Shown instead: {shown}.", shown)
+    return shown
+
+
+def _say_unknown(server: Server) -> None:
+    """Until another run is chosen."""
     said = st.session_state.get("src-unknown")
     if said is None:
         return
-    if source_name(server) != said[1]:
+    if SRC in st.session_state and source_name(server) != said[1]:
         st.session_state.pop("src-unknown")
         return
     st.warning(plain(said[0]))

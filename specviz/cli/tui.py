@@ -86,11 +86,12 @@ def command(**given: Any) -> int:
     live = any(given[name] is not None for name in _CORE) or any(given[flag] for flag in _FLAGS) or bool(_typed(given))
     if given["replay"] is not None and live:
         raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
-    from specviz_tui.app import SpecvizApp, terminal_driver, wants_animation
+    from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
 
     library = Library(wants_animation(), given["ascii_only"], _core(given) if live else Core())
     feed = _opened(library, given["replay"], live)
     app = SpecvizApp(library, feed, given["at"], driver_class=terminal_driver())
+    leave_with_terminal(app)
     try:
         app.run()
     finally:

@@ -109,7 +109,8 @@ class Worker:
             VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help)
             for v in all_verifiers().values()
         ]
-        return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos)
+        chat = bool(getattr(self.pair.target.tokenizer, "chat_template", None))
+        return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos, chat=chat)
 
     def serve(self) -> None:
         """Carry out commands until shutdown, the end of stdin, or nobody reads any more."""

@@ -5,8 +5,8 @@ text, and a round may have so many records, before anybody counts. Reading appli
 command; whether the records *agree* with each other is another question (`specviz.trace.check`).
 """
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from specviz.errors import KnobError
@@ -127,7 +127,7 @@ class Ranges:
     def _calibration(self, event: Calibration) -> Iterator[str]:
         for of, names in (("widths", ("target_ns", "draft_ns")), ("exit_widths", ("layer_ns", "final_ns"))):
             widths: list[int] = getattr(event, of)
-            if any(b <= a for a, b in itertools.pairwise(widths)):
+            if any(b <= a for a, b in pairwise(widths)):
                 yield f"{of} {widths[:8]} do not rise"
             for name in names:
                 if len(getattr(event, name)) not in (0, len(widths)):

@@ -114,6 +114,8 @@ def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -
     for other, wanted in spec.needs.items():
         if other in values and str(values[other]) not in wanted:
             return f"no effect with {other} {values[other]}: needs {other} {' or '.join(wanted)}"
+    if feed.name == "core_lost":
+        return "the core has gone: knobs are as they were"
     if run.end is not None or not feed.steerable:
         return "the run has ended" if feed.steerable else "a recording: knobs are as they were"
     if spec.applies == "Q" and _queries_left(run):

@@ -35,7 +35,8 @@ class Core:
                           default_verifier=m.default_verifier, knobs=list(m.table.specs))
             for m in all_methods().values()
         ]  # fmt: skip
-        say(ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table"))))
+        say(ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")),
+                         chat="chat" in sys.argv))  # fmt: skip
         say(ev.State(state="idle"))
         while True:
             time.sleep(0.01)

@@ -380,6 +380,11 @@ def test_every_page_can_be_linked_to_and_the_address_names_the_run(
     again = open_at(f"{recorded.url}/overview?src=code-tree")
     again.locator(".sv-run", has_text="draft · tree").wait_for()
     assert again.get_by_text("Page not found").count() == 0
+    assert page.get_by_role("combobox", name="Run to look at").input_value() == "chain"
+    lost = open_at(f"{recorded.url}/rounds?src=nope")
+    lost.get_by_text("There is no run").wait_for()
+    _until(lambda: "src=chain" in _address(lost), "the address names no run")
+    assert lost.get_by_role("combobox", name="Run to look at").input_value() == "chain"
 
 
 def _unbroken(page: Any, what: str) -> None:

@@ -51,8 +51,36 @@ def test_a_core_that_cannot_start_is_told_and_the_app_lives(open_page: Open) -> 
     at.run()
     assert not at.exception
     assert at.error
-    assert "no target model in 'models/x'" in at.code[0].value
+    assert at.code[0].value == "no target model in 'models/x'; name a folder of save_pretrained"
+    assert at.error[0].value == "The models could not be loaded."
+    assert not core.has_run
+    assert core.look(lambda frame, _: (frame.state.name, frame.notices)) == ("error", ())
     assert [b.label for b in at.button] == ["Load the models"]
+
+
+@pytest.mark.parametrize(("named", "on"), [("", False), ("models/x", True)])
+def test_the_chat_template_is_on_for_a_named_model_that_has_one(named: str, on: bool, open_page: Open) -> None:
+    at = open_page(Settings(command=(sys.executable, FAKE, "0.02", "chat"), live=True))
+    core = current().core
+    core.load(named)
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert at.toggle(key="chat").value is on
+    asked: list[Start] = []
+    core.start = lambda start, paced=False: asked.append(start)  # type: ignore[method-assign]
+    at.button(key="start").click().run()
+    at.toggle(key="chat").set_value(not on).run()
+    at.button(key="start").click().run()
+    assert [start.chat for start in asked] == [on, not on]
+
+
+def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
+    at = open_page(_settings(live=True))
+    core = current().core
+    core.load()
+    _until(lambda: core.catalogue, "no catalogue")
+    at.run()
+    assert not [toggle for toggle in at.toggle if toggle.key == "chat"]
 
 
 def test_without_the_engine_the_page_prints_the_install_line(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,14 @@ def test_a_link_to_a_run_that_is_not_here_says_so_until_another_is_chosen(name: 
     assert not at.warning
 
 
+@pytest.mark.parametrize("query", [{}, {"src": "nope"}])
+def test_the_list_and_the_address_name_the_run_that_is_shown(query: dict[str, str], open_page: Open) -> None:
+    at = open_page(Settings(), **query)
+    assert at.selectbox(key="src").value == "code-draft"
+    assert at.query_params["src"] == "code-draft"
+    assert bool(at.warning) is bool(query)
+
+
 def test_the_first_page_has_a_path_and_keeps_what_the_address_asks(open_page: Open) -> None:
     at = open_page(Settings(), src="code-tree", at="r3")
     assert not at.exception

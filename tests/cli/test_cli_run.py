@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from cli.scripted import Script
 from specviz import events
 from specviz.metrics import Tally
 from specviz.trace import Trace
+from trace_factory import make_events, write_trace
 
 
 @pytest.fixture
@@ -222,3 +224,100 @@ def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script
 
 def test_redacting_without_a_recording_is_one_line(cli: Cli, script: Script) -> None:
     assert "name its file with --record" in cli("run", "--prompt", "x", "--redact").line
+
+
+@pytest.mark.parametrize("flags", [[], ["--quiet"], ["--json", "--quiet"]], ids=str)
+@pytest.mark.parametrize("room", [0, 12_000], ids=["no room", "room for some"])
+def test_a_full_disk_is_exit_code_1_however_quiet(
+    cli: Cli, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], room: int
+) -> None:
+    real, left = os.write, [room]
+
+    def full(fd: int, data: bytes) -> int:
+        count = min(left[0], len(data))
+        if count == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left[0] -= count
+        return real(fd, bytes(data[:count]))
+
+    monkeypatch.setattr(os, "write", full)
+    path = tmp_path / "a.sv.jsonl"
+    done = cli("run", "--prompt", "x", "--record", path, *flags)
+    assert done.code == 1
+    assert script.text in (json.loads(done.out)["text"] if "--json" in flags else done.out)
+    last = f"specviz: the trace {path} was not written whole: {os.strerror(errno.ENOSPC)}"
+    assert done.err.splitlines()[-1] == last
+    assert done.err == last + "\n" or "--quiet" not in flags
+    assert path.exists() == (room > 0)
+
+
+def _meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], object]) -> None:
+    """Something happens to the file that is recorded after its first line."""
+    real, left = os.write, [happens]
+
+    def write(fd: int, data: bytes) -> int:
+        if path.exists() and left:
+            left.pop()()
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", write)
+
+
+def test_a_trace_that_was_removed_meanwhile_is_not_announced(
+    cli: Cli, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.sv.jsonl"
+    _meanwhile(monkeypatch, path, path.unlink)
+    done = cli("run", "--prompt", "x", "--json", "--record", path)
+    assert (done.code, json.loads(done.out)["trace"]) == (1, None)
+    assert done.err.splitlines()[-1] == f"specviz: the trace {path} was not written whole: it was removed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_put_in_the_trace_s_place_is_left_alone(
+    cli: Cli, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "a.sv.jsonl", tmp_path / "thesis"
+    other.write_text("years of work")
+    _meanwhile(monkeypatch, path, lambda: other.rename(path))
+    done = cli("run", "--prompt", "x", "--quiet", "--record", path)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "another file was put in its place, which is left alone" in done.err
+    assert [(p, p.read_text()) for p in tmp_path.iterdir()] == [(path, "years of work")]
+
+
+@pytest.mark.parametrize("packed", [True, False], ids=["zipped", "plain"])
+def test_an_existing_trace_goes_by_force_only(cli: Cli, script: Script, tmp_path: Path, packed: bool) -> None:
+    older = write_trace(tmp_path / "a", make_events(new_tokens=30))
+    if not packed:
+        older = _unzipped(older)
+    before = older.read_bytes()
+    for name in ("a", "a.sv.jsonl", "a.sv.jsonl.gz"):
+        line = cli("run", "--prompt", "x", "--record", tmp_path / name).line
+        assert line == (
+            f"cannot record to '{tmp_path / name}': {older} is there; give --force to record over it, or another name"
+        )
+    assert (script.loaded, older.read_bytes()) == (None, before)
+    assert cli("run", "--prompt", "x", "--record", tmp_path / "a", "--force").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["a.sv.jsonl.gz"]
+    assert (tmp_path / "a.sv.jsonl.gz").read_bytes() != before
+
+
+def _unzipped(path: Path) -> Path:
+    plain = path.with_name(path.name.removesuffix(".gz"))
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    path.unlink()
+    return plain
+
+
+@pytest.mark.parametrize("command", ["run", "tui", "web"])
+def test_what_force_would_not_help_with_is_told_first(cli: Cli, script: Script, tmp_path: Path, command: str) -> None:
+    """A file that is no trace is never gone over; other bad input is told before an older trace is."""
+    (tmp_path / "b.sv.jsonl").write_text("years of work")
+    for force in ([], ["--force"]):
+        line = cli(command, "--prompt", "x", "--record", tmp_path / "b.sv.jsonl", *force).line
+        assert "it exists and is not a trace" in line
+    assert (tmp_path / "b.sv.jsonl").read_text() == "years of work"
+    write_trace(tmp_path / "a", make_events())
+    assert "--force" not in cli(command, "--prompt", "x", "--record", tmp_path / "a", "--gamma", "-3").line
+    assert "--force" in cli(command, "--prompt", "x", "--record", tmp_path / "a").line

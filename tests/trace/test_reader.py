@@ -1,5 +1,6 @@
 """Reading: round trip, seeking to a round, torn lines, growing files, and versions."""
 
+import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from specviz.cli import main
 from specviz.errors import TraceError
 from specviz.events import VERSION, Event, encode
 from specviz.trace import Recorder, Trace, lock, read_events
@@ -178,3 +180,58 @@ def test_an_older_major_version_goes_through_its_migration(tmp_path: Path, monke
     monkeypatch.setitem(migrate_module.MIGRATIONS, 0, lambda line: line.replace(b'"knot":', b'"node":'))
     got = read_events(old)
     assert got[1:] == EVENTS[1:6]
+
+
+def test_a_cut_anywhere_in_the_end_record_leaves_it_out(tmp_path: Path) -> None:
+    """Also behind a brace of something in it, where the line looks whole."""
+    whole = plain(tmp_path / "run.sv.jsonl", EVENTS).read_bytes()
+    path = tmp_path / "cut.sv.jsonl"
+    last = whole[:-1].rindex(b"\n") + 1
+    braces = 0
+    for size in range(last + 1, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with Trace(path) as trace:
+            assert trace.poll() == EVENTS[:-1]
+            assert (trace.torn, trace.end) == (True, None)
+        braces += whole[size - 1 : size] == b"}"
+    assert braces > 0
+    assert main(["stats", str(path)]) == 0
+
+
+@pytest.mark.parametrize("size", [50, 1000, 100_000])
+def test_several_gzip_members_are_one_trace(size: int, tmp_path: Path) -> None:
+    """As gzip has it, cut wherever; zeros behind them are padding, of a tape or a copy."""
+    whole = gzip.decompress(write_trace(tmp_path / "run", EVENTS).read_bytes())
+    path = tmp_path / "members.sv.jsonl.gz"
+    packed = b"".join(gzip.compress(whole[k : k + size]) for k in range(0, len(whole), size))
+    for padding in (b"", b"\0" * 700):
+        path.write_bytes(packed + padding)
+        assert read_events(path, check=True)[:-1] == EVENTS[:-1]
+        assert main(["stats", "--check", str(path)]) == 0
+        with Trace(path) as trace:
+            assert len(trace.poll()) == len(EVENTS)
+            assert trace.round(0, 1) == [event for event in EVENTS if (event.q, event.r) == (0, 1)]
+            assert trace.intact() is True
+
+
+@pytest.mark.parametrize("rest", [b"hello", b"\0\0hello\0", b"\x1f", b"x" * 3_000_000], ids=len)
+def test_what_is_no_gzip_behind_the_data_is_said_by_a_check(
+    rest: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_trace(tmp_path / "run", EVENTS)
+    path.write_bytes(path.read_bytes() + rest)
+    assert read_events(path)[:-1] == EVENTS[:-1]
+    assert main(["stats", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["stats", "--check", str(path)]) == 2
+    n_bytes = len(rest.replace(b"\0", b""))
+    assert capsys.readouterr().err == f"specviz: {path}: {n_bytes} bytes behind its end are no part of the gzip data\n"
+
+
+def test_a_member_that_is_cut_off_says_how_far_it_came(tmp_path: Path) -> None:
+    whole = gzip.decompress(write_trace(tmp_path / "run", EVENTS).read_bytes())
+    at = whole.index(b"\n", len(whole) // 2) + 1
+    path = tmp_path / "run.sv.jsonl.gz"
+    path.write_bytes(gzip.compress(whole[:at]) + gzip.compress(whole[at:])[:-200])
+    with pytest.raises(TraceError, match=r"ends early, after [0-9]+ whole lines; .* as far as round [0-9]+ of query 1"):
+        read_events(path)

@@ -1,15 +1,17 @@
 """`specviz tui` on a terminal of its own, with each of its three streams sent elsewhere or closed."""
 
+import contextlib
 import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,26 @@ def terminal() -> Iterator[tuple[int, int]]:
     os.close(slave)
 
 
-def start(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
+Starter = Callable[[str, Path, int], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Starter]:
+    """Starts the command; whatever became of the test, its shell and all below it have gone afterwards."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
+        started.append(begun(redirected, trace, slave))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):  # each leads a group of its own
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def begun(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
     """The command as a shell starts it, on the terminal but for what is redirected."""
     roots = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots)), "TERM": "xterm-256color"}
@@ -52,7 +73,7 @@ def drawn(master: int, until: bytes) -> bytes:
 
 @pytest.mark.parametrize("redirected", ["2>log", "2>/dev/null", "2>&-", ""])
 def test_the_screen_is_drawn_wherever_standard_error_goes(
-    terminal: tuple[int, int], tmp_path: Path, redirected: str
+    terminal: tuple[int, int], start: Starter, tmp_path: Path, redirected: str
 ) -> None:
     """The library draws on standard error; a log of it must take neither the screen away nor the drawing in."""
     master, slave = terminal
@@ -71,7 +92,7 @@ def test_the_screen_is_drawn_wherever_standard_error_goes(
 
 @pytest.mark.parametrize("redirected", ["</dev/null", "<&-", ">out", ">&-"])
 def test_no_keyboard_or_no_screen_is_one_line_and_code_2(
-    terminal: tuple[int, int], tmp_path: Path, redirected: str
+    terminal: tuple[int, int], start: Starter, tmp_path: Path, redirected: str
 ) -> None:
     master, slave = terminal
     process = start(redirected, write_trace(tmp_path / "run", make_events()), slave)
@@ -79,3 +100,15 @@ def test_no_keyboard_or_no_screen_is_one_line_and_code_2(
     assert drawn(master, b"\n").decode().splitlines() == [
         "specviz: no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without"
     ]
+
+
+def test_a_terminal_that_goes_takes_the_program_with_it(start: Starter, tmp_path: Path) -> None:
+    """No signal tells it: the terminal is not the one that controls its session."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+    process = start("", write_trace(tmp_path / "run", make_events()), slave)
+    drawn(master, b"Draft tree")
+    os.close(slave)
+    os.close(master)
+    process.wait(PATIENCE)
+    assert process.returncode in (0, 128 + signal.SIGHUP)

@@ -181,6 +181,13 @@ def test_a_knob_without_effect_says_why() -> None:
     assert recording["gamma"].disabled == "a recording: knobs are as they were"
 
 
+def test_knobs_of_a_run_whose_core_was_lost_are_not_called_a_recording() -> None:
+    lost = make_events(temperature=0.8, seed=1, reason="core_lost")
+    for events in (lost, lost[:-1]):
+        shown = items(Player(fold(events)), feed=Feed("core_lost", "killed"))
+        assert shown["gamma"].disabled == "the core has gone: knobs are as they were"
+
+
 def test_pending_knobs_go_from_chosen_to_sent_to_in_force() -> None:
     events = make_events(temperature=0.8, seed=1, knob_at=3, gamma=2)
     at = next(k for k, e in enumerate(events) if isinstance(e, ev.Knob))

@@ -1,7 +1,11 @@
 """The application: a feed, its main screen, and what a terminal can do (colour, ASCII, themes, palette of commands)."""
 
 import os
+import select
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,6 +25,9 @@ from specviz_tui.paint import sixteen_colours
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
 from specviz_tui.screens.pick import PickScreen
+
+_LOOK_MS = 1000  # between two looks, where a hang-up wakes nobody
+_LEAVE_S = 3.0  # to leave by the door
 
 
 class SpecvizApp(App[int]):
@@ -103,6 +110,26 @@ class SpecvizApp(App[int]):
 
     def _run(self, screen: MainScreen, action: str) -> None:
         screen.call_later(screen.run_action, action)
+
+
+def leave_with_terminal(app: App[Any]) -> None:
+    """End the program when its terminal has gone and no signal says so (under nohup, in a session of its own).
+
+    Textual would read the end of the input again and again, with all of a core, and wait for ever to draw.
+    """
+    if sys.platform == "win32" or sys.__stdin__ is None:
+        return
+    watch = select.poll()
+    watch.register(sys.__stdin__.fileno(), 0)  # nothing but hang-ups
+
+    def wait() -> None:
+        while not watch.poll(_LOOK_MS):
+            pass
+        app.call_later(app.exit)  # lets go of core and recording
+        time.sleep(_LEAVE_S)
+        os._exit(128 + signal.SIGHUP)  # it waits for the terminal: a core ends with its input
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def terminal_driver() -> type[Driver] | None:

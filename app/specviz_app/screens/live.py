@@ -47,7 +47,7 @@ def page() -> None:
 
 def _failed(core: Core) -> None:
     kept = "The core has ended. Everything that was decoded is kept; load the models again to go on."
-    st.error(kept if core.has_run else "The models could not be loaded.")
+    st.error(kept if core.has_run and core.catalogue else "The models could not be loaded.")
     st.code(core.failed or "", language=None, wrap_lines=True)
 
 
@@ -109,6 +109,10 @@ def _start_form(server: Server, core: Core) -> None:
         st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
                      help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
                      "same on all, auto measures which is fastest")  # fmt: skip
+        if core.catalogue is not None and core.catalogue.chat:
+            st.toggle("Chat template", _chat(core), key="chat", bind="query-params",
+                      help="hand the prompt over as a user's message, in the form that the target was trained on; "
+                      "without it the model goes on with the prompt's own text")  # fmt: skip
         st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
@@ -119,6 +123,13 @@ def _start_form(server: Server, core: Core) -> None:
         st.error(parts.plain(problem))
     state.tell()
     st.session_state["live_method"] = method
+
+
+def _chat(core: Core) -> bool:
+    """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
+    messages. The embedded one has a template and follows no instructions: it goes on with texts."""
+    start = core.settings.start
+    return (start is not None and start.chat) or bool(core.target)
 
 
 def _explorer() -> Any:
@@ -169,14 +180,15 @@ def _start(core: Core, method: MethodInfo, many: list[Prompt]) -> None:
     prompt = held.get("prompt") or ""
     verifier = held.get(f"{method.name}.verifier", _DEFAULT)
     pace = held.get("pace", PACES[0])
-    template = core.settings.start
+    switch = core.catalogue is not None and core.catalogue.chat  # without a template, what --chat asks is refused
+    chat = bool(held.get("chat")) if switch else core.settings.start is not None and core.settings.start.chat
     try:
         if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start = Start(
             prompt="" if many else prompt, stream=many, method=method.name,
             verifier=None if verifier == _DEFAULT else verifier, knobs=_given(method),
-            chat=template.chat if template else False, paused=pace == PACES[2], lanes=held.get("lanes") or LANES[0],
+            chat=chat, paused=pace == PACES[2], lanes=held.get("lanes") or LANES[0],
         )  # fmt: skip
         core.start(start, paced=pace == PACES[0])
         held[state.SRC] = LIVE

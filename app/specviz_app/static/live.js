@@ -97,7 +97,11 @@ class LiveView {
     requestAnimationFrame(() => {
       this.due = false;
       if (this.frame) this.draw(this.frame);
-      this.find(".problem").textContent = this.problem || this.frame?.refusals.at(-1) || this.frame?.notices.at(-1) || "";
+      const refused = this.problem || this.frame?.refusals.at(-1) || "";
+      const noted = this.frame?.notices.at(-1) || "";
+      const failed = !refused && noted && this.frame.failed; // how the run ended, when it did not end well
+      this.find(".problem").textContent = refused || (failed ? noted : "");
+      this.find(".note").textContent = refused || failed ? "" : noted;
     });
   }
 
