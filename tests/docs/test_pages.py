@@ -10,6 +10,9 @@ import yaml
 
 import specviz
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, prose
+from specviz.trace.files import KEPT_MB, STREAMED_MB
+from specviz.trace.ranges import MOST_IN_A_ROUND
+from specviz_app.settings import INFLATED_MB, UPLOAD_MB
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -86,3 +89,11 @@ def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
 def test_every_picture_is_shown_somewhere() -> None:
     shown = {(page.parent / goal).resolve() for page in PAGES for goal in links(page)}
     assert set((DOCS / "screenshots").iterdir()) <= shown
+
+
+def test_the_limits_are_those_of_the_readers() -> None:
+    told = (DOCS / "traces.md").read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    told = " ".join(told.split())
+    assert f"{STREAMED_MB} MB of plain text ({KEPT_MB} MB in the terminal and the browser" in told
+    assert f"a round {MOST_IN_A_ROUND:,} records" in told
+    assert f"may have {UPLOAD_MB} MB, and may unpack to {INFLATED_MB}." in told
