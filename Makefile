@@ -46,7 +46,8 @@ check: $(VENV)/.dev docs  ## format, lint, types, import contracts, documents, t
 	$(PYTEST)
 
 docs: $(VENV)/.docs  ## the documents as a site in build/site; a dead link fails
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@# --quiet would hide warnings from --strict too
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'open build/site/index.html'
 
 format: $(VENV)/.dev  ## let ruff put the code in order
