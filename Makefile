@@ -21,7 +21,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # All cores, four at most (each worker loads torch), with one thread of torch each: what a worker waits for, another does.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo test check screenshots format clean
+.PHONY: help demo test check docs screenshots format clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -38,18 +38,23 @@ demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (F: full spe
 test: $(VENV)/.dev  ## all tests
 	$(PYTEST)
 
-check: $(VENV)/.dev  ## format, lint, types, import contracts, tests
+check: $(VENV)/.dev docs  ## format, lint, types, import contracts, documents, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST)
 
+docs: $(VENV)/.docs  ## the documents as a site in build/site; a dead link fails
+	@# --quiet would hide warnings from --strict too
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo 'open build/site/index.html'
+
 format: $(VENV)/.dev  ## let ruff put the code in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-screenshots: $(VENV)/.dev  ## take the pictures of the README again (needs chromium)
+screenshots: $(VENV)/.dev  ## take the pictures of the documents again (needs chromium)
 	$(BIN)/python -m tools.screenshots $(SCREENSHOTS)
 
 clean:  ## remove the environment and all caches
@@ -64,7 +69,12 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing specviz with the extra dev into $(VENV) (once; torch takes its time)"
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing specviz with the extra docs into $(VENV) (once)"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \

@@ -1,4 +1,4 @@
-"""Take the pictures of the README again: the terminal's screens as SVG, the dashboard's pages as PNG.
+"""Take the pictures of the documents again: the terminal's screens as SVG, the dashboard's pages as PNG.
 
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
                                 [--ranks RUN --stream RUN] [--target FOLDER --draft FOLDER]
