@@ -197,7 +197,10 @@ class Commit(Event, tag="commit", kw_only=True):
 
 
 class RoundEnd(Event, tag="round_end", kw_only=True):
-    """Counts and times of a round. A drafted stop token counts as drafted, kept as accepted, though it is never fed."""
+    """Counts and times of a round.
+
+    A drafted stop token counts as drafted, and as accepted where it is kept, though it is never fed.
+    """
 
     n_drafted: PerRound
     n_tested: PerRound
