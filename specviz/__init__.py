@@ -8,9 +8,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from specviz.draft import Draft as Draft
-    from specviz.engine.local import LocalRun as LocalRun
-    from specviz.engine.local import load_pair as load_pair
+    from specviz.commands import Start as Start
+    from specviz.engine.run.local import LocalRun as LocalRun
+    from specviz.engine.run.local import load_pair as load_pair
     from specviz.errors import SpecvizError as SpecvizError
     from specviz.events import Event as Event
     from specviz.knobs import Knobs as Knobs
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     from specviz.methods import all_methods as all_methods
     from specviz.methods import get_method as get_method
     from specviz.metrics import Tally as Tally
-    from specviz.plan import Plan as Plan
+    from specviz.probability.draft import Draft as Draft
+    from specviz.probability.plan import Plan as Plan
     from specviz.trace import Recorder as Recorder
     from specviz.trace import Trace as Trace
     from specviz.verifiers import all_verifiers as all_verifiers
     from specviz.verifiers import get_verifier as get_verifier
-    from specviz.wire import Start as Start
 
     __version__: str
 
 _HOME = {
-    "Draft": "specviz.draft",
+    "Draft": "specviz.probability.draft",
     "Event": "specviz.events",
     "KnobSpec": "specviz.knobs",
     "Knobs": "specviz.knobs",
-    "LocalRun": "specviz.engine.local",
-    "Plan": "specviz.plan",
+    "LocalRun": "specviz.engine.run.local",
+    "Plan": "specviz.probability.plan",
     "Recorder": "specviz.trace",
     "SpecvizError": "specviz.errors",
-    "Start": "specviz.wire",
+    "Start": "specviz.commands",
     "Tally": "specviz.metrics",
     "Trace": "specviz.trace",
     "all_methods": "specviz.methods",
     "all_verifiers": "specviz.verifiers",
     "get_method": "specviz.methods",
     "get_verifier": "specviz.verifiers",
-    "load_pair": "specviz.engine.local",
+    "load_pair": "specviz.engine.run.local",
 }
 
 __all__ = ["__version__", *_HOME]

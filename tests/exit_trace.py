@@ -1,5 +1,5 @@
 """An early-exit run without a model, whose records agree with each other: a table of what every head says, a text, and
-the rounds that follow from them (specviz.cost.replay is checked against the real engine elsewhere).
+the rounds that follow from them (specviz.cost.exit_replay is checked against the real engine elsewhere).
 
 Heads grow surer and better with depth; annealing lowers a confidence, less so the deeper the layer.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz import events as ev
+from specviz.cost.exit_replay import Replayed, Setting, Table, rounds
 from specviz.cost.gates import annealed
 from specviz.cost.ledger import RoundCost
-from specviz.cost.replay import Replayed, Setting, Table, rounds
 from specviz.events import GRID, Event
 from table_model import TEXTS, Clock
 from trace_factory import Recipe, make_header

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.draft import ROOT, Draft
-from specviz.drafters.adapt.bandit import Arm, Bandit
-from specviz.drafters.adapt.bandit import Setting as BanditSetting
-from specviz.drafters.blocks.growth import Growth, Offer, Setting
-from specviz.drafters.blocks.widths import Widths
 from specviz.events import Event
-from specviz.keys import Keys
-from specviz.laws import dense
-from specviz.plan import Outcome
+from specviz.methods.online.bandit import Arm, Bandit
+from specviz.methods.online.bandit import Setting as BanditSetting
+from specviz.methods.specblock.growth import Growth, Offer, Setting
+from specviz.methods.specblock.widths import Widths
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import Outcome
+from specviz.probability.rows import dense
 from specviz.verifiers import get_verifier
 from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, full, softmax, target_rows
 from table_verdicts import closing_of, verdicts

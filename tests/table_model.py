@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.draft import ROOT, Carry, Draft
 from specviz.events import Event
-from specviz.keys import Keys
-from specviz.laws import Certain, CertainRows, at, dense
+from specviz.probability.draft import ROOT, Carry, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.rows import Certain, CertainRows, at, dense
 
 Row = Any  # [V]
 # Token 0 ends the text. A newline, a wide character, markup and an escape are there on purpose: text is hostile.

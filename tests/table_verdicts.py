@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.draft import ROOT, Draft
-from specviz.keys import Keys, interval
-from specviz.laws import at, dense
-from specviz.plan import DrawResult, Outcome, Plan, Test, TestResult
-from specviz.verifiers import get_verifier, joint
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Keys, interval
+from specviz.probability.plan import DrawResult, Outcome, Plan, Test, TestResult
+from specviz.probability.rows import at, dense
+from specviz.verifiers import _joint, get_verifier
 from table_model import TEXTS, Run, V, entropy, full, rank, softmax, top_of
 
 
@@ -48,7 +48,7 @@ def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
     nodes = tuple(range(len(draft)))
     if not nodes or not draft.is_chain or any(row < 0 for row in draft.row_of):
         return []
-    found = joint.records(joint.chain(draft, nodes, rows))
+    found = _joint.records(_joint.chain(draft, nodes, rows))
     return [
         ev.Chain(
             node=draft.ids[node], cap_at=p.cap_at, log_r=ev.six(p.log_r), log_c=ev.six(p.log_c),

@@ -28,7 +28,7 @@ for module in pkgutil.walk_packages(getattr(package, "__path__", ()), {name!r} +
 # What a screen, a figure or a script may import. Sub-commands of the command line import the engine when they run.
 ABOVE_THE_LINE = [
     "specviz_tui", "specviz_app", "specviz_assets", "specviz.view", "specviz.sources", "specviz.trace",
-    "specviz.events", "specviz.metrics", "specviz.methods", "specviz.verifiers", "specviz.tables", "specviz.wire",
+    "specviz.events", "specviz.metrics", "specviz.methods", "specviz.verifiers", "specviz.probability.table_models", "specviz.commands",
     "specviz.prove", "specviz.cli",
 ]  # fmt: skip
 
@@ -73,7 +73,7 @@ def test_a_trace_is_replayed_and_measured_without_the_engine(tmp_path: Path) -> 
     trace = write_trace(tmp_path / "a", make_events(new_tokens=12))
     code = f"""
 from specviz.trace import Trace
-from specviz.view.fold import fold
+from specviz.runlog.fold import fold
 from specviz.cli import main
 with Trace({str(trace)!r}) as trace:
     assert fold(trace.poll()).rounds

@@ -11,9 +11,9 @@ from specviz.errors import SpecvizError
 from specviz.events import Knob
 from specviz.sources import TraceFile
 from specviz.view import Feed, Options
-from specviz.view.frame import Cursor
-from specviz_app.payload import payload
-from specviz_tui.feed import RunFeed
+from specviz.view.frame.frame import Cursor
+from specviz_app.server.payload import payload
+from specviz_tui.common.feed import RunFeed
 
 NUMBERS = ("-1", "0", "1", "2", "7", "-7", "0.5", "-0.5", "64", "4096", "65536", "1000000000", "-1000000000",
            "2147483647", "9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775809",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from specviz import events as ev
-from specviz.draft import Draft
 from specviz.events import Event
-from specviz.keys import Keys
 from specviz.methods import get_method
-from specviz.plan import Outcome
+from specviz.probability.draft import Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import Outcome
 from specviz.trace import Recorder
 from specviz.verifiers import get_verifier
 from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, draft_of, target_rows

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from specviz import events as ev
+from specviz.commands import Command
 from specviz.methods import all_methods
-from specviz.wire import Command
 from specviz_tui.app import SpecvizApp
-from specviz_tui.feed import RunFeed
-from specviz_tui.library import Library
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.screens.library import Library
 from trace_factory import make_events, write_trace
 
 WIDE, NARROW = (120, 36), (80, 24)

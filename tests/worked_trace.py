@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.draft import Draft
 from specviz.events import Event
-from specviz.plan import DrawResult, Test, TestResult
-from specviz.verifiers import get_verifier, joint
+from specviz.probability.draft import Draft
+from specviz.probability.plan import DrawResult, Test, TestResult
+from specviz.verifiers import _joint, get_verifier
 from trace_factory import Recipe, make_header
 
 TEXTS = ("she", " work", "ed", " 45", "-", " 40")
@@ -49,13 +49,13 @@ class _ByHand:
         self.us = us
 
     def passes(self, pos: int, threshold: float, index: int = 0) -> Any:
-        from specviz.keys import Tested
+        from specviz.probability.draws import Tested
 
         u = self.us[pos - N]
         return Tested(u < threshold, u)
 
     def draw(self, stream: str, pos: int, row: Any, index: int = 0) -> Any:
-        from specviz.keys import invert
+        from specviz.probability.draws import invert
 
         return invert(row, 0.5)
 
@@ -79,7 +79,7 @@ def worked_events(
         )
         for t in range(gamma)
     ]  # fmt: skip
-    records = joint.records(joint.chain(draft, tuple(range(gamma)), rows))
+    records = _joint.records(_joint.chain(draft, tuple(range(gamma)), rows))
     chains = [
         ev.Chain(node=t, cap_at=r.cap_at, log_r=ev.six(r.log_r), log_c=ev.six(r.log_c), **_six(r))
         for t, r in enumerate(records)
@@ -128,7 +128,7 @@ def _text(t: int, k: int, texts: tuple[str, ...]) -> str:
     return (texts[t] if t < len(texts) else " and") if k == 0 else OTHERS[min(t, len(OTHERS) - 1)][k - 1]
 
 
-def _six(record: joint.Position) -> dict[str, Any]:
+def _six(record: _joint.Position) -> dict[str, Any]:
     names = ("d_pq", "d_qp", "dhat_pq", "dhat_qp", "h", "credit_token", "credit_hsd", "credit_naive")
     return {name: None if (value := getattr(record, name)) is None else ev.six(value) for name in names}
 

@@ -17,9 +17,9 @@ from typing import Any
 import click
 
 from specviz.cli import main as specviz
-from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.commands import Prompt, Start
+from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.trace import Recorder
-from specviz.wire import Prompt, Start
 from tools.recordings import fault
 
 PROMPTS = {"code": "code-stack", "prose": "prose-modules", "sums": "sums-story"}

@@ -24,7 +24,7 @@ from PIL import Image
 
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
-from specviz_tui.library import Library
+from specviz_tui.screens.library import Library
 from tools.chromium import chromium, executable
 
 WIDE = (120, 36)

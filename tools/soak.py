@@ -203,7 +203,7 @@ def _record_again(feed: Path, into: Path, rate: float) -> None:
 async def _watch(trace: Path, look: bool) -> None:
     """The screen on a trace until it ends, or this process is told to."""
     from specviz_tui.app import SpecvizApp
-    from specviz_tui.library import Library
+    from specviz_tui.screens.library import Library
 
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
     library = Library(animate=False)

@@ -13,9 +13,9 @@ from types import FrameType
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz_app.server import Guards, Server, install, routes
-from specviz_app.settings import UPLOAD_MB
-from specviz_app.theme import theme
+from specviz_app.server.server import Guards, Server, install, routes
+from specviz_app.server.settings import UPLOAD_MB
+from specviz_app.ui.theme import theme
 
 SCRIPT = Path(__file__).with_name("main.py")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from specviz_app import guard, state
-from specviz_app.parts import style
-from specviz_app.screens import early_exit, lanes, live, overview, ranks, rounds, trace, verification
-from specviz_app.server import current
-from specviz_app.sidebar import sidebar, unknown
+from specviz_app.screens import exits, lanes, live, overview, ranks, rounds, trace, verification
+from specviz_app.server.server import current
+from specviz_app.ui import guard, state
+from specviz_app.ui.parts import style
+from specviz_app.ui.sidebar import sidebar, unknown
 
 _PAGES = (  # path, title, icon, what it is for, what it does
     ("live", "Live", "play_circle", "decode a prompt and watch it happen", live.page),
@@ -15,7 +15,7 @@ _PAGES = (  # path, title, icon, what it is for, what it does
     ("verification", "Verification", "rule", "the verdict on a draft, scanned backward, and other rules on it",
      verification.page),
     ("early-exit", "Early exit", "exit_to_app",
-     "where rows stopped in the layers, what it cost, and other settings on the same text", early_exit.page),
+     "where rows stopped in the layers, what it cost, and other settings on the same text", exits.page),
     ("lanes", "Lanes", "view_timeline",
      "who worked when, who waited, what was drafted for nothing, and what that costs", lanes.page),
     ("ranks", "Ranks", "stairs",

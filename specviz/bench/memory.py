@@ -61,7 +61,7 @@ def _main(order: dict[str, Any]) -> Memory:
 
     from specviz.bench.ours import OurArm
     from specviz.bench.peers import PeerArm, Peers
-    from specviz.engine.local import load_pair
+    from specviz.engine.run.local import load_pair
 
     torch.set_num_threads(max(1, order["threads"]))
     arm_of = Contestant(order["kind"], order["kind"])

@@ -14,14 +14,14 @@ import msgspec
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.settings import Contestant, Settings
 from specviz.cost.ledger import Clock
-from specviz.engine import outfit
-from specviz.engine.context import Models
-from specviz.engine.lane_choice import choose
-from specviz.engine.local import TOPK, Pair
-from specviz.engine.probe import Probe
-from specviz.engine.round import Round
-from specviz.engine.session import Parts, Session
-from specviz.engine.texts import Texts
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.overlap_choice import choose
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.decode.texts import Texts
+from specviz.engine.record.probe import Probe
+from specviz.engine.run import build_drafter
+from specviz.engine.run.local import TOPK, Pair
 from specviz.events import SCHEMA, VERSION, Event, Header, Level, encode
 from specviz.events import Models as ModelsInfo
 from specviz.knobs import Knobs
@@ -54,10 +54,10 @@ class OurArm:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
-        models = Models(self.pair.target.adapter, draft, len(prompt) + n + outfit.in_flight(self.method, knobs))
-        drafter = outfit.make_drafter(self.method, models, knobs)
+        models = Models(self.pair.target.adapter, draft, len(prompt) + n + build_drafter.in_flight(self.method, knobs))
+        drafter = build_drafter.make_drafter(self.method, models, knobs)
         self.clock = getattr(drafter, "clock", None)
-        table, knobs = outfit.fitted(self.method.table, drafter, knobs.values)
+        table, knobs = build_drafter.fitted(self.method.table, drafter, knobs.values)
         lanes = choose(self.lanes, models, drafter).lanes
         self.used_lanes = lanes.name
         parts = Parts(models, drafter, self.verifier, lanes)

@@ -17,7 +17,7 @@ from transformers import GenerationConfig
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.early_peer import exit_layer
 from specviz.bench.settings import Contestant, Settings
-from specviz.engine.loading import embedded, pick_device, pick_dtype, plain_model
+from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.memory import Memory
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
-from specviz.bench.stats import PairedRatio, Spread, paired, spread
+from specviz.bench.statistics import PairedRatio, Spread, paired, spread
 
 Runs = Mapping[tuple[int, int], Sample]
 SCHEMA = "specviz.bench/1"

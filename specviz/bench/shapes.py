@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from specviz.engine.loading import Loaded, embedded, pick_device, pick_dtype
-from specviz.engine.local import Pair
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import Loaded, embedded, pick_device, pick_dtype
+from specviz.engine.run.local import Pair
 from specviz.events import ModelInfo
 
 VOCAB = 32768

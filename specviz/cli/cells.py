@@ -4,7 +4,7 @@ from rich import box
 from rich.table import Table
 
 from specviz.metrics import Estimate
-from specviz.view import numbers
+from specviz.view.words import numbers
 
 
 def table_of(first: str, *others: str) -> Table:

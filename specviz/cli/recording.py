@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.cli.layout import narrate
-from specviz.cli.printer import Sink
-from specviz.cli.result import Result
+from specviz.cli.printing import Sink
+from specviz.cli.run.result import Result
 from specviz.errors import TraceError, WriteError
 from specviz.trace.files import plain_path
 
@@ -21,7 +21,7 @@ def check_place(path: Path, force: bool = False) -> None:
 
     An older trace is recorded over by `force` only.
     """
-    from specviz.trace.record import existing, refuse_foreign
+    from specviz.trace.recorder import existing, refuse_foreign
 
     try:
         _check(path)
@@ -36,7 +36,7 @@ def check_place(path: Path, force: bool = False) -> None:
 
 
 def _check(path: Path) -> None:
-    from specviz.trace.record import longest_name
+    from specviz.trace.recorder import longest_name
 
     folder = path.parent
     if not folder.is_dir():

@@ -10,10 +10,10 @@ from typing import Any
 from specviz.cli import options, prompts
 from specviz.cli.recording import check_place
 from specviz.cli.stream import Stream, read_stream
+from specviz.commands import Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
-from specviz.wire import Start
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _DTYPES = ("float32", "bfloat16", "float16", "float64")

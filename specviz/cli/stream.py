@@ -4,8 +4,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from specviz.commands import Prompt
 from specviz.sources.prompts import PromptSet, load_prompts, parse_prompts
-from specviz.wire import Prompt
 
 BUNDLED = "bundled"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from specviz.cost.replay import Table
+from specviz.cost.exit_replay import Table
 from specviz.errors import SpecvizError
 from specviz.events import Commit, Event, ExitTable, Header, Knob, Prefill
 

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
-from specviz.events.blocks import Adapt, AdaptArm, AdaptReplay, Block, Expansion, TreeMade
 from specviz.events.branch import (
     BranchToken,
     DraftStep,
@@ -47,6 +46,7 @@ from specviz.events.run import (
     VerifierInfo,
     Warn,
 )
+from specviz.events.tree_drafting import Adapt, AdaptArm, AdaptReplay, Block, Expansion, TreeMade
 
 FILE_RECORDS: tuple[type[Event], ...] = (
     Header, Prefill, RoundStart, Pieces, Node, Verify, Chain, Closing, Commit, RoundEnd, Span, Knob, Warn, Note,

@@ -92,7 +92,7 @@ class ExitTable(Event, tag="exit_table", kw_only=True):
     """What one head says after the token at `pos`, from one pass over the finished text.
 
     `conf[k]`: the largest probability at the layer's temperature for annealing strength `alpha = k / 10`, up to 4.
-    Whatever tau, depth, width and (grid) alpha: the rounds follow from these (specviz.cost.replay).
+    Whatever tau, depth, width and (grid) alpha: the rounds follow from these (specviz.cost.exit_replay).
     """
 
     written_at: ClassVar[Level] = "full"

@@ -11,10 +11,10 @@ from functools import cache
 from shlex import quote
 from typing import Any
 
-from specviz.draft import Draft
 from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import Knobs, KnobSpec, KnobTable, table
-from specviz.plan import Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Verifier
 from specviz.registry import discover, pick
 from specviz.traits import MethodTraits
 from specviz.verifiers import get_verifier

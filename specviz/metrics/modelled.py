@@ -7,7 +7,7 @@ two lanes run beside each other, whatever lanes the machine really had.
 import msgspec
 
 from specviz.cost.model_clock import Rates, TimingTally
-from specviz.cost.round_facts import RoundReader
+from specviz.cost.timing import RoundReader
 from specviz.events import Calibration, Event, Signal
 from specviz.metrics.sums import Median
 

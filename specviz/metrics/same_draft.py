@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from specviz.metrics.chains import Link, kept
 from specviz.metrics.estimate import Estimate
+from specviz.metrics.replay_rules import Link, kept
 from specviz.metrics.sums import Ratio
 from specviz.traits import RULES, TOKENWISE
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from specviz.draft import Carry, Draft
-from specviz.plan import Outcome, Plan
-from specviz.tables import Problem, Table
+from specviz.probability.draft import Carry, Draft
+from specviz.probability.plan import Outcome, Plan
+from specviz.probability.table_models import Problem, Table
 
 MakePlan = Callable[[Draft, Any], Plan]
 Begun = tuple[Draft, Plan]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from specviz.probability.table_models import Problem
 from specviz.prove.drafting import Builder
 from specviz.prove.layouts import Layout
-from specviz.tables import Problem
 
 Rows = Sequence[tuple[Any, Any, int]]  # p, q and the token, position by position
 Credit = Callable[[Rows], Any]

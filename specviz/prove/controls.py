@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from specviz.draft import ROOT, Draft
-from specviz.laws import positive_part
-from specviz.plan import Draw, Plan, State, Step, Test
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Test
+from specviz.probability.rows import positive_part
+from specviz.probability.table_models import CASES, Problem, law
 from specviz.prove import drafting
 from specviz.prove.drafting import Builder, Grow
 from specviz.prove.enumerate import deviation, total_variation
 from specviz.prove.golden import golden
 from specviz.prove.proof import Rule, continued, in_fractions, rounds_of
 from specviz.prove.several import Several
-from specviz.tables import CASES, Problem, law
 from specviz.verifiers import all_verifiers, get_verifier
 
 

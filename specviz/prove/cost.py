@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import Iid, Markov, PrefixTable, Problem, Table
 from specviz.prove.layouts import Layout
 from specviz.prove.proof import memory
-from specviz.tables import Iid, Markov, PrefixTable, Problem, Table
 
 A_LOT = 60.0  # seconds
 _PATH, _DRAWN = 20e-6, 15e-6  # seconds for a path, and for each drawn token on it

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.draft import ROOT, Draft
-from specviz.tables import Table
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.table_models import Table
 
 JUDGED, WINDOW, BRANCH = 0, 1, 2  # the three groups of a Draft, in feed order
 

@@ -20,8 +20,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from specviz.keys import Drawn, Tested
-from specviz.laws import Certain
+from specviz.probability.draws import Drawn, Tested
+from specviz.probability.rows import Certain
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -89,7 +89,7 @@ def _parts(key: Key, edges: list[Any], known: tuple[Any, Any] | None, prob: Any)
 
 @dataclass
 class BranchKeys:
-    """Stands in for `specviz.keys.Keys`."""
+    """Stands in for `specviz.probability.draws.Keys`."""
 
     branch: Branch
     round: int

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from specviz.errors import SpecvizError, suggestion
-from specviz.tables import Iid, Markov, PrefixTable, Problem, Table, exact_row
+from specviz.probability.table_models import Iid, Markov, PrefixTable, Problem, Table, exact_row
 
 ROUNDING = Fraction(1, 10**6)
 MOST = 16  # drafted tokens in a chain, and candidates: more has no end, however small the vocabulary

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from specviz.tables import Problem
+from specviz.probability.table_models import Problem
 
 
 @dataclass(frozen=True, slots=True)

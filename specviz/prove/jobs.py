@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from specviz.errors import SpecvizError
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import CASES, Problem
 from specviz.prove.cost import A_LOT, Cost, cost
 from specviz.prove.golden import TREE, Golden, golden
 from specviz.prove.layouts import Layout, get_layout, layout_of, meant_for, misfit
 from specviz.registry import pick as named
-from specviz.tables import CASES, Problem
 from specviz.verifiers import all_verifiers
 
 GAMMAS = (2, 3)

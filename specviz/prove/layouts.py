@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from specviz.draft import Draft
 from specviz.errors import SpecvizError, suggestion
-from specviz.plan import Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import Iid, Problem, exact_row
 from specviz.prove import drafting
 from specviz.prove.drafting import Builder, Grow
 from specviz.prove.enumerate import Branch
-from specviz.tables import Iid, Problem, exact_row
 
 WIDTH = 2  # children of a node in a tree nobody sized
 

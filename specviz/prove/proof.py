@@ -15,13 +15,13 @@ from fractions import Fraction
 from time import perf_counter
 from typing import Any, cast
 
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, Table, law
 from specviz.prove.blocks import Begun, Block, Blocks, MakeDraft, MakePlan
 from specviz.prove.closed_form import closed_form
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
 from specviz.prove.layouts import Layout, draw
 from specviz.prove.rounds import Rounds
-from specviz.tables import Iid, Markov, MissingRow, Problem, Table, law
 from specviz.verifiers.slack import DEFAULT, slack_plan
 from specviz.verifiers.slack import VERIFIER as SLACK
 

@@ -5,10 +5,10 @@ Written from verification.md 3.7 without the code of `multi_hsd`, so that with n
 
 from typing import Any
 
-from specviz.draft import ROOT, Draft
-from specviz.laws import positive_part
-from specviz.plan import Draw, Plan, State, Step, Test
-from specviz.verifiers.candidates import Candidate, candidates, ordinals
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Test
+from specviz.probability.rows import positive_part
+from specviz.verifiers._candidates import Candidate, candidates, ordinals
 
 History = tuple[tuple[int, int], ...]  # (candidate, length of the text after it) of all that were tried
 

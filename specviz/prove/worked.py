@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.draft import Draft
-from specviz.plan import Verifier
-from specviz.tables import exact_row
-from specviz.verifiers import joint
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import exact_row
+from specviz.verifiers import _joint
 
 GAMMA = 6
 _Q = ("0.50 0.30 0.20", "0.41 0.19 0.40", "0.515 0.285 0.2", "0.159 0.441 0.4", "0.3 0.5 0.2", "0.5 0.25 0.25")
@@ -59,8 +59,8 @@ def target_rows() -> Any:
 def branches() -> list[Branch]:
     """Every position of the trace, t = 0..gamma."""
     drafted = draft()
-    part = joint.chain(drafted, range(GAMMA), target_rows())
-    capped, plain = joint.weigh(part), joint.weigh(part, capped=False)
+    part = _joint.chain(drafted, range(GAMMA), target_rows())
+    capped, plain = _joint.weigh(part), _joint.weigh(part, capped=False)
     assert capped.w is not None, "rows are Fractions"
     assert plain.w is not None, "rows are Fractions"
     out, peak, cap_at = [], Fraction(1), 0
@@ -69,7 +69,7 @@ def branches() -> list[Branch]:
         if plain.w[t] > peak:
             peak, cap_at = plain.w[t], t
         inner = t < GAMMA
-        residual = tuple(joint.residual(part, capped, t)) if inner and capped.lack[t] > 0 else None
+        residual = tuple(_joint.residual(part, capped, t)) if inner and capped.lack[t] > 0 else None
         out.append(
             Branch(
                 t, rho, plain.w[t], cap_at, capped.w[t], capped.lack[t] if inner else None,

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
+from specviz.commands import Command
 from specviz.events import Event
-from specviz.wire import Command
 
 
 class Source(Protocol):

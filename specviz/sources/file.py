@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from specviz.commands import Command
 from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.trace import Trace
-from specviz.wire import Command
 
 
 class TraceFile:

@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
+from specviz.commands import Prompt
 from specviz.errors import SpecvizError
-from specviz.wire import Prompt
 
 FIELDS = ("prompt", "turns", "question")
 KINDS = ("domain", "category", "task")

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from specviz.commands import BEAT_S, MAX_LINE, Command, Shutdown, encode_command
 from specviz.errors import SpecvizError, TraceError
 from specviz.events import WIRE_RECORDS, Beat, Catalogue, End, Event, Header, Level, Warn, decode
 from specviz.sources.pipe import Pipe, death
 from specviz.trace import Recorder, plain_path
-from specviz.trace.record import existing, refuse_foreign
-from specviz.wire import BEAT_S, MAX_LINE, Command, Shutdown, encode_command
+from specviz.trace.recorder import existing, refuse_foreign
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 SILENT_S = 4 * BEAT_S  # without a sign of life: the core hangs
@@ -28,7 +28,7 @@ _TOLD = 3  # so many lines that are no records are reported, the rest only count
 
 
 class Worker:
-    """Starts `python -m specviz.engine.worker ARGV` (or `command`).
+    """Starts `python -m specviz.engine.run.worker ARGV` (or `command`).
 
     `record`: where the first run goes; `level` filters what is recorded, `redact` leaves all text out of it; `narrate`
     gets the worker's standard error line by line, from a thread. Raises SpecvizError when the process cannot be started
@@ -64,7 +64,7 @@ class Worker:
         self._next = None if record is None else plain_path(record)
         if self._next is not None:
             refuse_foreign(self._next)
-        full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.worker", *argv]
+        full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.run.worker", *argv]
         try:
             self._pipe = Pipe(full, self._line, self._closed, narrate)
         except OSError as error:

@@ -2,6 +2,6 @@
 
 from specviz.trace.files import packed_path, plain_path, resolve
 from specviz.trace.reader import Trace, read_events
-from specviz.trace.record import Recorder
+from specviz.trace.recorder import Recorder
 
 __all__ = ["Recorder", "Trace", "packed_path", "plain_path", "read_events", "resolve"]

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from specviz.drafters.part_files import fingerprint
-from specviz.engine import loading
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model import loading
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_text
-from specviz.train.console import Console
-from specviz.train.request import Request
-from specviz.train.tokens import Store
+from specviz.methods.trained.part_files import fingerprint
+from specviz.train.common import corpus, head_text
+from specviz.train.common.console import Console
+from specviz.train.common.tokens import Store
+from specviz.train.recipe import Request
 
 
 def keep(path: Path, facts: dict[str, Any]) -> None:

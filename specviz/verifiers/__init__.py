@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
 from specviz.registry import discover, pick
 
 

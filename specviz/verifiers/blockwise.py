@@ -7,11 +7,11 @@ lossless rule with one target call and plain continuation keeps more in expectat
 rule seen as branch divergences.
 """
 
-from specviz.draft import Draft
-from specviz.laws import Rows
-from specviz.plan import Plan, Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Plan, Verifier
+from specviz.probability.rows import Rows
 from specviz.traits import CAPPED, VerifierTraits
-from specviz.verifiers.scan import misfit, scan
+from specviz.verifiers._scan import misfit, scan
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:

@@ -9,11 +9,11 @@ is shared and the two names are two views of it; with one seed they give the sam
 accepts more comes from its uncapped last test, see `hsd_ref`.
 """
 
-from specviz.draft import Draft
-from specviz.laws import Rows
-from specviz.plan import Plan, Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Plan, Verifier
+from specviz.probability.rows import Rows
 from specviz.traits import CAPPED, VerifierTraits
-from specviz.verifiers.scan import misfit, scan
+from specviz.verifiers._scan import misfit, scan
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:

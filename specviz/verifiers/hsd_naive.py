@@ -13,12 +13,12 @@ still has its whole block to follow on the other path.
 import math
 from typing import Any
 
-from specviz.draft import ROOT, Carry, Draft
-from specviz.laws import Row, Rows, at
-from specviz.plan import Draw, Plan, Step, Verifier
+from specviz.probability.draft import ROOT, Carry, Draft
+from specviz.probability.plan import Draw, Plan, Step, Verifier
+from specviz.probability.rows import Row, Rows, at
 from specviz.traits import NAIVE, VerifierTraits
-from specviz.verifiers import joint, rowwise
-from specviz.verifiers.scan import closing, misfit, nodes_of, scan
+from specviz.verifiers import _joint, rowwise
+from specviz.verifiers._scan import closing, misfit, nodes_of, scan
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:
@@ -28,13 +28,13 @@ def plan(draft: Draft, target_probs: Rows) -> Plan:
         return Plan(draft, ROOT, lambda state: step)
     planned = len(nodes_of(draft)) if draft.planned is None else draft.planned
 
-    def carry(part: joint.Chain, weighed: joint.Weighed, t: int, token: int) -> Carry | None:
-        return _after(_ratio(weighed, t, planned - t), part.rows[t], joint.law_at(part, t), token)
+    def carry(part: _joint.Chain, weighed: _joint.Weighed, t: int, token: int) -> Carry | None:
+        return _after(_ratio(weighed, t, planned - t), part.rows[t], _joint.law_at(part, t), token)
 
     return scan(draft, target_probs, capped=False, carry=carry)
 
 
-def _ratio(weighed: joint.Weighed, t: int, left: int) -> Carry:
+def _ratio(weighed: _joint.Weighed, t: int, left: int) -> Carry:
     """The joint ratio of the first t tokens, with `left` positions of the block still to write."""
     return Carry(weighed.log_w[t], left, weighed.w[t] if weighed.w else None)
 
@@ -45,11 +45,11 @@ def _carried(carry: Carry, laws: Rows | None, target_probs: Rows) -> Step:
         endless = Carry(math.inf, carry.left)
         row = target_probs[0]
         return Draw(ROOT, lambda: row, {}, "residual", "recovered", carry=lambda y: _after(endless, row, None, y))
-    part = joint.below(target_probs, laws)
-    weighed = joint.weigh(part, capped=False, start=carry.log_ratio if carry.exact is None else carry.exact)
+    part = _joint.below(target_probs, laws)
+    weighed = _joint.weigh(part, capped=False, start=carry.log_ratio if carry.exact is None else carry.exact)
 
-    def after(part: joint.Chain, weighed: joint.Weighed, t: int, token: int) -> Carry | None:
-        return _after(carry, part.rows[0], joint.law_at(part, 0), token)
+    def after(part: _joint.Chain, weighed: _joint.Weighed, t: int, token: int) -> Carry | None:
+        return _after(carry, part.rows[0], _joint.law_at(part, 0), token)
 
     return closing(ROOT, part, weighed, 0, after)
 

@@ -5,11 +5,11 @@ afterwards is kept too often, and too little rejected mass is left to refill wha
 the law is 1/9 away from the target's. It accepts more than `blockwise`, and that is all of the published gain.
 """
 
-from specviz.draft import Draft
-from specviz.laws import Rows
-from specviz.plan import Plan, Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Plan, Verifier
+from specviz.probability.rows import Rows
 from specviz.traits import VerifierTraits
-from specviz.verifiers.scan import misfit, scan
+from specviz.verifiers._scan import misfit, scan
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:

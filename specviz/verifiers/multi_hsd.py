@@ -11,12 +11,12 @@ controls). Draws without replacement need nothing but the law each sibling was r
 
 from dataclasses import dataclass
 
-from specviz.draft import ROOT, Draft
-from specviz.laws import Certain, Row, Rows
-from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
-from specviz.verifiers import joint
-from specviz.verifiers.candidates import candidates, misfit, ordinals
+from specviz.verifiers import _joint
+from specviz.verifiers._candidates import candidates, misfit, ordinals
 from specviz.verifiers.spelling import Spelling
 
 History = tuple[tuple[int, int], ...]  # (candidate, tokens of it kept) of all that were tried
@@ -40,7 +40,7 @@ class _MultiHsd:
         self.spelling = Spelling(draft)
         self.ordinals = ordinals(draft)
         self.rows: dict[History, _Required] = {}
-        self.parts: dict[tuple[History, int], tuple[joint.Chain, joint.Weighed]] = {}
+        self.parts: dict[tuple[History, int], tuple[_joint.Chain, _joint.Weighed]] = {}
 
     def node(self, history: History) -> int:
         """The node kept so far, by spelling."""
@@ -72,13 +72,13 @@ class _MultiHsd:
             self.ordinals[node], bool(history) and t - 1 == kept,
         )  # fmt: skip
 
-    def part(self, history: History, b: int) -> tuple[joint.Chain, joint.Weighed]:
+    def part(self, history: History, b: int) -> tuple[_joint.Chain, _joint.Weighed]:
         """What candidate b has behind the text kept so far, weighed from 1."""
         if (history, b) not in self.parts:
             nodes = self.candidates[b].nodes[_length(history) :]
             first = self.required(history).row if history else None
-            part = joint.chain(self.draft, nodes, self.target_probs, first)
-            self.parts[history, b] = part, joint.weigh(part)
+            part = _joint.chain(self.draft, nodes, self.target_probs, first)
+            self.parts[history, b] = part, _joint.weigh(part)
         return self.parts[history, b]
 
     def required(self, history: History) -> _Required:
@@ -94,7 +94,7 @@ class _MultiHsd:
             share = mass if asked is None or asked.mass is None else mass * asked.mass
             fallback = not mass > 0 or (asked is not None and asked.fallback)
             # A residual without mass is reached by rounding only: the row that was required stands.
-            row = joint.residual(part, weighed, passed) if mass > 0 else part.rows[passed]
+            row = _joint.residual(part, weighed, passed) if mass > 0 else part.rows[passed]
             row = row if isinstance(row, Certain) or not mass > 0 else row / mass
             self.rows[history] = _Required(row, share, fallback)
         return self.rows[history]

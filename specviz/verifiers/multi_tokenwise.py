@@ -4,9 +4,9 @@ One plan for both: tokenwise tries the candidates of every text it reaches in id
 token-by-token reading of the scheme `multi_hsd` runs with the joint rule.
 """
 
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
 from specviz.traits import VerifierTraits
-from specviz.verifiers.candidates import misfit
+from specviz.verifiers._candidates import misfit
 from specviz.verifiers.tokenwise import plan
 
 VERIFIER = Verifier(

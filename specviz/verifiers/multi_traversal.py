@@ -12,15 +12,15 @@ import math
 from functools import cached_property
 from typing import Any
 
-from specviz.draft import ROOT, Draft
-from specviz.laws import Certain, Row, Rows
-from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
-from specviz.verifiers import joint
-from specviz.verifiers.candidates import misfit, ordinals
+from specviz.verifiers import _joint
+from specviz.verifiers._candidates import misfit, ordinals
 from specviz.verifiers.spelling import Spelling
 
-Descent = tuple[joint.Chain, joint.Weighed]
+Descent = tuple[_joint.Chain, _joint.Weighed]
 
 
 class _Traversal:
@@ -60,8 +60,8 @@ class _Traversal:
             nodes = [self.children(node)[k]]
             while further := self.children(nodes[-1]):
                 nodes.append(further[0])
-            part = joint.chain(self.draft, nodes, self.target_probs, self.row(node, k)[0] if k else None)
-            self.descents[node, k] = part, joint.weigh(part, start=self.start(node, k, part.exact))
+            part = _joint.chain(self.draft, nodes, self.target_probs, self.row(node, k)[0] if k else None)
+            self.descents[node, k] = part, _joint.weigh(part, start=self.start(node, k, part.exact))
         return self.descents[node, k]
 
     def chance(self, node: int, k: int) -> Any:
@@ -85,7 +85,7 @@ class _Traversal:
             mass, (_, share, fallback) = weighed.lack[before], self.row(node, k - 1)
             left = mass if share is None else mass * share
             if mass > 0:
-                row = joint.residual(part, weighed, before)
+                row = _joint.residual(part, weighed, before)
                 self.rows[node, k] = row if isinstance(row, Certain) else row / mass, left, fallback
             else:  # reached by rounding only: the row that was required stands
                 self.rows[node, k] = part.rows[before], left, True

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.laws import Certain, CertainRows, Row, Rows, namespace
+from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
 
 
 def taken(rows: Rows, numbers: list[int]) -> Rows:

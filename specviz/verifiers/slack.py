@@ -6,13 +6,13 @@ from the target is 2/3 min(slack, 1/2), 1/6 at the default; with slack 0 it is `
 
 from dataclasses import replace
 
-from specviz.draft import Draft
 from specviz.knobs import Knobs, KnobSpec
-from specviz.laws import Rows
-from specviz.plan import Plan, PlanOf, State, Step, Test, Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Plan, PlanOf, State, Step, Test, Verifier
+from specviz.probability.rows import Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import tokenwise
-from specviz.verifiers.scan import misfit
+from specviz.verifiers._scan import misfit
 
 DEFAULT = 0.25
 KNOB = KnobSpec(

@@ -1,6 +1,6 @@
 """Which nodes spell the same text (contract.md 3: tests follow spelling, not parent ids)."""
 
-from specviz.draft import ROOT, Draft
+from specviz.probability.draft import ROOT, Draft
 
 
 class Spelling:

@@ -9,11 +9,11 @@ Siblings drawn without replacement carry the law they were really drawn from, wh
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.draft import ROOT, Draft
-from specviz.laws import Row, Rows, at, namespace, positive_part, scaled
-from specviz.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.rows import Row, Rows, at, namespace, positive_part, scaled
 from specviz.traits import TOKENWISE, VerifierTraits
-from specviz.verifiers.candidates import misfit, ordinals
+from specviz.verifiers._candidates import misfit, ordinals
 from specviz.verifiers.spelling import Spelling
 
 

@@ -6,7 +6,7 @@ What a path loses comes back through the next one, so the law of the accepted le
 is: HSD gains nothing on a deterministic tree. Written out, the rule is `multi_hsd` on such a tree; the tests compare.
 """
 
-from specviz.plan import Verifier
+from specviz.probability.plan import Verifier
 from specviz.traits import VerifierTraits
 from specviz.verifiers.tree_tokenwise import refuses
 from specviz.verifiers.walk import plan

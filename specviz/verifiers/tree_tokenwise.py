@@ -5,10 +5,10 @@ of `walk`, and the text that of plain decoding. Every lossless rule keeps the sa
 E[accepted] is the sum of the target probabilities of all nodes' paths, and none can exceed it.
 """
 
-from specviz.draft import Draft
-from specviz.plan import Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Verifier
 from specviz.traits import VerifierTraits
-from specviz.verifiers.candidates import misfit
+from specviz.verifiers._candidates import misfit
 from specviz.verifiers.walk import plan
 
 

@@ -5,9 +5,9 @@ any draft whatsoever. At temperature 0 it is greedy matching (verification.md 3.
 law of `tree_tokenwise` and `tree_hsd` (3.8): a view, not another rule.
 """
 
-from specviz.draft import Draft
-from specviz.laws import Row, Rows
-from specviz.plan import Draw, Plan, State, Step, Stop, Verifier
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Draw, Plan, State, Step, Stop, Verifier
+from specviz.probability.rows import Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers.spelling import Spelling
 

@@ -3,11 +3,11 @@
 `Player` is the door: feed it events (`extend`), move it (`next_step`, `seek`, `tick`), take its `frame(options, feed)`.
 """
 
-from specviz.view.fold import Run, fold
-from specviz.view.frame import CLOSING, ROOT, Cursor, Frame, Phase
-from specviz.view.options import FOLDINGS, Feed, Options
-from specviz.view.pace import WATCHED, Pace
-from specviz.view.player import SPEEDS, Player
+from specviz.runlog.fold import Run, fold
+from specviz.view.frame.frame import CLOSING, ROOT, Cursor, Frame, Phase
+from specviz.view.frame.options import FOLDINGS, Feed, Options
+from specviz.view.play.pace import WATCHED, Pace
+from specviz.view.play.player import SPEEDS, Player
 
 __all__ = [
     "CLOSING",

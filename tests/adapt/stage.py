@@ -9,20 +9,20 @@ import torch
 from blocks.small import VOCAB, Text
 from blocks.stage import trained
 from engine.zoo import build, save
-from specviz.drafters.adapt.collect import Notes
-from specviz.drafters.adapt.laws import Laws
-from specviz.drafters.adapt.lessons import HELD_OUT, Lesson, Slot
-from specviz.drafters.adapt.signal import Signal
-from specviz.drafters.adapt.update import pair_states
-from specviz.drafters.blocks.files import KIND
-from specviz.drafters.blocks.network import BlockNetwork
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.engine.ended import Ended, Served
-from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.commands import Prompt, Start
+from specviz.engine.record.query_end import Ended, Served
+from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
 from specviz.knobs import Knobs
 from specviz.methods import get_method
-from specviz.wire import Prompt, Start
+from specviz.methods.online.batches import HELD_OUT, Lesson, Slot
+from specviz.methods.online.collect import Notes
+from specviz.methods.online.laws import Laws
+from specviz.methods.online.signal import Signal
+from specviz.methods.online.update import pair_states
+from specviz.methods.specblock.files import KIND
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.trained.vocabulary import Vocabulary
 
 PROMPTS = ("ab ab ab", "xyz x", "the cat the cat", "12 12 1", "b", "ab ba ab")
 

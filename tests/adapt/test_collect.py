@@ -9,14 +9,14 @@ import torch
 from blocks.stage import Hearsay, session, trained
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.drafters.adapt.lessons import HELD_OUT, MOST_PAIRS, Lesson
-from specviz.drafters.adapt.replay import Sizes, anew, coverage
-from specviz.drafters.adapt.tutor import Tutor
-from specviz.drafters.blocks import grower as drafting
-from specviz.drafters.blocks.drafter import SpecBlock
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Expansion
+from specviz.methods.online.batches import HELD_OUT, MOST_PAIRS, Lesson
+from specviz.methods.online.replay_buffer import Sizes, anew, coverage
+from specviz.methods.online.trainer import Tutor
+from specviz.methods.specblock import grower as drafting
+from specviz.methods.specblock.drafter import SpecBlock
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 
@@ -185,7 +185,7 @@ def test_rounds_without_a_draft_count_and_leave_no_slot(target: ModelAdapter, mo
 
 def test_long_queries_keep_their_last_pairs(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs beyond 512 are left out, and places are counted from the first that stays."""
-    import specviz.drafters.adapt.collect as collect
+    import specviz.methods.online.collect as collect
 
     run, drafter, _ = learning(target, monkeypatch)
     assert drafter.notes is not None

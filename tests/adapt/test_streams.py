@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from adapt.stage import PROMPTS, Ticks, decoded, loaded, texts
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.local import LocalRun, Pair
+from specviz.commands import Prompt, Start
+from specviz.engine.run.local import LocalRun, Pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import Adapt, End, Event, Header, Knob, Prefill, RoundEnd
 from specviz.methods import all_methods
+from specviz.methods.trained.part_files import fingerprint
 from specviz.trace import Recorder, read_events
-from specviz.wire import Prompt, Start
 
 EAGER = {"adapt": "on", "adapt_cost_scale": 0.0, "adapt_budget": 1.0, "adapt_caution": 0.0, "adapt_lr_head": 2e-2}
 
@@ -114,7 +114,7 @@ def test_a_clock_and_a_seed_settle_everything(small: tuple[Pair, str], monkeypat
 
     def found() -> list[Adapt]:
         monkeypatch.setattr("time.perf_counter_ns", Ticks(100_000))
-        monkeypatch.setattr("specviz.drafters.adapt.tutor.Tutor.__init__.__defaults__", ((), Ticks(100_000)))
+        monkeypatch.setattr("specviz.methods.online.trainer.Tutor.__init__.__defaults__", ((), Ticks(100_000)))
         _, events = decoded(pair, "specblock", PROMPTS[:4], "none", drafter=[folder], **EAGER)
         monkeypatch.undo()
         return of(events, Adapt)

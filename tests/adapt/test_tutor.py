@@ -9,9 +9,9 @@ import torch
 
 from adapt.stage import Ticks, Told, ended, lesson, spoken
 from blocks.small import network
-from specviz.drafters.adapt.replay import Sizes, coverage
-from specviz.drafters.adapt.tutor import Tutor
 from specviz.events import Adapt
+from specviz.methods.online.replay_buffer import Sizes, coverage
+from specviz.methods.online.trainer import Tutor
 
 SIZES = Sizes((2, 4, 10, 0), 10)
 ALWAYS: dict[str, Any] = {

@@ -10,16 +10,16 @@ from adapt.stage import lesson, spoken
 from blocks.small import network
 from blocks.stage import trained
 from engine.zoo import build
-from specviz.drafters.adapt import update
-from specviz.drafters.adapt.laws import TOP, Laws
-from specviz.drafters.adapt.lessons import RING, Lesson, Memory, Slot
-from specviz.drafters.adapt.replay import Sizes, anew, coverage
-from specviz.drafters.adapt.update import Learner, lesson_loss, pair_states, shared_storage
-from specviz.drafters.blocks.network import BlockNetwork
-from specviz.drafters.blocks.rank import ranks
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.online import update
+from specviz.methods.online.batches import RING, Lesson, Memory, Slot
+from specviz.methods.online.laws import TOP, Laws
+from specviz.methods.online.replay_buffer import Sizes, anew, coverage
+from specviz.methods.online.update import Learner, lesson_loss, pair_states, shared_storage
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.ranks import ranks
+from specviz.methods.trained.vocabulary import Vocabulary
 
 SIZES = Sizes((2, 4, 10, 0), 10)
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
     from streamlit.testing.v1.element_tree import Selectbox
 
-    from specviz_app.server import Server
-    from specviz_app.settings import Settings
+    from specviz_app.server.server import Server
+    from specviz_app.server.settings import Settings
 
 if find_spec("streamlit") is None or find_spec("plotly") is None:  # the extra 'web' is not installed
     collect_ignore_glob = ["test_*.py"]
@@ -38,7 +38,7 @@ def tree_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def server() -> "Iterator[Callable[[Settings], Server]]":
     """Makes the server of this process; it is gone after the test."""
-    from specviz_app import server as servers
+    from specviz_app.server import server as servers
 
     made: list[servers.Server] = []
 
@@ -79,8 +79,8 @@ def box(at: "AppTest", key: str) -> "Selectbox[Any]":
 
 _PAGE = """
 from specviz_app.screens import {page}
-from specviz_app.server import current
-from specviz_app.sidebar import sidebar
+from specviz_app.server.server import current
+from specviz_app.ui.sidebar import sidebar
 
 sidebar(current())
 {page}.page()

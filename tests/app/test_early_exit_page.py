@@ -9,14 +9,15 @@ import pytest
 
 from app.conftest import Open, box
 from exit_trace import SETTING, exit_events
-from specviz.cost.replay import Setting
+from specviz.cost.exit_replay import Setting
 from specviz.errors import SpecvizError
+from specviz.runlog.fold import fold
 from specviz.trace import read_events
-from specviz.view import Options, Player, fold
-from specviz.view.exit_change import exit_change, exit_text
-from specviz.view.exit_grid import MEASURES, Replay, exit_grid, replay_of
-from specviz.view.exit_run import exit_run
-from specviz.view.layers import Layers
+from specviz.view import Options, Player
+from specviz.view.panels.exits.exit_run import exit_run
+from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, replay_of
+from specviz.view.panels.exits.model import Layers
+from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures.exit_grid import (
     change_rows,
     fig_grid,
@@ -26,8 +27,7 @@ from specviz_app.figures.exit_grid import (
     regret_rows,
     text_rows,
 )
-from specviz_app.figures.gates import fig_gates, fig_sweeps, fig_times, gate_rows, sweep_rows
-from specviz_app.figures.layers import (
+from specviz_app.figures.exits import (
     cell_rows,
     fig_cell,
     fig_heat,
@@ -39,8 +39,9 @@ from specviz_app.figures.layers import (
     ledger_rows,
     stair_rows,
 )
-from specviz_app.settings import Settings
-from specviz_app.sweep_job import SweepJob, arguments
+from specviz_app.figures.gates import fig_gates, fig_sweeps, fig_times, gate_rows, sweep_rows
+from specviz_app.server.settings import Settings
+from specviz_app.server.sweep_job import SweepJob, arguments
 from trace_factory import make_events, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")

@@ -8,25 +8,26 @@ from typing import Any
 
 import pytest
 
+from specviz.runlog.fold import fold
 from specviz.trace import read_events
-from specviz.view import CLOSING, Frame, Player, fold
-from specviz.view.frame import Residual, ResidualEntry
-from specviz.view.overview import overview
-from specviz.view.palette import STYLES, colour, glyph
-from specviz.view.panels import Series
-from specviz_app import live
+from specviz.view import CLOSING, Frame, Player
+from specviz.view.frame.frame import Residual, ResidualEntry
+from specviz.view.frame.parts import Series
+from specviz.view.panels.overview.build import overview
+from specviz.view.words.palette import STYLES, colour, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.round import fig_pq, fig_residual, fig_tests
 from specviz_app.figures.tree import SYMBOLS, fig_tree, tree_alt, tree_rows
-from specviz_app.theme import GROUNDS
-from specviz_app.viewer import FILTERS, Viewer
+from specviz_app.server import live_source
+from specviz_app.ui.theme import GROUNDS
+from specviz_app.ui.viewer import FILTERS, Viewer
 from trace_factory import make_events
 
 
 class _Ended:
     """A source that has said everything."""
 
-    live, ended = False, True
+    live_source, ended = False, True
 
     def __init__(self, events: list[Any]) -> None:
         self._events = events
@@ -229,6 +230,8 @@ def test_tokens_that_were_never_tested_can_be_read_on_live(ground: str, mark: st
     for name in ("backgroundColor", "secondaryBackgroundColor"):
         bright = sorted((_brightness(style.dark if ground == "dark" else style.light), _brightness(under[name])))
         assert (bright[1] + 0.05) / (bright[0] + 0.05) >= 4.5
-    rule = re.search(r"svg g\.never[^{]*\{([^}]*)\}", (Path(live.__file__).parent / "static" / "live.css").read_text())
+    rule = re.search(
+        r"svg g\.never[^{]*\{([^}]*)\}", (Path(live_source.__file__).parent / "static" / "live.css").read_text()
+    )
     assert rule is not None
     assert "opacity" not in rule[1]

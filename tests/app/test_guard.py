@@ -10,8 +10,8 @@ import specviz_app
 from app.conftest import Open
 from app.tab import Tab
 from specviz_app.launcher import config
-from specviz_app.settings import Settings
-from specviz_app.viewer import Viewer
+from specviz_app.server.settings import Settings
+from specviz_app.ui.viewer import Viewer
 
 _FREE = {"ignore", "rerun"}  # words of Streamlit's own in place of a callback
 
@@ -69,7 +69,7 @@ def test_a_part_that_is_made_by_itself_breaks_alone(tab: Tab, monkeypatch: pytes
 
 
 def test_the_sidebar_may_break_and_the_page_is_there(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.sidebar.take_wanted", _broken)
+    monkeypatch.setattr("specviz_app.ui.sidebar.take_wanted", _broken)
     tab.open("lanes")
     assert not tab.app.exception
     assert tab.app.get("plotly_chart")

@@ -12,9 +12,10 @@ from app.conftest import Open, box
 from branch_trace import worked
 from specviz import events as ev
 from specviz.cost import pipelines
-from specviz.view import Options, Player, fold
-from specviz.view.cost_panel import CURVES, Operating, cost_panel, operating
-from specviz.view.lanes import Clock, Lanes
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
+from specviz.view.panels.lanes.model import Clock, Lanes
 from specviz_app.figures.branches import (
     confusion_rows,
     fan_rows,
@@ -27,7 +28,7 @@ from specviz_app.figures.branches import (
 )
 from specviz_app.figures.cost import cost_rows, fig_cost
 from specviz_app.figures.lanes import fig_lanes, lane_rows, lanes_alt
-from specviz_app.settings import Settings
+from specviz_app.server.settings import Settings
 from trace_factory import make_events, plain_run, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')

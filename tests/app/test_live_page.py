@@ -12,14 +12,14 @@ import pytest
 
 from app.conftest import Open
 from specviz import events as ev
+from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Missing
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Phase, Player
-from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
-from specviz_app.core import Core, Tap
-from specviz_app.server import Server, current
-from specviz_app.settings import Settings
+from specviz_app.server.core import Core, Tap
+from specviz_app.server.server import Server, current
+from specviz_app.server.settings import Settings
 
 FAKE = str(Path(__file__).with_name("fake_core.py"))
 
@@ -84,7 +84,7 @@ def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
 
 
 def test_without_the_engine_the_page_prints_the_install_line(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.core.find_spec", lambda name: None)
+    monkeypatch.setattr("specviz_app.server.core.find_spec", lambda name: None)
     at = open_page(Settings(live=True))
     at.button[0].click().run()
     assert not at.exception

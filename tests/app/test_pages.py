@@ -9,11 +9,12 @@ from streamlit.testing.v1 import AppTest
 
 from app.conftest import Open, box
 from specviz import events as ev
+from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view import Player, fold
-from specviz.view.overview import overview
-from specviz_app.settings import Settings
+from specviz.view import Player
+from specviz.view.panels.overview.build import overview
+from specviz_app.server.settings import Settings
 from trace_factory import make_events, write_trace
 
 
@@ -142,7 +143,7 @@ def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open) -> 
 
 
 def test_without_any_run_the_pages_say_what_to_do(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.library.bundled_traces", dict)
+    monkeypatch.setattr("specviz_app.ui.library.bundled_traces", dict)
     for page in ("overview", "rounds", "trace"):
         at = open_page(Settings(), page)
         assert not at.exception

@@ -10,9 +10,10 @@ from app.conftest import Open
 from app.test_ranks_page import numbers, spec, trace
 from rank_trace import rank_events
 from specviz.events import Adapt, Event
-from specviz.view import Options, Player, fold
-from specviz.view.adapting import AdaptView
-from specviz_app.figures.bandit import (
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.panels.learning.model import AdaptView
+from specviz_app.figures.learning import (
     arm_rows,
     fig_arms,
     fig_gains,
@@ -22,7 +23,7 @@ from specviz_app.figures.bandit import (
     ledger_rows,
     stream_rows,
 )
-from specviz_app.settings import Settings
+from specviz_app.server.settings import Settings
 from trace_factory import write_trace
 
 

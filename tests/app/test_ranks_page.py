@@ -13,12 +13,12 @@ from app.conftest import Open, box
 from rank_trace import rank_events
 from specviz.errors import SpecvizError
 from specviz.events import Event, Expansion, Node
-from specviz.view import Options, Player, fold
-from specviz.view.ranks import ExpansionView, RankFilter, Ranks
-from specviz.view.width_change import width_change
-from specviz.view.width_rows import WidthTable, offered, recorded
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.panels.ranks.model import ExpansionView, RankFilter, Ranks
+from specviz.view.panels.ranks.width_rows import WidthTable, offered, recorded
+from specviz.view.panels.ranks.widths import width_change
 from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
-from specviz_app.figures.rank_widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
 from specviz_app.figures.ranks import (
     block_rows,
     depth_rows,
@@ -33,7 +33,8 @@ from specviz_app.figures.ranks import (
     slot_rows,
     width_rows,
 )
-from specviz_app.settings import Settings
+from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
+from specviz_app.server.settings import Settings
 from trace_factory import make_events, of_kind, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")

@@ -11,7 +11,7 @@ import pytest
 from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz_app.launcher import free_port, url
-from specviz_app.server import MOST_STREAMS
+from specviz_app.server.server import MOST_STREAMS
 
 
 @pytest.fixture(scope="module")

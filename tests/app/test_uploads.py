@@ -8,7 +8,7 @@ import pytest
 from specviz.errors import TraceError
 from specviz.events import encode
 from specviz.trace import read_events
-from specviz_app import uploads
+from specviz_app.ui import uploads
 from trace_factory import make_header
 
 

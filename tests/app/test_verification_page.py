@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from app.conftest import Open, box
-from specviz.view import Frame, Options, Player, fold
-from specviz.view.palette import glyph
-from specviz.view.verification import Verification
+from specviz.runlog.fold import fold
+from specviz.view import Frame, Options, Player
+from specviz.view.panels.verification.model import Verification
+from specviz.view.words.palette import glyph
 from specviz_app.figures.rules import (
     fig_paired,
     fig_rules,
@@ -29,7 +30,7 @@ from specviz_app.figures.verification import (
     scan_rows,
     stairs_rows,
 )
-from specviz_app.settings import Settings
+from specviz_app.server.settings import Settings
 from trace_factory import make_events, write_trace
 from worked_trace import worked_events
 

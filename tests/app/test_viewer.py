@@ -2,9 +2,9 @@
 
 from itertools import groupby
 
+from specviz.commands import Command
 from specviz.events import Event
-from specviz.wire import Command
-from specviz_app.viewer import Viewer
+from specviz_app.ui.viewer import Viewer
 from trace_factory import make_events
 
 

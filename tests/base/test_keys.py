@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from specviz import keys as module
-from specviz.keys import STREAMS, Keys, interval, invert, philox, race, uniform, uniforms
-from specviz.laws import Certain
+from specviz.probability import draws as module
+from specviz.probability.draws import STREAMS, Keys, interval, invert, philox, race, uniform, uniforms
+from specviz.probability.rows import Certain
 
 ONES = 0xFFFFFFFF
 LAST = 1 - 2**-53  # the largest uniform

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from specviz.laws import Certain, CertainRows, at, cumulative, dense, positive_part, scaled
-from specviz.tables import exact_row
+from specviz.probability.rows import Certain, CertainRows, at, cumulative, dense, positive_part, scaled
+from specviz.probability.table_models import exact_row
 
 
 def test_certain_is_a_one_hot_row() -> None:

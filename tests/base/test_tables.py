@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz.probability.table_models import CASE_A, CASE_B, CASES, Iid, Markov, PrefixTable, exact_row, law
 from specviz.prove.files import parse_problem, read_problem
-from specviz.tables import CASE_A, CASE_B, CASES, Iid, Markov, PrefixTable, exact_row, law
 
 IID = {"type": "iid", "probs": ["1/3", "2/3"]}
 GOOD = {"vocab": 2, "gamma": 2, "p": IID, "q": {"type": "iid", "probs": [0.5, 0.5]}}

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from branch_trace import worked
-from specviz.bench.ablation import VARIANTS, Ablation, OnClock, Recorded, Row, claims_of
-from specviz.bench.ablation_run import Question, ablate, arms_of, disturb
+from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, Row, claims_of
+from specviz.bench.ablation.run import Question, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
 from specviz.bench.settings import Settings
-from specviz.bench.stats import PairedRatio
+from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
 from specviz.cost.model_clock import Rates, fate_counts
-from specviz.cost.round_facts import run_facts
-from specviz.engine.local import load_pair
+from specviz.cost.timing import run_facts
+from specviz.engine.run.local import load_pair
 from specviz.events import RoundEnd
 from specviz.metrics.estimate import Estimate
 from trace_factory import make_header

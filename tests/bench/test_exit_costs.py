@@ -7,9 +7,9 @@ from specviz.bench.arms import Split
 from specviz.bench.early_peer import exit_layer, refusal
 from specviz.bench.exit_costs import costs_of_records, costs_of_splits
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.run import bench
+from specviz.bench.report.text import sheets
 from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, Settings, contestants
-from specviz.bench.words import sheets
+from specviz.bench.speed.run import bench
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, ExitRound
 from trace_factory import plain_round

@@ -8,9 +8,9 @@ import torch
 from engine.zoo import planted, tokenizer
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.run import bench
 from specviz.bench.settings import DEFAULT, OURS, Settings, contestants
-from specviz.engine.local import Pair, load_pair
+from specviz.bench.speed.run import bench
+from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 
 PROMPT, N = "abcabc", 24

@@ -10,12 +10,12 @@ from blocks.recorded import Run
 from blocks.stage import trained
 from blocks.test_eagle import made as eagle_made
 from engine.zoo import build, save
-from specviz.drafters.blocks import files as block_files
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.eagle import files as eagle_files
-from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.commands import Start
+from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
-from specviz.wire import Start
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.specblock import files as block_files
+from specviz.methods.trained.vocabulary import Vocabulary
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from blocks.stage import Hearsay
-from specviz.drafters.blocks import grower as drafting
-from specviz.engine.local import LocalRun
+from specviz.engine.run.local import LocalRun
 from specviz.events import Event
+from specviz.methods.specblock import grower as drafting
 
 Run = Callable[..., tuple[LocalRun, list[Event]]]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from specviz.drafters.blocks.layers import LayerShape
-from specviz.drafters.blocks.network import BlockNetwork, Shape
+from specviz.methods.specblock.network import BlockNetwork, Shape
+from specviz.methods.trained.layers import LayerShape
 
 VOCAB, FEATURES, WIDTH = 40, 24, 16
 SHAPE = Shape(LayerShape(WIDTH, 4, 2, 8, 32), FEATURES, WIDTH, VOCAB, slots=4, n_layers=2, rank_width=12)

@@ -5,18 +5,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.drafters.blocks import grower as drafting
-from specviz.drafters.blocks.drafter import SpecBlock
-from specviz.drafters.blocks.files import Config, Trained
-from specviz.drafters.blocks.fit import taps
-from specviz.drafters.blocks.network import BlockNetwork
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
-from specviz.methods.specblock import METHOD as SPECBLOCK
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.specblock import grower as drafting
+from specviz.methods.specblock.drafter import SpecBlock
+from specviz.methods.specblock.files import Config, Trained
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.spec import METHOD as SPECBLOCK
+from specviz.methods.trained.fit import taps
+from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
 
 

@@ -9,18 +9,18 @@ import torch
 
 from engine.driver import session as plain_session
 from engine.zoo import CONFIGS, build
-from specviz.drafters.blocks.drafter import SpecBlock
-from specviz.drafters.eagle.drafter import Eagle
-from specviz.drafters.eagle.static import StaticTree
-from specviz.drafters.medusa.drafter import Medusa
-from specviz.drafters.medusa.files import Trained as Heads
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
-from specviz.train import block_drafter, eagle3, medusa
-from specviz.train.block_text import Windows
+from specviz.methods.eagle3.drafter import Eagle
+from specviz.methods.eagle3.static import StaticTree
+from specviz.methods.medusa.drafter import Medusa
+from specviz.methods.medusa.files import Trained as Heads
+from specviz.methods.specblock.drafter import SpecBlock
+from specviz.train.trees import block_drafter, eagle3, medusa
+from specviz.train.trees.block_text import Windows
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

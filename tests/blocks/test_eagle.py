@@ -10,23 +10,23 @@ import torch
 from blocks.small import FEATURES, SHAPE, VOCAB, Text
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.draft import ROOT
-from specviz.drafters.blocks.calls import Calls, Link, Start
-from specviz.drafters.blocks.fit import taps
-from specviz.drafters.blocks.packed import packed
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.eagle import drafter as drafting
-from specviz.drafters.eagle import files
-from specviz.drafters.eagle.drafter import Eagle
-from specviz.drafters.eagle.levels import Levels
-from specviz.drafters.eagle.network import EagleNetwork, EagleShape
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.eagle3 import METHOD as EAGLE3
+from specviz.methods.eagle3 import drafter as drafting
+from specviz.methods.eagle3 import files
+from specviz.methods.eagle3.drafter import Eagle
+from specviz.methods.eagle3.network import EagleNetwork, EagleShape
+from specviz.methods.eagle3.spec import METHOD as EAGLE3
+from specviz.methods.specblock.packed import packed
+from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.fit import taps
+from specviz.methods.trained.levels import Levels
+from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

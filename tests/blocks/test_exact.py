@@ -9,12 +9,12 @@ import torch
 from blocks.stage import Hearsay, session, trained
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.drafters.blocks import grower as drafting
-from specviz.drafters.blocks.calls import Link, Start
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Warn
+from specviz.methods.specblock import grower as drafting
+from specviz.methods.trained.calls import Link, Start
+from specviz.methods.trained.vocabulary import Vocabulary
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 
@@ -167,7 +167,7 @@ def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A prompt runs in pieces; whichever piece a round breaks off at, the next goes on where it was."""
-    monkeypatch.setattr("specviz.drafters.blocks.calls.MOST_PAIRS", 3)
+    monkeypatch.setattr("specviz.methods.trained.calls.MOST_PAIRS", 3)
     made = trained(target)
     whole = next(iter(session(target, PROMPT, made).rounds())).draft.tokens
     honest = made.network.conditions

@@ -10,14 +10,14 @@ from safetensors.torch import load_file, save_file
 
 from blocks.stage import session, trained
 from engine.zoo import build
-from specviz.drafters.blocks import files
-from specviz.drafters.blocks.drafter import make
-from specviz.drafters.blocks.fit import taps
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode.context import Models
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.specblock import METHOD as SPECBLOCK
+from specviz.methods.specblock import files
+from specviz.methods.specblock.drafter import make
+from specviz.methods.specblock.spec import METHOD as SPECBLOCK
+from specviz.methods.trained.fit import taps
+from specviz.methods.trained.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")

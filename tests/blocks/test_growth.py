@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.draft import ROOT
-from specviz.drafters.blocks.growth import Growth, Offer, Setting
-from specviz.drafters.blocks.widths import PRESETS, Widths
+from specviz.methods.specblock.growth import Growth, Offer, Setting
+from specviz.methods.specblock.widths import PRESETS, Widths
+from specviz.probability.draft import ROOT
 
 PAPER = PRESETS["paper"]
 

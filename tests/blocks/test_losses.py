@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from blocks.small import SHAPE, VOCAB, Text, network
-from specviz.drafters.blocks.losses import How, Truth, block_losses, rank_loss
-from specviz.drafters.blocks.packed import packed
-from specviz.drafters.blocks.rank import N_BUCKETS, buckets, ranks
-from specviz.drafters.blocks.vocabulary import Vocabulary
+from specviz.methods.specblock.losses import How, Truth, block_losses, rank_loss
+from specviz.methods.specblock.packed import packed
+from specviz.methods.trained.ranks import N_BUCKETS, buckets, ranks
+from specviz.methods.trained.vocabulary import Vocabulary
 
 K, N_PAIRS = SHAPE.slots, 14
 

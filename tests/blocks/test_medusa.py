@@ -9,19 +9,19 @@ import torch
 
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.medusa import drafter as drafting
-from specviz.drafters.medusa import files
-from specviz.drafters.medusa.drafter import Medusa
-from specviz.drafters.medusa.network import MedusaHeads
-from specviz.drafters.part_files import fingerprint
-from specviz.drafters.rank_paths import best_paths
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.medusa import METHOD as MEDUSA
+from specviz.methods.medusa import drafter as drafting
+from specviz.methods.medusa import files
+from specviz.methods.medusa.drafter import Medusa
+from specviz.methods.medusa.network import MedusaHeads
+from specviz.methods.medusa.spec import METHOD as MEDUSA
+from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.rank_shapes import best_paths
+from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from blocks.small import SHAPE, Text, network
-from specviz.drafters.blocks.calls import Calls, Link, Start
-from specviz.drafters.blocks.layers import turned
-from specviz.drafters.blocks.network import BlockNetwork
-from specviz.drafters.blocks.packed import packed
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.packed import packed
+from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.layers import turned
 
 K, N_PAIRS = SHAPE.slots, 16
 CUTS = [(1, 1), (1, 4), (2, 3), (3, 1), (4, 2), (4, 4)]
@@ -180,7 +180,7 @@ def test_a_start_says_the_same_whoever_starts_beside_it() -> None:
 def test_a_long_prompt_is_run_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     net, text = network(), Text(N_PAIRS)
     whole = opened(net, text, N_PAIRS - 1, (N_PAIRS,)).states
-    monkeypatch.setattr("specviz.drafters.blocks.calls.MOST_PAIRS", 3)
+    monkeypatch.setattr("specviz.methods.trained.calls.MOST_PAIRS", 3)
     pieces = opened(net, text, N_PAIRS - 1, (N_PAIRS,)).states
     assert whole is not None
     torch.testing.assert_close(pieces, whole, **CLOSE)

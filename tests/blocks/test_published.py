@@ -16,13 +16,13 @@ from blocks.test_eagle import session as eagle_session
 from blocks.test_medusa import made as medusa_made
 from blocks.test_medusa import session as medusa_session
 from engine.zoo import build
-from specviz.cli import convert
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.eagle.files import KIND as EAGLE
-from specviz.drafters.medusa.files import KIND as MEDUSA
-from specviz.drafters.rank_paths import best_paths
-from specviz.engine.model import ModelAdapter
+from specviz.cli.look import convert
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
+from specviz.methods.eagle3.files import KIND as EAGLE
+from specviz.methods.medusa.files import KIND as MEDUSA
+from specviz.methods.trained.rank_shapes import best_paths
+from specviz.methods.trained.vocabulary import Vocabulary
 
 EAGLE_CONFIG = {
     "architectures": ["LlamaForCausalLMEagle3"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from specviz.drafters.blocks.rank import N_SUMMARY, RankHead, bucket, buckets, ranks, summary
+from specviz.methods.trained.ranks import N_SUMMARY, RankHead, bucket, buckets, ranks, summary
 
 
 def test_borders() -> None:

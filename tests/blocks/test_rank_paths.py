@@ -6,7 +6,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.drafters.rank_paths import best_paths, expected
+from specviz.methods.trained.rank_shapes import best_paths, expected
 
 ROWS = st.lists(
     st.lists(st.floats(0.01, 1), min_size=1, max_size=4).map(lambda row: sorted(row, reverse=True)),

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.drafters.blocks.offers import Reading, offers
-from specviz.drafters.blocks.reading import read
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.engine.context import Counters
-from specviz.engine.sampling import Warper
-from specviz.methods.specblock import METHOD as SPECBLOCK
+from specviz.engine.decode.context import Counters
+from specviz.engine.decode.sampling import Warper
+from specviz.methods.specblock.ranks import read
+from specviz.methods.specblock.spec import METHOD as SPECBLOCK
+from specviz.methods.trained.tree_builder import Reading, offers
+from specviz.methods.trained.vocabulary import Vocabulary
 
 TRAINED: Any = SimpleNamespace(slots=4, trained_blocks=3)
 

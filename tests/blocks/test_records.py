@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from blocks.recorded import Run, by_round, knowing, of
-from specviz.drafters.blocks.rank import bucket
 from specviz.events import Block, Commit, Expansion, Node, TreeMade, Verify
+from specviz.methods.trained.ranks import bucket
 from specviz.trace import Recorder, read_events
 
 

@@ -16,24 +16,24 @@ from blocks.stage import session, trained
 from engine.zoo import build
 from law.enumerate import Branch, Law, deviation, law_of
 from law.table_model import HISTORY, TableModel
-from specviz.draft import ROOT
-from specviz.drafters.blocks.drafter import SpecBlock
-from specviz.drafters.blocks.draws import SiblingDraws
-from specviz.drafters.blocks.files import Config, Trained
-from specviz.drafters.blocks.growth import Growth, Offer, Pick, Setting
-from specviz.drafters.blocks.layers import LayerShape
-from specviz.drafters.blocks.vocabulary import Vocabulary
-from specviz.drafters.blocks.widths import Widths
-from specviz.drafters.siblings import Sampler
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import KnobTable
 from specviz.methods import pick_verifier
-from specviz.methods.specblock import METHOD as SPECBLOCK
-from specviz.tables import Iid, Table, exact_row, law
+from specviz.methods.common.draft_sampler import Sampler
+from specviz.methods.specblock.drafter import SpecBlock
+from specviz.methods.specblock.draws import SiblingDraws
+from specviz.methods.specblock.files import Config, Trained
+from specviz.methods.specblock.growth import Growth, Offer, Pick, Setting
+from specviz.methods.specblock.spec import METHOD as SPECBLOCK
+from specviz.methods.specblock.widths import Widths
+from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.draft import ROOT
+from specviz.probability.table_models import Iid, Table, exact_row, law
 from specviz.verifiers import get_verifier
 
 EXACT = 1e-12

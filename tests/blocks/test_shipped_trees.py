@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from specviz.drafters.blocks import files as block_files
-from specviz.drafters.eagle import files as eagle_files
-from specviz.engine.loading import Loaded, embedded, load
-from specviz.engine.local import LocalRun, Pair
+from specviz.commands import Start
+from specviz.engine.model.loading import Loaded, embedded, load
+from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, RoundEnd
-from specviz.wire import Start
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.specblock import files as block_files
 
 PAIR = embedded("target").parent
 PROMPTS = [path.read_text(encoding="utf-8") for path in sorted((PAIR.parents[1] / "prompts").glob("code-*.txt"))]

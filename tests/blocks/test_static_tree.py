@@ -10,19 +10,19 @@ import torch
 from blocks.test_eagle import PROMPT, made
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.draft import ROOT
-from specviz.drafters.eagle import drafter as eagle_drafter
-from specviz.drafters.eagle import static
-from specviz.drafters.eagle.files import KIND, Trained
-from specviz.drafters.eagle.static import FixedLevels, StaticTree
-from specviz.drafters.rank_paths import best_paths
-from specviz.drafters.rank_table import NAME, read_table, write_table
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.static_tree import METHOD as STATIC_TREE
+from specviz.methods.eagle3 import drafter as eagle_drafter
+from specviz.methods.eagle3 import static
+from specviz.methods.eagle3.files import KIND, Trained
+from specviz.methods.eagle3.static import FixedLevels, StaticTree
+from specviz.methods.eagle3.static_tree import METHOD as STATIC_TREE
+from specviz.methods.trained.rank_shapes import best_paths
+from specviz.methods.trained.rank_table import NAME, read_table, write_table
+from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
 
 RIGHT = ((0.6, 0.2, 0.1, 0.05), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2), (0.3, 0.2))

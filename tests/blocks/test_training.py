@@ -11,39 +11,37 @@ from click.testing import CliRunner
 
 from blocks.stage import trained as random_drafter
 from engine.zoo import build, save
-from specviz.cli.train_trees import block_drafter as block_command
-from specviz.cli.train_trees import eagle3 as eagle_command
-from specviz.cli.train_trees import medusa as medusa_command
-from specviz.cli.train_trees import static_tree as static_command
-from specviz.drafters.blocks import files as block_files
-from specviz.drafters.blocks.losses import How
-from specviz.drafters.eagle import files as eagle_files
-from specviz.drafters.medusa import files as medusa_files
-from specviz.drafters.rank_table import read_table
-from specviz.engine.loading import load
-from specviz.engine.model import ModelAdapter
+from specviz.cli.train.trees import block_drafter as block_command
+from specviz.cli.train.trees import eagle3 as eagle_command
+from specviz.cli.train.trees import medusa as medusa_command
+from specviz.cli.train.trees import static_tree as static_command
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.train import (
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.medusa import files as medusa_files
+from specviz.methods.specblock import files as block_files
+from specviz.methods.specblock.losses import How
+from specviz.methods.trained.rank_table import read_table
+from specviz.train.common import corpus, head_text, own_text
+from specviz.train.common.console import Console
+from specviz.train.common.optim import Budget
+from specviz.train.common.tokens import Feed
+from specviz.train.trees import (
     block_card,
     block_drafter,
     block_loop,
     block_text,
-    corpus,
-    drafter,
+    card,
     eagle3,
     eagle_card,
     eagle_loop,
-    head_text,
     medusa,
     medusa_card,
     medusa_loop,
-    own_text,
-    tree_card,
+    train,
 )
-from specviz.train.console import Console
-from specviz.train.drafter_loop import DrafterRun, Lesson
-from specviz.train.schedule import Budget
-from specviz.train.tokens import Feed
+from specviz.train.trees.loop import DrafterRun, Lesson
 from train.little_text import little_corpus
 
 STEPS = 60
@@ -59,9 +57,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (head_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
         (block_text, {"LENGTH": 40, "ROWS": 10, "PROMPT": 8}),
         (block_loop, {"ANCHORS": 6}),
-        (drafter, {"N_WINDOWS": 4}),
-        (drafter.Request, {"share": shares}),
-        (tree_card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}),
+        (train, {"N_WINDOWS": 4}),
+        (train.Request, {"share": shares}),
+        (card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}),
         (block_card, {"ARMS": ({"blocks": 1}, {"merge": False})}),
         (eagle_card, {"ARMS": ({}, {"d_max": 3})}),
         (medusa_card, {"ARMS": ({},)}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.tables import Problem, Table
+from specviz.probability.table_models import Problem, Table
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import torch
 
 from engine.zoo import blurred, build
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

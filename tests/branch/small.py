@@ -6,7 +6,7 @@ Every row depends on the whole text and its order: a stale slot or a row of anot
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.tables import Problem, Table, exact_row
+from specviz.probability.table_models import Problem, Table, exact_row
 
 
 class Mixed:

@@ -12,16 +12,16 @@ from engine.driver import session as real_session
 from engine.zoo import blurred, build
 from law.enumerate import deviation
 from law.table_model import HISTORY, session, session_law, table_models
-from specviz.draft import ROOT, Draft
-from specviz.drafters.adaedl import AdaEdl, Controller
-from specviz.drafters.expander import laws
-from specviz.engine.context import Context, Tree
-from specviz.engine.round import Round
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Context, Tree
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
 from specviz.errors import SpecvizError
 from specviz.events import DraftStep
 from specviz.methods import get_method, pick_verifier
-from specviz.tables import CASE_B, CASE_C, Iid, Problem, exact_row, law
+from specviz.methods.common.runner import laws
+from specviz.methods.draft_model.adaedl import AdaEdl, Controller
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.table_models import CASE_B, CASE_C, Iid, Problem, exact_row, law
 
 EXACT = 1e-12
 CASES = {"H": HISTORY, "B": CASE_B, "C": CASE_C}

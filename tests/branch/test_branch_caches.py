@@ -11,10 +11,10 @@ from branch.watch import Watch, fact, facts
 from engine.driver import session
 from engine.test_session import cached_tokens
 from engine.zoo import VOCAB
-from specviz.engine.model import ModelAdapter
-from specviz.engine.rows import Rows
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.rows import Rows
 from specviz.events import Fork, Match, Rollback
-from specviz.methods.specbranch import branch_count
+from specviz.methods.branch.specbranch import branch_count
 
 
 @pytest.fixture(scope="module")

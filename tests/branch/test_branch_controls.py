@@ -9,13 +9,13 @@ pytest.importorskip("torch")
 
 from law.enumerate import Branch, BranchKeys, Law, law_of, total_variation
 from law.table_model import session, session_law, table_models
-from specviz.drafters import branch, branch_fork
-from specviz.drafters.branch_choice import Choice
-from specviz.drafters.branch_flight import Flight
-from specviz.engine.round import Round
-from specviz.engine.session import Session
-from specviz.keys import Tested
-from specviz.tables import Iid, Problem, exact_row, law
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
+from specviz.methods.branch import drafter, fork
+from specviz.methods.branch.branch_choice import Choice
+from specviz.methods.branch.round import Flight
+from specviz.probability.draws import Tested
+from specviz.probability.table_models import Iid, Problem, exact_row, law
 
 
 def iid(p: str, q: str) -> Problem:
@@ -45,14 +45,14 @@ def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -
     """q = (.8, .2), p = (.5, .5), epsilon .3: only draws of token 0 are kept, and (.6, .4) comes out (5.3)."""
     knobs = {"gamma": 1, "epsilon": 0.3, "signal": "1", "n": 1, "length": 3}
     assert off(SKEWED, **knobs) < 1e-12
-    stage = branch.Branching._draft_stage
+    stage = drafter.Branching._draft_stage
 
-    def peeking(self: branch.Branching, flight: Flight) -> Any:
+    def peeking(self: drafter.Branching, flight: Flight) -> Any:
         end = stage(self, flight)
         last = flight.pending[-1] if flight.pending else None
         if last is None or float(flight.held[last].law[flight.tree.token(last)]) >= 0.3:
             return end
-        fresh = self._flight = Flight(flight.ctx, branch.Tree(flight.ctx), self.mode)  # the draw is thrown away
+        fresh = self._flight = Flight(flight.ctx, drafter.Tree(flight.ctx), self.mode)  # the draw is thrown away
         fresh.point = flight.held[last].look
         for name in ("tree", "pending", "held", "fates", "costs", "point"):
             setattr(flight, name, getattr(fresh, name))
@@ -61,7 +61,7 @@ def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -
         flight.point = None
         return "low_conf"
 
-    monkeypatch.setattr(branch.Branching, "_draft_stage", peeking)
+    monkeypatch.setattr(drafter.Branching, "_draft_stage", peeking)
     found = session_law(SKEWED, "specbranch", "tokenwise", gamma=1, epsilon=0.3, signal="1", max_new_tokens=3)
     assert first_tokens(found, 1) == pytest.approx({(0,): 0.6, (1,): 0.4})
 
@@ -70,7 +70,7 @@ def test_a_cut_that_reads_a_drafted_token(monkeypatch: pytest.MonkeyPatch) -> No
     """Posterior drafting that keeps a continuation for what it says."""
     knobs = {"method": "pearl", "n": 2, "length": 4}
     assert off(SKEWED, **knobs) < 1e-12
-    monkeypatch.setattr(branch, "n_kept", lambda rest, s, knobs: 0 if rest and rest[0].node.token == 1 else len(rest))
+    monkeypatch.setattr(drafter, "n_kept", lambda rest, s, knobs: 0 if rest and rest[0].node.token == 1 else len(rest))
     assert 0.02 < off(SKEWED, **knobs) < 0.2
 
 
@@ -86,12 +86,12 @@ def test_deterministic_branches_judged_by_their_ratio(monkeypatch: pytest.Monkey
     problem = iid("1/10 1/5 7/10", "1/2 2/5 1/10")
     knobs = {"signal": "0", "branch_rule": "topk", "k_max": 6, "n": 1, "length": 2}
     assert off(problem, **knobs) < 1e-12
-    choose = branch_fork.choose
+    choose = fork.choose
 
     def said_drawn(rule: Any, scores: Any, law_: Any, k: int, draw: Any) -> list[Choice]:
         return [replace(choice, law=law_) for choice in choose(rule, scores, law_, k, draw)]
 
-    monkeypatch.setattr(branch_fork, "choose", said_drawn)
+    monkeypatch.setattr(fork, "choose", said_drawn)
     assert off(problem, **knobs) > 0.15
 
 
@@ -109,7 +109,7 @@ def test_pending_tokens_retracted_by_a_raised_epsilon(monkeypatch: pytest.Monkey
         bound = knobs["epsilon"] / 2
         return next((j for j, held in enumerate(rest) if float(held.law[held.node.token]) < bound), len(rest))
 
-    monkeypatch.setattr(branch, "n_kept", retracting)
+    monkeypatch.setattr(drafter, "n_kept", retracting)
     assert off(SKEWED, steer=raise_epsilon, **knobs) > 0.02
 
 

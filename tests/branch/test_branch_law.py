@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 from branch.small import THREE
 from law.enumerate import deviation, law_of
 from law.table_model import HISTORY, Letters, session, session_law, table_models
-from specviz.engine.round import Round
-from specviz.engine.session import Session
-from specviz.tables import law
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
+from specviz.probability.table_models import law
 
 EXACT = 1e-12
 

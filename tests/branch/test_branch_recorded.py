@@ -16,8 +16,8 @@ from law.enumerate import Branch, deviation, law_of
 from law.table_model import HISTORY, Letters, session, table_models
 from law.test_recorded_law import check_verdict
 from specviz import events as ev
-from specviz.engine.probe import Probe
-from specviz.tables import law
+from specviz.engine.record.probe import Probe
+from specviz.probability.table_models import law
 from specviz.trace.check import Checker
 
 

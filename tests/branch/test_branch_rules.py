@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from law.enumerate import Branch, law_of
-from specviz.draft import Draft
-from specviz.drafters.branch_choice import Choice, choose
-from specviz.keys import Keys
-from specviz.methods.specbranch import branch_count
-from specviz.tables import exact_row
+from specviz.methods.branch.branch_choice import Choice, choose
+from specviz.methods.branch.specbranch import branch_count
+from specviz.probability.draft import Draft
+from specviz.probability.draws import Keys
+from specviz.probability.table_models import exact_row
 from specviz.verifiers import get_verifier
 
 TOKENWISE = get_verifier("tokenwise").plan

@@ -13,17 +13,17 @@ from branch.watch import Watch, fact, facts
 from engine.driver import session as real_session
 from engine.zoo import build
 from law.table_model import session, table_models
-from specviz.draft import Draft
-from specviz.drafters.branch import Branching, n_kept
-from specviz.drafters.branch_fork import Forking
-from specviz.drafters.branch_signal import Signals
-from specviz.engine.context import Models, Observation
-from specviz.engine.model import ModelAdapter
-from specviz.engine.parts import Parts
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Models, Observation
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, Signal, Span, Warn
 from specviz.methods import get_method
-from specviz.tables import Problem
+from specviz.methods.branch.drafter import Branching, n_kept
+from specviz.methods.branch.fork import Forking
+from specviz.methods.branch.signal import Signals
+from specviz.probability.draft import Draft
+from specviz.probability.table_models import Problem
 from specviz.verifiers import get_verifier
 
 P = 11  # prompt tokens; its last one is the root of the first round (in the spec the first token of the text)

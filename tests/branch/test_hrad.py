@@ -11,15 +11,15 @@ from safetensors.torch import load_file, save_file
 
 from engine.driver import session as real_session
 from engine.zoo import blurred, build, save
-from specviz.drafters import hrad
-from specviz.drafters.chain import Chain
-from specviz.drafters.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.context import Context, Models, Observation
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode.context import Context, Models, Observation
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.train.hrad import save as save_hrad
-from specviz.train.hrad_rounds import Collector, Setting
+from specviz.methods.branch import hrad
+from specviz.methods.branch.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
+from specviz.methods.draft_model.chain import Chain
+from specviz.methods.trained.part_files import fingerprint
+from specviz.train.hrad.rounds import Collector, Setting
+from specviz.train.hrad.train import save as save_hrad
 
 PROMPT = [5, 77, 12, 5, 9, 30]
 
@@ -229,7 +229,7 @@ def test_the_fallback(tmp_path: Path) -> None:
 
 def test_those_beside_the_target_are_found(tmp_path: Path) -> None:
     """In the target's own folder, when they are this pair's; of several the one for the nearest gamma."""
-    from specviz.engine.loading import load as load_model
+    from specviz.engine.model.loading import load as load_model
 
     folder = save(build("llama", seed=2), tmp_path / "target")
     target = load_model(folder, "target", None, None).adapter

@@ -11,17 +11,20 @@ from click.testing import CliRunner
 
 from branch.test_hrad import blank
 from engine.zoo import blurred, build, save
-from specviz.cli.train import command
-from specviz.draft import Draft
-from specviz.drafters.hrad import load
-from specviz.engine.loading import load as load_model
-from specviz.engine.model import ModelAdapter
-from specviz.engine.round import Round
+from specviz.cli.train.train import command
+from specviz.engine.decode.round import Round
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load as load_model
 from specviz.errors import SpecvizError
-from specviz.train import corpus, head_text, hrad, hrad_card, hrad_fit, hrad_rounds, own_text, sums
-from specviz.train.console import Console
-from specviz.train.hrad_fit import Job, Labelled
-from specviz.train.hrad_rounds import Collector, Setting, censored, label
+from specviz.methods.branch.hrad import load
+from specviz.probability.draft import Draft
+from specviz.train.common import corpus, head_text, own_text, sums
+from specviz.train.common.console import Console
+from specviz.train.hrad import card, fit
+from specviz.train.hrad import rounds as hrad_rounds
+from specviz.train.hrad import train as hrad
+from specviz.train.hrad.fit import Job, Labelled
+from specviz.train.hrad.rounds import Collector, Setting, censored, label
 
 GAMMA = 4
 
@@ -82,7 +85,7 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
 
 def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
     """Split by prompt, and by document besides: no held-out prompt begins in a text that was learned from."""
-    from specviz.train.tokens import Store
+    from specviz.train.common.tokens import Store
 
     store = Store({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)})
     source = hrad_rounds.prompts(store, 0)
@@ -111,13 +114,13 @@ def silent(done: int, remark: str) -> None:
 
 def test_it_learns_what_there_is_to_learn(tmp_path: Path) -> None:
     train, held_out = learnable(2_000, 0), learnable(500, 1)
-    fitted = hrad_fit.fit(Job(train, held_out, 0, tmp_path / "fit.pt", epochs=6), silent)
-    counts = hrad_fit.confusion(fitted.network, held_out)
-    usual = hrad_fit.table(held_out.labels, np.full(500, 2))
-    assert hrad_fit.macro_f1(counts) > 0.85 > 0.4 > hrad_fit.macro_f1(usual)
+    fitted = fit.fit(Job(train, held_out, 0, tmp_path / "fit.pt", epochs=6), silent)
+    counts = fit.confusion(fitted.network, held_out)
+    usual = fit.table(held_out.labels, np.full(500, 2))
+    assert fit.macro_f1(counts) > 0.85 > 0.4 > fit.macro_f1(usual)
     scores = [score for _, score in fitted.curve]
     assert fitted.epoch == 1 + scores.index(max(scores))
-    assert hrad_fit.macro_f1(counts) == pytest.approx(max(scores))  # the epoch that is kept is the best one
+    assert fit.macro_f1(counts) == pytest.approx(max(scores))  # the epoch that is kept is the best one
 
 
 def test_an_interrupted_training_ends_with_the_same_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,21 +138,21 @@ def test_an_interrupted_training_ends_with_the_same_network(tmp_path: Path, monk
                     raise KeyboardInterrupt
 
             with pytest.raises(KeyboardInterrupt):
-                hrad_fit.fit(job, report)
-        fitted = hrad_fit.fit(job, silent)
+                fit.fit(job, report)
+        fitted = fit.fit(job, silent)
         return torch.cat([tensor.flatten() for tensor in fitted.network.state_dict().values()])
 
     once = weights(tmp_path / "once.pt", None)
     assert torch.equal(once, weights(tmp_path / "twice.pt", 2))
     before = torch.random.get_rng_state()
-    hrad_fit.fit(Job(train, held_out, 3, tmp_path / "more.pt", epochs=1), silent)
+    fit.fit(Job(train, held_out, 3, tmp_path / "more.pt", epochs=1), silent)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_standardisation_leaves_out_what_does_not_vary() -> None:
     data = learnable(1_000, 2)
     network = blank(12)
-    hrad_fit.standardise(network, data)
+    fit.standardise(network, data)
     rows = (data.rows(slice(None)) - network.mean) * network.scale
     varying = [k for k in range(12) if k != 5]
     assert torch.allclose(rows[:, varying].mean(0), torch.zeros(11), atol=1e-3)
@@ -159,11 +162,11 @@ def test_standardisation_leaves_out_what_does_not_vary() -> None:
 
 def test_weights_and_scores_by_hand() -> None:
     labels = np.array([0] * 10 + [1] * 2 + [2] * 88)
-    assert hrad_fit.class_weights(labels).tolist() == pytest.approx([100 / 30, 5.0, 0.5])
+    assert fit.class_weights(labels).tolist() == pytest.approx([100 / 30, 5.0, 0.5])
     counts = np.array([[6, 2, 2], [1, 3, 0], [1, 1, 8]])
     f1 = [2 * 6 / (10 + 8), 2 * 3 / (4 + 6), 2 * 8 / (10 + 10)]
-    assert hrad_fit.macro_f1(counts) == pytest.approx(sum(f1) / 3)
-    assert hrad_fit.macro_f1(np.array([[4, 0, 0], [0, 0, 0], [0, 0, 4]])) == 1  # a class that never occurs is left out
+    assert fit.macro_f1(counts) == pytest.approx(sum(f1) / 3)
+    assert fit.macro_f1(np.array([[4, 0, 0], [0, 0, 0], [0, 0, 4]])) == 1  # a class that never occurs is left out
 
 
 def test_the_card_states_the_costly_errors_and_the_majority() -> None:
@@ -173,20 +176,20 @@ def test_the_card_states_the_costly_errors_and_the_majority() -> None:
     guess = np.array([0] * 7 + [2] * 3 + [1] * 5 + [0] * 4 + [2] * 16)
     probs = np.full((35, 3), 0.1)
     probs[np.arange(35), guess] = 0.8
-    made = hrad_card.Made(
+    made = card.Made(
         config_of(*pair(), counts=(100, 20, 300)), "specviz train hrad", np.array([0, 4, 4, 1], np.int16), 7, 2,
         [(1.0, 0.5), (0.9, 0.6)], probs, labels,
     )  # fmt: skip
-    numbers = hrad_card.numbers_of(made)
+    numbers = card.numbers_of(made)
     assert numbers["confusion"] == [[7, 0, 3], [0, 5, 0], [4, 0, 16]]
     assert numbers["costly"] == {"all_when_none": 0.3, "none_when_all": 0.2}
     assert numbers["hrad"]["accuracy"] == pytest.approx(28 / 35)
     assert (numbers["majority"]["class"], numbers["majority"]["accuracy"]) == ("all", pytest.approx(20 / 35, abs=1e-4))
     assert numbers["accepted"] == [1, 1, 0, 0, 2]
-    text = hrad_card.page(numbers)
+    text = card.page(numbers)
     assert "| none | 7 | 0 | 4 | 63.6% |" in text  # predicted is a row, the truth is a column
     assert "30.0% of such rounds" in text
-    assert hrad_card.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something
+    assert card.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ from engine.driver import session as real_session
 from engine.zoo import build
 from law.enumerate import deviation
 from law.table_model import HISTORY, TableModel, session, session_law
-from specviz.drafters.lookahead_window import Pool, Window
-from specviz.engine.context import Models
-from specviz.engine.round import Round
-from specviz.engine.rows import Rows
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.round import Round
+from specviz.engine.model.rows import Rows
 from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
-from specviz.keys import Keys
 from specviz.methods import get_method
-from specviz.tables import CASE_B, CASE_C, Markov, law
+from specviz.methods.lookahead.window import Pool, Window
+from specviz.probability.draws import Keys
+from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
 
 PROMPT = (2, 4, 1, 4, 0)
 SIZES = [(5, 7, 7), (3, 2, 2), (2, 4, 3), (4, 1, 1), (8, 3, 2), (2, 1, 2), (5, 6, 0)]

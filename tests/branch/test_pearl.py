@@ -8,9 +8,9 @@ import torch
 from branch.watch import Watch, fact
 from law.table_model import TableModel, session
 from specviz.cost.pipelines import rollback_pearl
-from specviz.engine.context import Models
+from specviz.engine.decode.context import Models
 from specviz.events import Fork, Posterior, Rollback, Signal
-from specviz.tables import Iid, exact_row
+from specviz.probability.table_models import Iid, exact_row
 
 
 class Flat(TableModel):

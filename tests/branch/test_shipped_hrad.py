@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from specviz.drafters.hrad import CLASSES, pick
-from specviz.engine.loading import load
-from specviz.train.hrad_card import page
+from specviz.engine.model.loading import load
+from specviz.methods.branch.hrad import CLASSES, pick
+from specviz.train.hrad.card import page
 
 SHIPPED = sorted((Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "pair").glob("hrad*"))
 

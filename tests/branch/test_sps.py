@@ -10,7 +10,7 @@ from engine.driver import session as real_session
 from engine.zoo import blurred, build
 from law.enumerate import deviation
 from law.table_model import HISTORY, session, session_law, table_models
-from specviz.tables import CASE_B, law
+from specviz.probability.table_models import CASE_B, law
 
 
 @pytest.mark.parametrize(

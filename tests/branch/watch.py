@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specviz.engine.round import Round
+from specviz.engine.decode.round import Round
 from specviz.events import Event, Level
 
 

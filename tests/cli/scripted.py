@@ -1,4 +1,4 @@
-"""A stand-in for `specviz.engine.local`: its runs replay true events of a table model, so that no torch is needed."""
+"""A stand-in for `specviz.engine.run.local`: its runs replay true events of a table model, so that no torch is needed."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from specviz import events
+from specviz.commands import Start
 from specviz.errors import ModelError
 from specviz.events import Event
-from specviz.wire import Start
 from trace_factory import make_events
 
 
@@ -37,9 +37,9 @@ class Script:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "Script":
         """Stand where the engine is imported from."""
-        module = ModuleType("specviz.engine.local")
+        module = ModuleType("specviz.engine.run.local")
         module.load_pair, module.LocalRun = self._load, self._run  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "specviz.engine.local", module)
+        monkeypatch.setitem(sys.modules, "specviz.engine.run.local", module)
         return self
 
     def _load(self, *args: Any) -> "Script":

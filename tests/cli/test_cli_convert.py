@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 
 from engine.zoo import build
 from specviz.cli import COMMANDS
-from specviz.cli.convert import command, read
-from specviz.drafters.heads import load
-from specviz.engine.model import ModelAdapter
+from specviz.cli.look.convert import command, read
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
+from specviz.methods.early_exit.heads import load
 
 
 def convert(*words: Any) -> Result:

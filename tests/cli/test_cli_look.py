@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Cli
-from specviz.cli import doctor, method_list, models
+from specviz.cli import method_list, models
+from specviz.cli.look import doctor
 from specviz.methods import all_methods
 
 

@@ -4,8 +4,8 @@ import io
 
 from cli.scripted import Script
 from specviz import events
-from specviz.cli.printer import Narrator, TextStream, terminal_text
-from specviz.cli.round_lines import RoundLines
+from specviz.cli.printing import Narrator, TextStream, terminal_text
+from specviz.cli.run.lines import RoundLines
 from trace_factory import make_events
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Cli
+from specviz.probability.table_models import CASE_A, law
 from specviz.prove import jobs
-from specviz.tables import CASE_A, law
 from specviz.verifiers import all_verifiers, get_verifier
 
 IID = {"type": "iid", "probs": ["1/3", "2/3"]}

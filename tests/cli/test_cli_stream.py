@@ -15,8 +15,8 @@ from adapt.stage import trained
 from cli.conftest import Cli
 from engine.zoo import build, save
 from specviz import events
-from specviz.drafters.blocks.files import KIND
-from specviz.engine.local import load_pair
+from specviz.engine.run.local import load_pair
+from specviz.methods.specblock.files import KIND
 from specviz.metrics import Tally
 from specviz.trace import Trace, read_events
 

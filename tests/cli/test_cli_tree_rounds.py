@@ -8,7 +8,7 @@ import pytest
 from rank_trace import rank_events
 from specviz import events as ev
 from specviz.cli import main
-from specviz.cli.round_lines import RoundLines
+from specviz.cli.run.lines import RoundLines
 from specviz.metrics import measure
 from trace_factory import write_trace
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.cost.grid import Text, grid
-from specviz.cost.replay import Setting, Table, added, total
+from specviz.cost.exit_grid import Text, grid
+from specviz.cost.exit_replay import Setting, Table, added, total
 from specviz.errors import SpecvizError
 from specviz.events import GRID
 

@@ -8,13 +8,13 @@ import torch
 
 from early_exit.layered import LayeredTable
 from engine.driver import session
-from specviz.drafters import kangaroo
-from specviz.drafters.adapter import Adapter, AdapterModel, Shape
-from specviz.engine.cache import KVCache
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
-from specviz.tables import Table
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
+from specviz.methods.kangaroo import drafter as kangaroo
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape
+from specviz.probability.table_models import Table
 
 CAPACITY = 640
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from law.table_model import PROMPT, TableModel
-from specviz.engine.cache import KVCache
-from specviz.tables import Table, exact_row
+from specviz.engine.model.cache import KVCache
+from specviz.probability.table_models import Table, exact_row
 
 L = 3
 

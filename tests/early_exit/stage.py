@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from engine.driver import session
-from specviz.drafters.early_exit import EarlyExit
-from specviz.drafters.early_exit_facts import Look, Trail
-from specviz.engine.context import Context
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Event
-from specviz.methods.early import Limits
+from specviz.methods.early_exit.drafter import EarlyExit
+from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.spec import Limits
 
 SURE = 60.0
 

@@ -14,15 +14,15 @@ import torch
 from early_exit.stage import Hearsay, Placed, Sink, early, plain
 from engine.driver import greedy, session
 from engine.zoo import CONFIGS, build, planted
-from specviz.drafters.heads import LogitLens
-from specviz.engine.cache import KVCache
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
 from specviz.errors import KnobError
 from specviz.events import ExitRound, Warn
 from specviz.knobs import KnobTable
 from specviz.methods import get_method
-from specviz.methods.early import Limits, fitted, layers, read
+from specviz.methods.early_exit.heads import LogitLens
+from specviz.methods.early_exit.spec import Limits, fitted, layers, read
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 24

@@ -9,15 +9,15 @@ import torch
 from early_exit.kangaroo_stage import adapter_for, kangaroo_run, uncached
 from early_exit.stage import Sink, plain
 from engine.zoo import CONFIGS, build, planted
-from specviz.drafters.adapter import Adapter, Shape
-from specviz.drafters.adapter_reader import Reader
-from specviz.engine.cache import KVCache
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
 from specviz.errors import KnobError
 from specviz.events import Climb, DraftStep, ExitRound, Gate
 from specviz.methods import get_method
-from specviz.methods.kangaroo import example
+from specviz.methods.kangaroo.adapter import Adapter, Shape
+from specviz.methods.kangaroo.adapter_reader import Reader
+from specviz.methods.kangaroo.spec import example
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, LAYERS = 24, 4
@@ -280,7 +280,7 @@ def test_a_long_prompt_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     adapter = adapter_for(target, 2, noise=0.2)
     prompt = np.random.default_rng(0).integers(0, 250, 23).tolist()
     want = plain(target, prompt, max_new_tokens=9)
-    for module in ("specviz.engine.rows", "specviz.drafters.adapter_reader"):
+    for module in ("specviz.engine.model.rows", "specviz.methods.kangaroo.adapter_reader"):
         monkeypatch.setattr(f"{module}.BLOCK", 5)
     run = kangaroo_run(target, adapter, prompt, max_new_tokens=9, sink=Sink())
     looks = 0

@@ -12,14 +12,14 @@ from early_exit.kangaroo_stage import adapter_for
 from early_exit.stage import Sink
 from engine.driver import session
 from engine.zoo import build, planted, save
-from specviz.drafters.adapter import Shape
-from specviz.drafters.adapter_files import Config, load, pick
-from specviz.drafters.adapter_files import save as save_adapter
-from specviz.drafters.part_files import fingerprint
-from specviz.engine.loading import load as load_model
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
+from specviz.methods.kangaroo.adapter import Shape
+from specviz.methods.kangaroo.files import Config, load, pick
+from specviz.methods.kangaroo.files import save as save_adapter
+from specviz.methods.trained.part_files import fingerprint
 
 PROMPT = [5, 77, 12, 5, 9]
 

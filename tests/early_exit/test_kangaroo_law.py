@@ -13,16 +13,16 @@ from early_exit.kangaroo_stage import TableAdapter
 from early_exit.layered import LayeredTable, Mixed
 from law.enumerate import Law, deviation, law_of, total_variation
 from law.table_model import PROMPT
-from specviz.draft import ROOT
-from specviz.drafters.adapter_reader import Reader, StateRows
-from specviz.drafters.early_exit_facts import Look, Trail
-from specviz.drafters.kangaroo import Kangaroo
-from specviz.engine.context import Context, Models, Tree
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode.context import Context, Models, Tree
+from specviz.engine.decode.session import Parts, Session
 from specviz.methods import get_method
-from specviz.methods.early import Limits
+from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.spec import Limits
+from specviz.methods.kangaroo.adapter_reader import Reader, StateRows
+from specviz.methods.kangaroo.drafter import Kangaroo
 from specviz.names import DraftEnd
-from specviz.tables import law
+from specviz.probability.draft import ROOT
+from specviz.probability.table_models import law
 from specviz.verifiers import get_verifier
 
 EXACT = 1e-12

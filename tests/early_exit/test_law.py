@@ -9,14 +9,14 @@ import pytest
 
 from early_exit.layered import Mixed, stack
 from law.enumerate import Law, deviation, law_of, total_variation
-from specviz.draft import Draft
-from specviz.drafters.early_exit import EarlyExit
-from specviz.drafters.early_exit_facts import Look, Trail
-from specviz.engine.context import Context, Models, Tree
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode.context import Context, Models, Tree
+from specviz.engine.decode.session import Parts, Session
 from specviz.methods import get_method
-from specviz.methods.early import Limits
-from specviz.tables import law
+from specviz.methods.early_exit.drafter import EarlyExit
+from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.spec import Limits
+from specviz.probability.draft import Draft
+from specviz.probability.table_models import law
 from specviz.verifiers import get_verifier
 
 EXACT = 1e-12

@@ -9,14 +9,14 @@ import torch
 from early_exit.stage import Hearsay, Placed, Sink, early, plain
 from engine.driver import session
 from engine.zoo import planted, save
+from specviz.commands import Start
 from specviz.cost.gates import annealed
 from specviz.cost.ledger import RoundCost
-from specviz.drafters.early_exit import EarlyExit
-from specviz.drafters.heads import LogitLens
-from specviz.engine.local import LocalRun, load_pair
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.run.local import LocalRun, load_pair
 from specviz.events import Climb, Event, ExitRound, Gate, RoundEnd, decode, encode
-from specviz.wire import Start
+from specviz.methods.early_exit.drafter import EarlyExit
+from specviz.methods.early_exit.heads import LogitLens
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, L = 24, 5

@@ -9,12 +9,12 @@ import torch
 
 from early_exit.stage import Sink, early, plain
 from engine.zoo import planted
-from specviz.cost.replay import Setting, Table, advised, rounds, sweep, total
-from specviz.drafters.exit_table import exit_table
-from specviz.drafters.heads import LogitLens
-from specviz.engine.model import ModelAdapter
+from specviz.cost.exit_replay import Setting, Table, advised, rounds, sweep, total
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, ExitTable
+from specviz.methods.early_exit.exit_table import exit_table
+from specviz.methods.early_exit.heads import LogitLens
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 40

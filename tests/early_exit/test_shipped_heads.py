@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from specviz.drafters.heads import LogitLens, TrainedHeads, pick
-from specviz.engine.loading import Loaded, embedded, load, stop_tokens
-from specviz.engine.local import LocalRun, Pair
+from specviz.commands import Start
+from specviz.engine.model.loading import Loaded, embedded, load, stop_tokens
+from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, ExitRound, RoundEnd
-from specviz.wire import Start
+from specviz.methods.early_exit.heads import LogitLens, TrainedHeads, pick
 
 FOLDER = embedded("target").parent / "heads"
 PROMPTS = [path.read_text(encoding="utf-8") for path in sorted((FOLDER.parents[2] / "prompts").glob("code-*.txt"))]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from specviz.drafters import adapter_files, skip_files
-from specviz.engine.loading import Loaded, embedded, load
-from specviz.engine.local import LocalRun, Pair
+from specviz.commands import Start
+from specviz.engine.model.loading import Loaded, embedded, load
+from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, ExitRound, RoundEnd
-from specviz.methods.draft_and_verify import SkipSet
-from specviz.wire import Start
+from specviz.methods.kangaroo import files as adapter_files
+from specviz.methods.self_skip import files as skip_files
+from specviz.methods.self_skip.spec import SkipSet
 
 PAIR = embedded("target").parent
 PROMPTS = [path.read_text(encoding="utf-8") for path in sorted((PAIR.parents[1] / "prompts").glob("*.txt"))[::3]]

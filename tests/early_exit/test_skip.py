@@ -12,22 +12,22 @@ from engine.driver import session
 from engine.zoo import planted
 from law.enumerate import Law, deviation, law_of, total_variation
 from law.table_model import PROMPT as TABLE_PROMPT
-from specviz.draft import ROOT
-from specviz.drafters import skip
-from specviz.drafters.early_exit_facts import Look
-from specviz.drafters.skip import SkipDrafter
-from specviz.drafters.skip_control import Control
-from specviz.drafters.skip_model import Borrowed, SkippedModel
-from specviz.engine.cache import KVCache
-from specviz.engine.context import Models, Tree
-from specviz.engine.model import ModelAdapter
-from specviz.engine.rows import Rows
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode.context import Models, Tree
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.rows import Rows
 from specviz.events import Climb, DraftStep, ExitRound
 from specviz.methods import get_method
-from specviz.methods.draft_and_verify import SkipSet
+from specviz.methods.early_exit.recorder import Look
+from specviz.methods.self_skip import drafter as skip
+from specviz.methods.self_skip.drafter import SkipDrafter
+from specviz.methods.self_skip.model import Borrowed, SkippedModel
+from specviz.methods.self_skip.skip_control import Control
+from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
-from specviz.tables import law
+from specviz.probability.draft import ROOT
+from specviz.probability.table_models import law
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -155,7 +155,7 @@ def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_law_with_a_stop_token_and_a_controller_that_bites(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps so large that the threshold of the second round depends on what happened in the first."""
-    monkeypatch.setattr("specviz.drafters.skip_control.STEP", 2.0)
+    monkeypatch.setattr("specviz.methods.self_skip.skip_control.STEP", 2.0)
     assert deviation(skip_law(rule, 4, (2,)), law(TARGET, 4, [2])) < 1e-12
 
 

@@ -9,17 +9,17 @@ import pytest
 from early_exit.stage import Sink
 from engine.driver import session
 from engine.zoo import planted, save
-from specviz.drafters import skip
-from specviz.drafters.part_files import fingerprint
-from specviz.drafters.skip_files import Config, load, pick
-from specviz.drafters.skip_model import SkippedModel
-from specviz.engine.context import Models
-from specviz.engine.loading import load as load_model
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode.context import Models
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load as load_model
 from specviz.errors import KnobError, ModelError
 from specviz.events import Warn
 from specviz.methods import get_method
-from specviz.methods.draft_and_verify import SkipSet
+from specviz.methods.self_skip import drafter as skip
+from specviz.methods.self_skip.files import Config, load, pick
+from specviz.methods.self_skip.model import SkippedModel
+from specviz.methods.self_skip.spec import SkipSet
+from specviz.methods.trained.part_files import fingerprint
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from engine.zoo import CONFIGS, build
-from specviz.drafters.skip_model import ATTENTION, MLP, Borrowed, SkippedModel, _name
-from specviz.engine.model import ModelAdapter
-from specviz.engine.rows import Rows, fill
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.rows import Rows, fill
 from specviz.errors import ModelError
-from specviz.methods.draft_and_verify import SkipSet
+from specviz.methods.self_skip.model import ATTENTION, MLP, Borrowed, SkippedModel, _name
+from specviz.methods.self_skip.spec import SkipSet
 
 IDS = [5, 77, 12, 200, 31, 9, 54, 3]
 SETS = ["a1", "m2", "a2 m2", "a1 a3 m1 m2", "a1 a2 a3 m1 m2 m3"]
@@ -146,7 +146,7 @@ def test_what_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         def forward(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden
 
-    monkeypatch.setattr("specviz.drafters.skip_model._Silent", lambda pair: Loud())
+    monkeypatch.setattr("specviz.methods.self_skip.model._Silent", lambda pair: Loud())
     with pytest.raises(ModelError, match="LlamaDecoderLayer cannot be run in part") as caught:
         SkippedModel(target, parsed("m1"))
     assert "\n" not in str(caught.value)

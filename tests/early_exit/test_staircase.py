@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from early_exit.stage import Script, Sink, early
 from engine.zoo import build
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Climb, ExitRound
 
 PROMPT = [5, 77, 12, 5, 9]

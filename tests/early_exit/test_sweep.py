@@ -9,16 +9,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from engine.zoo import planted, save
-from specviz.cli.sweep import _values, command
+from specviz.cli.measure.sweep import _values, command
+from specviz.commands import Start
+from specviz.cost.exit_replay import Setting, rounds
 from specviz.cost.recorded import queries
-from specviz.cost.replay import Setting, rounds
-from specviz.engine.loading import stop_tokens
-from specviz.engine.local import LocalRun, load_pair
+from specviz.engine.model.loading import stop_tokens
+from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd
 from specviz.methods import get_method
 from specviz.trace import Recorder, Trace
-from specviz.wire import Start
 
 L = 5
 

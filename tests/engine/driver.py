@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 
-from specviz.engine.context import Models
-from specviz.engine.local import make_drafter
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
-from specviz.plan import Draws
+from specviz.probability.plan import Draws
 from specviz.verifiers import get_verifier
 
 

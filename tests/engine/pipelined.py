@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from specviz.draft import ROOT, Draft, Node
-from specviz.drafters.expander import Expander
-from specviz.engine.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.methods.common.runner import Expander
+from specviz.probability.draft import ROOT, Draft, Node
 
 
 class Ahead:

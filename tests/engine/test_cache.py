@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from specviz.engine.cache import KVCache
+from specviz.engine.model.cache import KVCache
 
 
 def write(cache: KVCache, layer: int, upto: int) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from engine.zoo import build
 from specviz.cost.ledger import Clock
-from specviz.engine import calibrate as cal
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode import calibrate as cal
+from specviz.engine.decode.context import Models
+from specviz.engine.model.adapter import ModelAdapter
 
 
 def pair() -> Models:

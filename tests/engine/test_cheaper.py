@@ -7,11 +7,11 @@ import torch
 
 from engine.driver import session
 from engine.zoo import CONFIGS, build
-from specviz.engine.model import ModelAdapter
-from specviz.engine.norms import fuse_norms
-from specviz.engine.probe import confidences
-from specviz.engine.rope import RopeTable
-from specviz.engine.round import Round
+from specviz.engine.decode.round import Round
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.norms import fuse_norms
+from specviz.engine.model.rope import RopeTable
+from specviz.engine.record.probe import confidences
 from specviz.events import Knob, Level
 
 IDS = torch.tensor([[5, 9, 200, 31, 7, 7, 80]])

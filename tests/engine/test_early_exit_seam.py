@@ -11,9 +11,9 @@ import torch
 
 from engine.driver import session
 from engine.zoo import build, planted
-from specviz.draft import ROOT, Draft
-from specviz.engine.context import Context, Observation, Tree
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode.context import Context, Observation, Tree
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.probability.draft import ROOT, Draft
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

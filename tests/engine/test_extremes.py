@@ -11,15 +11,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from engine.driver import greedy, session
 from engine.zoo import blurred, build, save, tokenizer
-from specviz.engine import rows
-from specviz.engine.loading import stop_tokens
-from specviz.engine.local import LocalRun, Pair, load_pair
-from specviz.engine.texts import Texts
-from specviz.engine.worker import Worker
+from specviz.commands import Command, Shutdown, Start, Stop
+from specviz.engine.decode.texts import Texts
+from specviz.engine.model import rows
+from specviz.engine.model.loading import stop_tokens
+from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.engine.run.worker import Worker
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import End, Event, Refused, RoundEnd
 from specviz.methods import get_method
-from specviz.wire import Command, Shutdown, Start, Stop
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 SHAPES: list[dict[str, Any]] = [{"gamma": 5}, {"shape": "tree", "d_max": 3, "node_budget": 12},
@@ -52,7 +52,7 @@ def test_a_draft_model_with_the_shorter_context_stops_drafting(
 def test_a_long_prompt_is_fed_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks change nothing, sliding windows included, and no forward is wider than one."""
     monkeypatch.setattr(rows, "BLOCK", block)
-    monkeypatch.setattr("specviz.drafters.expander.BLOCK", block)
+    monkeypatch.setattr("specviz.methods.common.runner.BLOCK", block)
     prompt = [(7 * k) % 250 for k in range(50)]
     target, draft = build("mistral", seed=1), blurred(build("mistral", seed=1))
     want = greedy(build("mistral", seed=1), prompt, 20)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from specviz.engine.gathers import FEW, leads, log_shares, picked
+from specviz.engine.record.device_stats import FEW, leads, log_shares, picked
 
 
 def rows(n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.zoo import build, save
-from specviz.engine import hub
-from specviz.engine.loading import load
+from specviz.engine.model import hub
+from specviz.engine.model.loading import load
 from specviz.errors import ModelError
 
 NAME = "pair/targt"

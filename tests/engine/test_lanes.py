@@ -10,12 +10,12 @@ import torch
 from engine.driver import session
 from engine.pipelined import Ahead
 from engine.zoo import blurred, build
-from specviz.engine import lane_choice
-from specviz.engine.context import Models
-from specviz.engine.lane_choice import choose, possible, probed, threads_of
-from specviz.engine.lanes import Both, Launched, Serial, Threads
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode import overlap_choice
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.overlap import Both, Launched, Serial, Threads
+from specviz.engine.decode.overlap_choice import choose, possible, probed, threads_of
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -34,7 +34,7 @@ def models(request: pytest.FixtureRequest) -> Models:
 
 def overlapping(models: Models) -> Any:
     """The lanes besides serial that these places allow."""
-    return lane_choice.made(possible(models)[-1], models)
+    return overlap_choice.made(possible(models)[-1], models)
 
 
 def ahead(models: Models, lanes: Any, during: Any = lambda: None, **knobs: Any) -> Session:
@@ -208,8 +208,8 @@ def test_threads_of_torch_are_the_same_on_both_sides() -> None:
 def test_auto_probes_only_what_can_overlap(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that does nothing meanwhile runs serially unprobed; one that does gets the fastest, once measured."""
     calls: list[str] = []
-    inner = lane_choice.made
-    monkeypatch.setattr(lane_choice, "made", lambda name, m: calls.append(name) or inner(name, m))
+    inner = overlap_choice.made
+    monkeypatch.setattr(overlap_choice, "made", lambda name, m: calls.append(name) or inner(name, m))
     assert choose("auto", models, None).lanes.name == "serial"
     assert calls == []
     found = choose("auto", models, Ahead(models))
@@ -225,7 +225,7 @@ def test_the_fastest_lanes_win_and_a_tie_is_serial(models: Models, monkeypatch: 
     """Overlapping must be worth it: the probe is not exact."""
     other = possible(models)[-1]
     for ms, want in ((0.5, other), (0.99, "serial"), (2.0, "serial")):
-        monkeypatch.setattr(lane_choice, "probed", lambda *_, ms=ms: {"serial": 1.0, other: ms})
+        monkeypatch.setattr(overlap_choice, "probed", lambda *_, ms=ms: {"serial": 1.0, other: ms})
         assert choose("auto", models, Ahead(models)).lanes.name == want
 
 

@@ -13,11 +13,11 @@ from scipy.stats import chi2_contingency
 from engine.driver import greedy, session
 from engine.test_session import cached_tokens
 from engine.zoo import VOCAB, blurred, build, planted, save
-from specviz.draft import ROOT
-from specviz.drafters.candidates import WIDEST
-from specviz.engine.loading import load
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load
 from specviz.methods import get_method
+from specviz.methods.draft_model.candidates import WIDEST
+from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from engine.zoo import blurred, build, save
-from specviz.engine.local import LocalRun, Pair, load_pair
+from specviz.commands import Start
+from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import (
     Chain,
@@ -32,7 +33,6 @@ from specviz.events import (
 )
 from specviz.methods import get_method
 from specviz.trace import Recorder, read_events
-from specviz.wire import Start
 
 RUNS: list[dict[str, Any]] = [
     {"method": "ar"},

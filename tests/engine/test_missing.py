@@ -9,14 +9,14 @@ from click.testing import CliRunner
 
 from engine.zoo import build, save
 from specviz.cli import group
-from specviz.engine.fingerprint import fingerprint
-from specviz.engine.local import LocalRun, Pair, load_pair
-from specviz.engine.missing import missing, missing_part
-from specviz.engine.worker import Worker
+from specviz.commands import Start
+from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.engine.run.worker import Worker
 from specviz.errors import ModelError
 from specviz.events import Catalogue, Event, Missing, decode, encode
 from specviz.methods import all_methods
-from specviz.wire import Start
+from specviz.methods.common.missing import missing, missing_part
 
 PARTED = [method.name for method in all_methods().values() if method.part is not None]
 

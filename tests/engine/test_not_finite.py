@@ -12,12 +12,12 @@ import torch
 
 from blocks.test_published import medusa_folder
 from engine.zoo import blurred, build, save
-from specviz.engine.local import LocalRun, Pair, load_pair
-from specviz.engine.sampling import Warper
+from specviz.commands import Start
+from specviz.engine.decode.sampling import Warper
+from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
-from specviz.keys import NOT_FINITE
 from specviz.methods import all_methods
-from specviz.wire import Start
+from specviz.probability.draws import NOT_FINITE
 
 PROMPT = "abc abc"
 BAD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

@@ -10,10 +10,10 @@ import torch
 from engine.driver import session
 from engine.pipelined import Ahead
 from engine.zoo import blurred, build, tokenizer
-from specviz.engine.context import Models
-from specviz.engine.model import ModelAdapter
-from specviz.engine.probe import Probe
-from specviz.engine.texts import Texts
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.texts import Texts
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.record.probe import Probe
 from specviz.events import Commit, Event, Node, RoundEnd, RoundStart, Span, Verify
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

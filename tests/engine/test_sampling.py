@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import generation as hf
 
-from specviz.engine.sampling import NUCLEUS, Warper
-from specviz.laws import CertainRows
+from specviz.engine.decode.sampling import NUCLEUS, Warper
+from specviz.probability.rows import CertainRows
 
 CASES = [
     dict(zip(("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "banned"), values, strict=True))

@@ -7,9 +7,9 @@ import torch
 
 from engine.driver import greedy, session
 from engine.zoo import VOCAB, blurred, build, planted, tokenizer
-from specviz.engine.model import ModelAdapter
-from specviz.engine.session import Session
-from specviz.engine.texts import Texts
+from specviz.engine.decode.session import Session
+from specviz.engine.decode.texts import Texts
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import KnobError, SpecvizError
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -63,7 +63,7 @@ def cached_tokens(run: Session) -> list[int]:
     """What the target's cache holds must be the text without its last token, fresh-prefill equal."""
     assert run.cache.tokens == run.tokens[:-1]
     fresh = run.target.new_cache(256)
-    from specviz.engine.rows import Rows
+    from specviz.engine.model.rows import Rows
 
     rows = Rows(run.target, fresh)
     rows.add_line(run.tokens[:-1])

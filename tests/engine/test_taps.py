@@ -9,10 +9,10 @@ import torch
 from early_exit.stage import Hearsay, Placed
 from engine.driver import session
 from engine.zoo import blurred, build
-from specviz.engine import rows as rows_module
-from specviz.engine.context import Models, Observation
-from specviz.engine.local import make_drafter
-from specviz.engine.model import ModelAdapter
+from specviz.engine.decode.context import Models, Observation
+from specviz.engine.model import rows as rows_module
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 from engine.zoo import blurred, build, save
-from specviz.engine.worker import lines
-from specviz.events import Beat, Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
-from specviz.wire import (
+from specviz.commands import (
     MAX_LINE,
     Command,
     Pause,
@@ -28,6 +26,8 @@ from specviz.wire import (
     Stop,
     encode_command,
 )
+from specviz.engine.run.worker import lines
+from specviz.events import Beat, Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
 
 PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any honest answer
 
@@ -39,7 +39,7 @@ class Client:
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "specviz.engine.worker", "--threads", "1", *args], stdin=subprocess.PIPE,
+            [sys.executable, "-m", "specviz.engine.run.worker", "--threads", "1", *args], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
         )  # fmt: skip
         self.events: SimpleQueue[Event | None] = SimpleQueue()
@@ -307,7 +307,7 @@ def test_interrupt_is_cancelled(fresh: Client) -> None:
 def test_a_bad_pair_is_one_line_and_exit_2(folders: tuple[str, str], tmp_path: Path) -> None:
     """Nothing is said on stdout, one line on stderr."""
     done = subprocess.run(
-        [sys.executable, "-m", "specviz.engine.worker", "--target", str(tmp_path), "--draft", folders[1]],
+        [sys.executable, "-m", "specviz.engine.run.worker", "--target", str(tmp_path), "--draft", folders[1]],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

@@ -11,14 +11,14 @@ import numpy as np
 from law.drafts import Builder, Grow, chain, siblings, without
 from law.enumerate import BranchKeys, Law, chained
 from law.rounds import emitted, play_once
-from specviz.draft import ROOT, Draft
-from specviz.keys import Tested
-from specviz.laws import positive_part
-from specviz.plan import Draw, Plan, State, Step, Test
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Tested
+from specviz.probability.plan import Draw, Plan, State, Step, Test
+from specviz.probability.rows import positive_part
+from specviz.probability.table_models import Problem
 from specviz.prove.controls import retested as retested
 from specviz.prove.controls import softmax_argmax as softmax_argmax
 from specviz.prove.controls import stop_dropped as stop_dropped
-from specviz.tables import Problem
 from specviz.verifiers import spelling, tokenwise, walk
 
 

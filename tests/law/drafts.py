@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from specviz.draft import ROOT
+from specviz.probability.draft import ROOT
 from specviz.prove.drafting import (
     BRANCH,
     JUDGED,

@@ -7,9 +7,9 @@ import numpy as np
 
 from law.drafts import Builder, Grow
 from law.enumerate import Law, Play, chained, deviation, paths
-from specviz.draft import Draft
-from specviz.plan import Outcome, Plan, Verifier
-from specviz.tables import Problem, Table, law
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Outcome, Plan, Verifier
+from specviz.probability.table_models import Problem, Table, law
 
 
 def target_rows(table: Table, text: tuple[int, ...], draft: Draft) -> Any:

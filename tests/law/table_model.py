@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from law.enumerate import Branch, Law, law_of
-from specviz.engine.cache import KVCache
-from specviz.engine.context import Models
-from specviz.engine.local import make_drafter
-from specviz.engine.round import Round
-from specviz.engine.session import Parts, Session
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.cache import KVCache
+from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
-from specviz.tables import Problem, Table, exact_row
+from specviz.probability.table_models import Problem, Table, exact_row
 from specviz.verifiers import get_verifier
 
 PROMPT = (0,)
@@ -93,7 +93,7 @@ HISTORY = Problem(vocab=2, gamma=2, p=History(1), q=History(6))
 
 
 class Letters:
-    """Text of tokens: 0 is "a", 1 is "b". Stands in for `specviz.engine.texts.Texts`."""
+    """Text of tokens: 0 is "a", 1 is "b". Stands in for `specviz.engine.decode.texts.Texts`."""
 
     def stream(self, prompt: Sequence[int]) -> "Letters":
         return self

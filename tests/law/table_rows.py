@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from specviz.draft import Draft
-from specviz.tables import Markov
+from specviz.probability.draft import Draft
+from specviz.probability.table_models import Markov
 
 
 def random_row(rng: random.Random, vocab: int) -> Any:

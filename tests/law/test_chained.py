@@ -9,7 +9,7 @@ from law.blocks import Blocks
 from law.enumerate import chained, deviation
 from law.rounds import off_target
 from law.table_rows import random_table
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Problem, law
+from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
 from specviz.verifiers import get_verifier
 
 BASE = "walk tokenwise"

@@ -10,8 +10,8 @@ from law import drafts
 from law.controls import backward_scan
 from law.enumerate import Branch, chained, law_of, paths
 from law.rounds import play
-from specviz.laws import Certain
-from specviz.tables import CASE_A, CASE_B, exact_row
+from specviz.probability.rows import Certain
+from specviz.probability.table_models import CASE_A, CASE_B, exact_row
 from specviz.verifiers import get_verifier
 
 HALF, THIRD, QUARTER = Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)

@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 
 from law.enumerate import Branch, Law, deviation, law_of, total_variation
 from law.table_model import HISTORY, Letters, session, session_law, table_models
-from specviz.engine.session import Session
+from specviz.engine.decode.session import Session
 from specviz.methods import get_method
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
+from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
 from specviz.verifiers import get_verifier
 
 EXACT = 1e-12
@@ -310,7 +310,7 @@ def test_an_aborted_carried_round_keeps_its_carry(monkeypatch: pytest.MonkeyPatc
 
 def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two children drawn, the one with the smaller id sent: no law was recorded for that."""
-    from specviz.engine.context import Tree
+    from specviz.engine.decode.context import Tree
 
     knobs = {"shape": "drawn_tree", "d_max": 1, "max_new_tokens": 3}
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) < EXACT
@@ -326,7 +326,7 @@ def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("verifier", ["tokenwise", "multi_hsd", "multi_traversal"])
 def test_the_plain_row_for_draws_without_replacement_is_caught(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """The elder siblings are struck out of what is drawn from, and not of what is recorded."""
-    from specviz.engine.context import Tree
+    from specviz.engine.decode.context import Tree
 
     add = Tree.add
 
@@ -358,7 +358,7 @@ def test_a_block_as_short_as_its_draft_is_caught(monkeypatch: pytest.MonkeyPatch
     """A drafted end token cuts the draft, not the block: forgetting what was planned moves the law."""
     from dataclasses import replace
 
-    from specviz.drafters.chain import Chain
+    from specviz.methods.draft_model.chain import Chain
 
     propose = Chain.propose
     monkeypatch.setattr(Chain, "propose", lambda self, ctx: replace(propose(self, ctx), planned=None))

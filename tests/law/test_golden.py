@@ -9,8 +9,8 @@ import pytest
 
 from law import drafts
 from law.rounds import accepted_law, fractions, mean
-from specviz.keys import interval
-from specviz.tables import CASE_A, CASE_B, CASES, PrefixTable, Problem, exact_row
+from specviz.probability.draws import interval
+from specviz.probability.table_models import CASE_A, CASE_B, CASES, PrefixTable, Problem, exact_row
 from specviz.verifiers import get_verifier
 
 TOKENWISE, WALK = get_verifier("tokenwise"), get_verifier("walk")

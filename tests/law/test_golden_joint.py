@@ -11,10 +11,10 @@ from law import drafts
 from law.controls import control_law
 from law.enumerate import total_variation
 from law.rounds import accepted_law, fractions, mean
-from specviz.draft import Draft
-from specviz.plan import Draw, Test
-from specviz.tables import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
-from specviz.verifiers import get_verifier, joint
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Draw, Test
+from specviz.probability.table_models import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
+from specviz.verifiers import _joint, get_verifier
 
 CAPPED = [get_verifier("blockwise"), get_verifier("hsd")]
 HSD, REF = get_verifier("hsd"), get_verifier("hsd_ref")
@@ -116,7 +116,7 @@ def test_traces_of_case_a(
 ) -> None:
     draft = chain_of(tuple(map(int, tokens)), np.stack([CASE_A_Q.probs] * 2))
     rows = np.stack([CASE_A_P.probs] * 3)
-    weighed = joint.weigh(joint.chain(draft, (0, 1), rows))
+    weighed = _joint.weigh(_joint.chain(draft, (0, 1), rows))
     assert weighed.r is not None
     assert weighed.r[1:] == fractions(r)
     assert weighed.a[1:] == fractions(c)
@@ -142,8 +142,8 @@ def two_tokens(joints: list[float]) -> Any:
 def test_published_trace_at_the_level_of_ratios() -> None:
     """The divergences need whole rows, which are not published; the ratios do not."""
     laws = two_tokens(PUBLISHED_Q)
-    part = joint.chain(chain_of((0,) * 10, laws), range(10), np.vstack([two_tokens(PUBLISHED_P), [[0.5, 0.5]]]))
-    records = joint.records(part)
+    part = _joint.chain(chain_of((0,) * 10, laws), range(10), np.vstack([two_tokens(PUBLISHED_P), [[0.5, 0.5]]]))
+    records = _joint.records(part)
     assert np.exp([x.log_r for x in records[:4]]) == pytest.approx([0.8159, 1.0327, 1.5855, 6.1171], abs=1e-3)
     assert [x.log_r for x in records[4:]] == [-np.inf] * 6
     assert np.exp([x.log_c for x in records]) == pytest.approx([0.8159, 1, 1, 1, 0, 0, 0, 0, 0, 0], abs=1e-3)
@@ -162,14 +162,14 @@ def case_d() -> tuple[Draft, Any]:
 
 def test_case_d_step_by_step() -> None:
     draft, rows = case_d()
-    weighed = joint.weigh(joint.chain(draft, range(6), rows))
+    weighed = _joint.weigh(_joint.chain(draft, range(6), rows))
     assert weighed.r is not None
     assert weighed.r == fractions("1 .82 1.03 1.59 6.12 0 0")
     assert weighed.a == fractions("1 .82 1 1 1 0 0")
     assert weighed.lack == fractions("0.09 0.02525 0.28 0.453 0.3 0")
     assert [weighed.over(t) for t in range(6)] == fractions("0.09 0.20525 0.28 0.453 0.3 1")
     assert [weighed.keep(t) for t in range(1, 7)] == fractions("101/821 1 1 1 0 0")
-    assert [x.cap_at for x in joint.records(joint.chain(draft, range(6), rows))] == [0, 2, 3, 4, 4, 4]
+    assert [x.cap_at for x in _joint.records(_joint.chain(draft, range(6), rows))] == [0, 2, 3, 4, 4, 4]
 
 
 @both
@@ -285,7 +285,7 @@ def test_credits_are_ordered(case: str) -> None:
         if not all(laws[i][x] for i, x in enumerate(text)):
             continue
         rows = np.stack([problem.p.row(text[:i]) for i in range(4)])
-        for record in joint.records(joint.chain(chain_of(text, laws), range(3), rows)):
+        for record in _joint.records(_joint.chain(chain_of(text, laws), range(3), rows)):
             assert record.credit_token <= record.credit_hsd + 1e-15
             assert record.credit_hsd <= record.credit_naive + 1e-15
 

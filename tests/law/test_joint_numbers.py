@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from law.table_rows import random_chain
-from specviz.draft import ROOT, Draft
-from specviz.keys import Keys
-from specviz.laws import CertainRows
-from specviz.plan import Draw, Test
-from specviz.verifiers import get_verifier, joint
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import Draw, Test
+from specviz.probability.rows import CertainRows
+from specviz.verifiers import _joint, get_verifier
 
 BLOCKWISE, HSD = get_verifier("blockwise"), get_verifier("hsd")
 CHAINS = ["blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal"]
@@ -120,12 +120,12 @@ def test_single_precision(seed: int) -> None:
     """verification.md 5.8: c and S within 1e-5, h within 1e-4, at V = 50 000."""
     torch = pytest.importorskip("torch")
     draft, rows = large(seed, vocab=50_000, gamma=8)
-    exact = joint.weigh(joint.chain(draft, range(8), rows))
+    exact = _joint.weigh(_joint.chain(draft, range(8), rows))
     for laws32, rows32 in (
         (draft.law_rows.astype(np.float32), rows.astype(np.float32)),
         (torch.tensor(draft.law_rows, dtype=torch.float32), torch.tensor(rows, dtype=torch.float32)),
     ):
-        found = joint.weigh(joint.chain(chain_of(draft.tokens, laws32), range(8), rows32))
+        found = _joint.weigh(_joint.chain(chain_of(draft.tokens, laws32), range(8), rows32))
         assert found.a == pytest.approx(exact.a, abs=1e-5)
         assert found.lack == pytest.approx(exact.lack, abs=1e-5)
         assert [found.keep(t) for t in range(1, 9)] == pytest.approx([exact.keep(t) for t in range(1, 9)], abs=1e-4)
@@ -143,9 +143,9 @@ def test_extreme_ratios_agree_with_fractions(seed: int, capped: bool) -> None:
         if t < 64:
             laws[t] = [tiny, 1 - tiny] if sign > 0 else [1 - tiny, tiny]
     tokens = (0,) * 64
-    exact = joint.weigh(joint.chain(chain_of(tokens, laws), range(64), rows), capped=capped)
+    exact = _joint.weigh(_joint.chain(chain_of(tokens, laws), range(64), rows), capped=capped)
     floats = chain_of(tokens, laws.astype(np.float64))
-    found = joint.weigh(joint.chain(floats, range(64), rows.astype(np.float64)), capped=capped)
+    found = _joint.weigh(_joint.chain(floats, range(64), rows.astype(np.float64)), capped=capped)
     assert found.log_w == pytest.approx(exact.log_w, abs=1e-9)
     assert found.a == pytest.approx([float(x) for x in exact.a], abs=1e-12)
     assert [found.keep(t) for t in range(1, 65)] == pytest.approx(
@@ -218,8 +218,8 @@ def test_a_residual_without_mass_is_replaced_and_said() -> None:
 def test_a_prefix_is_weighed_as_in_the_whole(seed: int) -> None:
     """What comes later does not change what came before: chunking is free."""
     draft, rows = large(seed, vocab=64, gamma=9)
-    whole = joint.weigh(joint.chain(draft, range(9), rows))
-    part = joint.weigh(joint.chain(draft, range(4), rows))
+    whole = _joint.weigh(_joint.chain(draft, range(9), rows))
+    part = _joint.weigh(_joint.chain(draft, range(4), rows))
     assert (part.log_w, part.a) == (whole.log_w[:5], whole.a[:5])
     assert part.lack == pytest.approx(whole.lack[:4], abs=1e-12)
 
@@ -228,7 +228,7 @@ def test_a_prefix_is_weighed_as_in_the_whole(seed: int) -> None:
 def test_runtime_invariants_of_the_records(seed: int) -> None:
     """verification.md 9, the last paragraph; `D-` is summed, not derived."""
     draft, rows = large(seed, vocab=128, gamma=9)
-    records = joint.records(joint.chain(draft, range(9), rows))
+    records = _joint.records(_joint.chain(draft, range(9), rows))
     before = 1.0
     for t, x in enumerate(records):
         c = math.exp(x.log_c)
@@ -251,7 +251,7 @@ def test_records_of_an_endless_ratio_stay_finite() -> None:
     """Ratios of e^200 a position: what is shown is a number all the same."""
     tiny = 1e-87
     laws, rows = np.array([[tiny, 1.0]] * 20), np.array([[1.0, tiny]] * 21)
-    records = joint.records(joint.chain(chain_of((0,) * 20, laws), range(20), rows))
+    records = _joint.records(_joint.chain(chain_of((0,) * 20, laws), range(20), rows))
     assert all(math.isfinite(x.dhat_pq) and math.isfinite(x.dhat_qp) for x in records[:-1])  # type: ignore[arg-type]
     assert records[-1].log_r == pytest.approx(20 * 87 * math.log(10))
 

@@ -13,7 +13,7 @@ from law import controls, drafts
 from law.blocks import Blocks
 from law.rounds import play
 from law.test_sampler import ALARM, generate, rejected, sample
-from specviz.tables import CASE_A, CASE_B, CASES, law
+from specviz.probability.table_models import CASE_A, CASE_B, CASES, law
 from specviz.verifiers import get_verifier
 
 REF = get_verifier("hsd_ref").plan

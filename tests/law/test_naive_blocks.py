@@ -7,7 +7,7 @@ import pytest
 
 from law.blocks import Block, Blocks, expected
 from law.enumerate import chained, deviation
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Problem, law
+from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
 from specviz.verifiers import get_verifier
 
 

@@ -14,8 +14,8 @@ from law.enumerate import Branch, deviation, law_of
 from law.table_model import Letters, session, table_models
 from law.test_family_law import FITS, LAYOUTS, LONG, PROBLEMS
 from specviz import events as ev
-from specviz.engine.probe import Probe
-from specviz.tables import law
+from specviz.engine.record.probe import Probe
+from specviz.probability.table_models import law
 from specviz.verifiers import get_verifier
 
 TREE = {"shape": "tree", "d_max": 2, "w_max": 2, "k_max": 2, "node_budget": 5}

@@ -15,8 +15,8 @@ from scipy.stats import chi2, ncx2
 from law import controls, drafts
 from law.enumerate import Law
 from law.rounds import play
-from specviz.keys import Keys
-from specviz.tables import CASE_A, CASE_B, law
+from specviz.probability.draws import Keys
+from specviz.probability.table_models import CASE_A, CASE_B, law
 from specviz.verifiers import get_verifier
 
 ALARM = 1e-4

@@ -13,10 +13,10 @@ pytest.importorskip("torch")
 
 from law.enumerate import Law, deviation, law_of, total_variation
 from law.table_model import HISTORY, Letters, session, session_law, table_models
-from specviz.engine.round import Round
-from specviz.engine.session import Session
-from specviz.keys import Keys
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
+from specviz.probability.draws import Keys
+from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
 
 EXACT = 1e-12
 PROBLEMS = CASES | {"H": HISTORY}
@@ -78,7 +78,7 @@ def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any]
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """A drafter that drafts on behind an end token: the session cuts there (verification.md 5.6)."""
-    from specviz.engine.context import Tree
+    from specviz.engine.decode.context import Tree
 
     monkeypatch.setattr(Tree, "ends", lambda self, node: False)
     found = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
@@ -226,7 +226,7 @@ def test_temperature_zero_is_one_path() -> None:
 
 def test_a_cache_that_does_not_follow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengths move, slots do not: under a tree, what was fed first stays, whatever was accepted."""
-    from specviz.engine.cache import KVCache
+    from specviz.engine.model.cache import KVCache
 
     def in_feed_order(self: KVCache, tokens: Any) -> list[int]:
         return list(range(min(len(self.tokens), len(tokens))))
@@ -246,8 +246,8 @@ def _seen_off() -> bool:
 
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that stops before the end token it drew."""
-    from specviz.drafters.chain import Chain
-    from specviz.engine.context import Tree
+    from specviz.engine.decode.context import Tree
+    from specviz.methods.draft_model.chain import Chain
 
     propose = Chain.propose
 
@@ -267,7 +267,7 @@ def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_draft_law_at_another_temperature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorded row is not the one the token came from."""
-    from specviz.engine.context import Tree
+    from specviz.engine.decode.context import Tree
 
     add = Tree.add
 

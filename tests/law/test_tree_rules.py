@@ -15,12 +15,12 @@ import pytest
 from law import drafts
 from law.rounds import accepted_law, draw_draft, mean, target_rows
 from law.table_rows import random_table
-from specviz.draft import Carry, Draft
-from specviz.laws import CertainRows
-from specviz.plan import Draw
-from specviz.tables import CASE_B, CASES, PrefixTable, Problem, exact_row
+from specviz.probability.draft import Carry, Draft
+from specviz.probability.plan import Draw
+from specviz.probability.rows import CertainRows
+from specviz.probability.table_models import CASE_B, CASES, PrefixTable, Problem, exact_row
 from specviz.verifiers import all_verifiers, get_verifier
-from specviz.verifiers.candidates import candidates
+from specviz.verifiers._candidates import candidates
 
 WALK = get_verifier("walk").plan
 TREES = ["walk", "tokenwise", "multi_tokenwise", "tree_tokenwise", "tree_hsd", "multi_hsd", "multi_traversal"]
@@ -198,7 +198,7 @@ class _Zero:
     """Draws the first token that has weight."""
 
     def draw(self, stream: str, pos: int, row: Any, index: int = 0) -> Any:
-        from specviz.keys import Drawn
+        from specviz.probability.draws import Drawn
 
         return Drawn(int(np.flatnonzero(row)[0]), 0.0)
 

@@ -6,10 +6,10 @@ from itertools import product
 import pytest
 
 from specviz import events as ev
-from specviz.keys import Keys
 from specviz.metrics import measure
-from specviz.metrics.chains import kept, links
+from specviz.metrics.replay_rules import kept, links
 from specviz.metrics.same_draft import Replay, same_draft
+from specviz.probability.draws import Keys
 from specviz.traits import RULES
 from specviz.verifiers import get_verifier
 from table_model import Recipe, Run, draft_of, target_rows

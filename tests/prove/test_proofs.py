@@ -9,8 +9,20 @@ import numpy as np
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.keys import race, uniforms
-from specviz.plan import Verifier
+from specviz.probability.draws import race, uniforms
+from specviz.probability.plan import Verifier
+from specviz.probability.table_models import (
+    CASE_A,
+    CASE_B,
+    CASE_C,
+    CASES,
+    Iid,
+    MissingRow,
+    PrefixTable,
+    Problem,
+    exact_row,
+    law,
+)
 from specviz.prove import golden, worked
 from specviz.prove.closed_form import closed_form, shared_by_race
 from specviz.prove.controls import CONTROLS, Control, catch, registered
@@ -21,7 +33,6 @@ from specviz.prove.proof import Proof, continued, prove, rounds_of
 from specviz.prove.report import Done, as_object, full, number, verdict
 from specviz.prove.rounds import Rounds
 from specviz.prove.several import Several
-from specviz.tables import CASE_A, CASE_B, CASE_C, CASES, Iid, MissingRow, PrefixTable, Problem, exact_row, law
 from specviz.verifiers import all_verifiers, get_verifier
 
 WHOLE = in_seconds(case_jobs([], case_subjects("ABC", None, None, True), None), named=False)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from specviz.commands import Pause
 from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile
 from specviz.trace import Recorder
-from specviz.wire import Pause
 from trace_factory import make_events, write_trace
 
 EVENTS = make_events(shape="tree")

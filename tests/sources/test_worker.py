@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from specviz.commands import Shutdown, Start, Stop
 from specviz.errors import SpecvizError, TraceError
 from specviz.events import Beat, Catalogue, End, Event, Header, Note, Refused, RoundEnd, Warn, encode
 from specviz.events.run import At
 from specviz.sources import Worker
 from specviz.sources.pipe import Pipe
 from specviz.trace import Trace, read_events
-from specviz.wire import Shutdown, Start, Stop
 from trace_factory import make_events
 
 FAKE = Path(__file__).with_name("fake_worker.py")

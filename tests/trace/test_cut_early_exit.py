@@ -11,7 +11,7 @@ from specviz.cli import main
 from specviz.events import Climb, Commit, Event, ExitTable, Gate, RoundEnd, encode
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view.climbs import BANDS, band
+from specviz.view.panels.exits.climbs import BANDS, band
 from trace_damage import SCREENS, frames
 
 EVENTS = exit_events(n_tokens=16)

@@ -14,7 +14,7 @@ from specviz.events.base import LEVELS
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import Recorder, Trace, read_events
 from specviz.trace.private import LEFT_OUT, PARTS, named, without_folders
-from specviz.trace.record import pack
+from specviz.trace.recorder import pack
 
 TRACES = bundled_traces()
 SECRET = "s3cr3t"
@@ -91,7 +91,8 @@ def test_every_field_that_may_hold_text_was_thought_of() -> None:
 
 
 def test_a_redacted_trace_is_whole_and_shows_ids(tmp_path: Path) -> None:
-    from specviz.view import Player, fold
+    from specviz.runlog.fold import fold
+    from specviz.view import Player
 
     recorder = Recorder(tmp_path / "run", redact=True)
     events = read_events(TRACES["code-draft"])

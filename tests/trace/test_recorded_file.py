@@ -12,8 +12,8 @@ import pytest
 from specviz.events import FILE_RECORDS, Event, RoundEnd, RoundStart, Warn
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import Recorder, lock, read_events
-from specviz.trace import record as record_module
-from specviz.trace.record import existing
+from specviz.trace import recorder as record_module
+from specviz.trace.recorder import existing
 from trace_factory import make_events, make_header
 
 EVENTS = make_events(queries=1, new_tokens=30)

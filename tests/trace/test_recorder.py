@@ -12,8 +12,8 @@ from specviz.errors import TraceError
 from specviz.events import Catalogue, End, Event, Header, Models, Note, RoundEnd, RoundStart, Warn, decode
 from specviz.events.run import At
 from specviz.trace import Recorder, Trace, read_events
-from specviz.trace import record as record_module
-from specviz.trace.record import pack
+from specviz.trace import recorder as record_module
+from specviz.trace.recorder import pack
 from trace_factory import make_events
 
 EVENTS = make_events(queries=2, temperature=0.7)

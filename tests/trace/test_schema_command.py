@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from specviz.cli import main
-from specviz.cli.schema import schema
+from specviz.cli.look.schema import schema
 from specviz.events import NAMES, VERSION, encode
 from trace_factory import make_events
 

@@ -10,12 +10,12 @@ import pytest
 from specviz import events as ev
 from specviz.events import decode, encode
 from specviz.methods import all_methods
+from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace.migrate import METHODS, VERIFIERS
 from specviz.trace.reader import Trace, read_events
 from specviz.traits import RULES, MethodTraits, VerifierTraits
 from specviz.verifiers import all_verifiers, get_verifier
-from specviz.view.fold import fold
 from trace_factory import make_events, make_header
 
 TRAITS = ("method_traits", "verifier_traits")

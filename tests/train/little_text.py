@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from specviz.train import corpus, sums
+from specviz.train.common import corpus, sums
 
 
 def little_corpus() -> list[corpus.Document]:

@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from specviz.engine.model import ModelAdapter
-from specviz.train import (
-    block_drafter,
-)
-from specviz.train.block_text import Windows
-from specviz.train.drafter_loop import DrafterRun, Lesson
-from specviz.train.schedule import Budget
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.train.common.optim import Budget
+from specviz.train.trees import block_drafter
+from specviz.train.trees.block_text import Windows
+from specviz.train.trees.loop import DrafterRun, Lesson
 
 WINDOWS = Windows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
 

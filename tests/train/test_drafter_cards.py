@@ -14,25 +14,18 @@ from safetensors.torch import save_file
 from blocks.test_medusa import made as medusa_made
 from blocks.test_published import eagle_folder, medusa_folder
 from engine.zoo import build, save
-from specviz.cli.train import command
-from specviz.drafters.eagle import files as eagle_files
-from specviz.drafters.medusa import files as medusa_files
-from specviz.drafters.rank_table import read_table
-from specviz.engine.loading import load
-from specviz.engine.model import ModelAdapter
+from specviz.cli.train.train import command
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.train import block_card as cards
-from specviz.train import (
-    block_drafter,
-    block_text,
-    corpus,
-    eagle3,
-    plot,
-    static_tree,
-    tree_card,
-    tree_measure,
-)
-from specviz.train.console import Console
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.medusa import files as medusa_files
+from specviz.methods.trained.rank_table import read_table
+from specviz.train.cards import plot
+from specviz.train.common import corpus
+from specviz.train.common.console import Console
+from specviz.train.trees import block_card as cards
+from specviz.train.trees import block_drafter, block_text, card, eagle3, measure, static_tree
 from train.small_drafter import WINDOWS
 
 HERE = Path("here")
@@ -69,12 +62,12 @@ def test_the_card_says_what_was_left_out_and_what_stands_beside_it() -> None:
         "Trained for comparison: no shift between slots; no mask behind a wrong slot; later blocks at the root's "
         "rotary positions; rank loss ce." in left_out
     )
-    assert not tree_card.beside(numbers()["side_by_side"][:1])  # one kind alone stands beside nothing
+    assert not card.beside(numbers()["side_by_side"][:1])  # one kind alone stands beside nothing
 
 
 def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
     found = numbers(batch=4, accumulate=3, decay=0.7, draft_loss="top50", precision="fp32")
-    tree_card.write(tmp_path, found, cards.page(found), ("the first slot", "the last slot"))
+    card.write(tmp_path, found, cards.page(found), ("the first slot", "the last slot"))
     page = (tmp_path / "README.md").read_text()
     assert "AdamW for the rest, peak rates 0.02, 0.0015 after 50 steps, then falling; fp32 over float32" in page
     assert "A step: 12 windows; Muon" in page
@@ -82,12 +75,12 @@ def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
     picture = ET.parse(tmp_path / "curve.svg").getroot()
     assert len(picture.findall("{http://www.w3.org/2000/svg}svg")) == 2
     assert json.loads((tmp_path / "card.json").read_text()) == json.loads(json.dumps(found))
-    assert tree_card.curve([], ("a", "b")) == ""
+    assert card.curve([], ("a", "b")) == ""
 
 
 def test_short_trainings_are_measured_on_fewer_texts() -> None:
-    found = [tree_card.n_prompts(minutes) for minutes in (0.05, 5, 12, 60, 600)]
-    assert found == [1, 1, 3, tree_card.N_PROMPTS, tree_card.N_PROMPTS]
+    found = [card.n_prompts(minutes) for minutes in (0.05, 5, 12, 60, 600)]
+    assert found == [1, 1, 3, card.N_PROMPTS, card.N_PROMPTS]
 
 
 def test_curves_outside_the_usual_range_are_drawn() -> None:
@@ -100,7 +93,7 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     model = build("llama", seed=5, num_hidden_layers=5)
     adapter = ModelAdapter(model)
     medusa_files.KIND.write(tmp_path / "out", medusa_made(adapter))
-    found = tree_measure.side_by_side(adapter, tmp_path / "out")
+    found = measure.side_by_side(adapter, tmp_path / "out")
     assert [arm.method for arm in found] == ["medusa"]
     eagle_files.KIND.write(
         tmp_path / "eagle3",
@@ -108,13 +101,13 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
             eagle3.Request(None, HERE, HERE, 1), ModelAdapter(build("llama", seed=6, num_hidden_layers=5)), WINDOWS
         ),
     )
-    assert len(tree_measure.side_by_side(adapter, tmp_path / "out")) == 1
+    assert len(measure.side_by_side(adapter, tmp_path / "out")) == 1
     eagle_files.KIND.write(
         tmp_path / "eagle3", eagle3._begin(eagle3.Request(None, HERE, HERE, 1), adapter, WINDOWS)
     )  # fmt: skip
-    found = tree_measure.side_by_side(adapter, tmp_path / "out")
+    found = measure.side_by_side(adapter, tmp_path / "out")
     assert [(arm.method, arm.knobs["node_budget"]) for arm in found] == [("eagle3", 60), ("medusa", 60)]
-    rows = [*tree_measure.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
+    rows = [*measure.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
     assert [row["method"] for row in rows] == ["eagle3", "medusa"]
     assert all(row["mean_acceptance_length"] * row["rounds"] == pytest.approx(12, abs=0.1) for row in rows)
 

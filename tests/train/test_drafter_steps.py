@@ -7,19 +7,14 @@ import pytest
 import torch
 
 from engine.zoo import build
-from specviz.drafters.blocks.losses import draft_losses
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import (
-    block_drafter,
-    block_text,
-    drafter_loop,
-    eagle3,
-)
-from specviz.train.console import Console
-from specviz.train.drafter_loop import Lesson, Pace
-from specviz.train.tokens import Feed
-from specviz.train.workers import Workers
+from specviz.methods.specblock.losses import draft_losses
+from specviz.train.common.console import Console
+from specviz.train.common.tokens import Feed
+from specviz.train.common.workers import Workers
+from specviz.train.trees import block_drafter, block_text, eagle3, loop
+from specviz.train.trees.loop import Lesson, Pace
 from train.small_drafter import WINDOWS, quiet, run_of
 
 HERE = Path("here")
@@ -110,7 +105,7 @@ def test_windows_are_as_long_as_asked(target: ModelAdapter, monkeypatch: pytest.
 
 @pytest.mark.parametrize("length", [3, 100_000])
 def test_windows_the_target_cannot_hold_are_refused(target: ModelAdapter, length: int, tmp_path: Path) -> None:
-    from specviz.train.drafter import _fits
+    from specviz.train.trees.train import _fits
 
     with pytest.raises(SpecvizError, match=f"--length {length}"):
         _fits(eagle3.Request(None, tmp_path, tmp_path, 1, length=length), target)
@@ -121,7 +116,7 @@ def test_pace_is_what_the_request_says() -> None:
     assert asked.pace == Pace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
     assert eagle3.Request(None, HERE, HERE, 1).pace == Pace()
     assert Workers().main
-    assert Pace().batch == drafter_loop.WINDOWS
+    assert Pace().batch == loop.WINDOWS
 
 
 def test_inputs_reach_the_first_rows_whole(target: ModelAdapter, tmp_path: Path) -> None:

@@ -9,16 +9,18 @@ import torch
 from click.testing import CliRunner
 
 from engine.zoo import build, save
-from specviz.cli.train import command
-from specviz.drafters.exit_head import ExitHead, FinalHead
-from specviz.drafters.heads import TrainedHeads, pick
-from specviz.engine.loading import load
-from specviz.engine.model import ModelAdapter
+from specviz.cli.train.train import command
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.train import corpus, exit_heads, head_card, head_loop, head_measure, head_plot, head_text, own_text
-from specviz.train.console import Console
-from specviz.train.schedule import Budget
-from specviz.train.tokens import Feed, Store
+from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
+from specviz.methods.early_exit.heads import TrainedHeads, pick
+from specviz.train.cards import head_plot
+from specviz.train.common import corpus, head_text, own_text
+from specviz.train.common.console import Console
+from specviz.train.common.optim import Budget
+from specviz.train.common.tokens import Feed, Store
+from specviz.train.exits import card, loop, measure, train
 from train.little_text import little_corpus
 
 
@@ -30,17 +32,17 @@ def small(monkeypatch, tmp_path):
     for module, values in (
         (own_text, {"LENGTH": 40}),
         (head_text, {"ROWS": 4, "PROMPT": 12, "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
-        (head_loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
-        (exit_heads, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),
+        (loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
+        (train, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(exit_heads.Request, "share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
+    monkeypatch.setattr(train.Request, "share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
 
 
 def request(target, tmp_path, **changes):
-    return exit_heads.Request(**{
+    return train.Request(**{
         "target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, "kind": "square", **changes,
     })  # fmt: skip
 
@@ -48,7 +50,7 @@ def request(target, tmp_path, **changes):
 @pytest.mark.parametrize(("kind", "labels"), [("square", "hard"), ("lowrank", "soft"), ("full", "hard")])
 def test_heads_learn_and_are_found_by_the_target(small, tmp_path, kind, labels):
     asked = request(small, tmp_path, kind=kind, labels=labels, rank=16, out=Path(small) / "exit-heads")
-    numbers = exit_heads.train_exit_heads(asked, Console())
+    numbers = train.train_exit_heads(asked, Console())
     adapter = load(small, "target", None, None).adapter
     found = pick(adapter, None)
     assert isinstance(found, TrainedHeads)
@@ -65,12 +67,12 @@ def test_heads_learn_and_are_found_by_the_target(small, tmp_path, kind, labels):
 
 def test_a_finished_run_does_nothing_again(small, tmp_path):
     asked = request(small, tmp_path)
-    numbers = exit_heads.train_exit_heads(asked, Console())
+    numbers = train.train_exit_heads(asked, Console())
     weights = (asked.out / "heads.safetensors").read_bytes()
-    assert exit_heads.train_exit_heads(asked, Console())["training"] == numbers["training"]
+    assert train.train_exit_heads(asked, Console())["training"] == numbers["training"]
     assert (asked.out / "heads.safetensors").read_bytes() == weights
     with pytest.raises(SpecvizError, match="begun with kind=square"):
-        exit_heads.train_exit_heads(request(small, tmp_path, kind="gain"), Console())
+        train.train_exit_heads(request(small, tmp_path, kind="gain"), Console())
 
 
 def test_an_interrupted_training_ends_with_the_same_heads(tmp_path):
@@ -83,11 +85,11 @@ def test_an_interrupted_training_ends_with_the_same_heads(tmp_path):
         for steps in stops:
             heads = {1: ExitHead("lowrank", FinalHead(adapter), 4), 2: ExitHead("lowrank", FinalHead(adapter), 4)}
             # The rate falls with progress, so a run that is cut short must know its whole length.
-            job = head_loop.Job(
+            job = loop.Job(
                 adapter.model, FinalHead(adapter), heads, Feed({"own": ids}, mix={"own": 1.0}), "hard",
                 Budget(steps=8), 3, folder / "heads.pt",
             )  # fmt: skip
-            run = head_loop.HeadRun(job)
+            run = loop.HeadRun(job)
             while run.ledger.steps < steps:
                 run.advance()
             run.save()
@@ -100,21 +102,21 @@ def test_labels():
     """Soft: least at the final distribution itself. Hard: the log of the best token. A shortlist maps or leaves out."""
     final = torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0]])
     scores = final.clone().requires_grad_()
-    head_loop.loss_of(scores, final, "soft", None).backward()
+    loop.loss_of(scores, final, "soft", None).backward()
     assert scores.grad.abs().max() < 1e-6
-    hard = head_loop.loss_of(final, final, "hard", None)
+    hard = loop.loss_of(final, final, "hard", None)
     assert float(hard) == pytest.approx(float(-final.log_softmax(-1).amax(-1).mean()))
     ids = torch.tensor([0, 2])  # the second row's best token is off it
-    short = head_loop.loss_of(final[:, ids], final, "hard", ids)
+    short = loop.loss_of(final[:, ids], final, "hard", ids)
     assert float(short) == pytest.approx(float(-final[0, ids].log_softmax(-1)[0]))
-    assert float(head_loop.loss_of(final[:, ids], final, "soft", ids)) > 0
+    assert float(loop.loss_of(final[:, ids], final, "soft", ids)) > 0
 
 
 def test_reliability_counts():
     """Right as often as sure: no error, whatever the bins; sure and always wrong: as wrong as it is sure."""
     sure = torch.tensor([0.8] * 10 + [0.4] * 10)
     right = torch.tensor([True] * 8 + [False] * 2 + [True] * 4 + [False] * 6)
-    found = head_measure.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
+    found = measure.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
     assert found.agreement == pytest.approx(0.6)
     assert found.error == pytest.approx(0, abs=1e-6)
     assert (found.share_sure, found.precision) == (0.5, pytest.approx(0.8))
@@ -122,14 +124,14 @@ def test_reliability_counts():
         (pytest.approx(0.4), pytest.approx(0.4)),
         (pytest.approx(0.8), pytest.approx(0.8)),
     ]
-    wrong = head_measure.binned([(sure, torch.zeros(20, dtype=torch.bool))])
+    wrong = measure.binned([(sure, torch.zeros(20, dtype=torch.bool))])
     assert wrong.error == pytest.approx(0.6)
-    assert head_measure.binned([(sure[10:], right[10:])]).precision is None
+    assert measure.binned([(sure[10:], right[10:])]).precision is None
 
 
 def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
     asked = request(small, tmp_path, shortlist=60, kind="gain")
-    exit_heads.train_exit_heads(asked, Console())
+    train.train_exit_heads(asked, Console())
     adapter = load(small, "target", None, None).adapter
     heads = pick(adapter, str(asked.out))
     logits = heads.logits(1, torch.randn(1, 32, generator=torch.Generator().manual_seed(0)))
@@ -145,7 +147,7 @@ def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
 def test_greedy_texts_are_those_of_the_library(small):
     adapter = load(small, "target", None, "float64").adapter
     prompts = [[5, 6, 7, 8], [100, 90, 80, 70]]
-    for prompt, text in zip(prompts, head_measure.greedy_texts(adapter.model, prompts, 10), strict=True):
+    for prompt, text in zip(prompts, measure.greedy_texts(adapter.model, prompts, 10), strict=True):
         with torch.inference_mode():
             for at in range(4, 14):
                 assert int(adapter.model(torch.tensor([text.tokens[:at]])).logits[0, -1].argmax()) == text.tokens[at]
@@ -153,7 +155,7 @@ def test_greedy_texts_are_those_of_the_library(small):
 
 
 def test_prompts_are_spread_over_the_text():
-    found = head_card.prompts({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
+    found = card.prompts({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
     assert [prompt[0] for prompt in found["code"]] == [0, 45, 90]
     assert "short" not in found
 
@@ -182,16 +184,16 @@ def test_bad_options_exit_with_2(options, says):
 
 def test_what_the_target_lacks_is_refused(small, tmp_path):
     with pytest.raises(SpecvizError, match="layers 1 to 4"):
-        exit_heads.train_exit_heads(request(small, tmp_path, layers=(5,)), Console())
+        train.train_exit_heads(request(small, tmp_path, layers=(5,)), Console())
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecvizError, match="--work"):
-        exit_heads.train_exit_heads(request(small, tmp_path, work=tmp_path / "file"), Console())
+        train.train_exit_heads(request(small, tmp_path, work=tmp_path / "file"), Console())
 
 
 def test_too_little_text_is_refused(small, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "gather", lambda wanted: [corpus.Document("code", "x", "ff" * 8, "a = 1\n")])
     with pytest.raises(SpecvizError, match="too little text"):
-        exit_heads.train_exit_heads(request(small, tmp_path), Console())
+        train.train_exit_heads(request(small, tmp_path), Console())
 
 
 def test_bfloat16_targets_train_too(small, tmp_path):
@@ -199,8 +201,8 @@ def test_bfloat16_targets_train_too(small, tmp_path):
     adapter = load(small, "target", None, "bfloat16").adapter
     final = FinalHead(adapter)
     windows = torch.randint(0, 250, (2, 20), generator=torch.Generator().manual_seed(0))
-    states = head_loop.States.of(adapter.model, windows, (2,), adapter.vocab)
+    states = loop.States.of(adapter.model, windows, (2,), adapter.vocab)
     for kind in ("gain", "lowrank", "square", "full", "factored"):
         head = ExitHead(kind, final, 4)
-        head_loop.loss_of(head(states.by_layer[2], final), states.final, "hard", None).backward()
+        loop.loss_of(head(states.by_layer[2], final), states.final, "hard", None).backward()
         assert all(parameter.grad is not None for parameter in head.parameters())

@@ -4,8 +4,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train import narrow, shapes
-from specviz.train.vocabulary import VOCAB_SIZE
+from specviz.train.common import shapes
+from specviz.train.common.vocabulary import VOCAB_SIZE
+from specviz.train.draft_pair import narrow
 
 WINDOWS = torch.arange(4 * 32).reshape(4, 32) % VOCAB_SIZE
 

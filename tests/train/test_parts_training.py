@@ -10,33 +10,29 @@ import torch
 from click.testing import CliRunner
 
 from engine.zoo import build, planted, save
-from specviz.cli.train import command
-from specviz.drafters.adapter import Adapter, Shape
-from specviz.drafters.adapter_files import pick
-from specviz.drafters.exit_head import FinalHead
-from specviz.drafters.skip_files import load as load_set
-from specviz.engine.loading import load
-from specviz.engine.model import ModelAdapter
+from specviz.cli.train.train import command
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.draft_and_verify import SkipSet
-from specviz.train import (
-    corpus,
-    head_loop,
-    head_text,
-    kangaroo,
-    own_text,
-    part,
-    skip_card,
-    skip_costs,
-    skip_set,
-)
-from specviz.train.console import Console
-from specviz.train.decoded import Decoded, decode, gain
-from specviz.train.head_loop import Job
-from specviz.train.kangaroo_loop import AdapterRun
-from specviz.train.schedule import Budget
-from specviz.train.skip_search import Trials, choices, ranked, search, set_of
-from specviz.train.tokens import Feed
+from specviz.methods.early_exit.exit_head import FinalHead
+from specviz.methods.kangaroo.adapter import Adapter, Shape
+from specviz.methods.kangaroo.files import pick
+from specviz.methods.self_skip.files import load as load_set
+from specviz.methods.self_skip.spec import SkipSet
+from specviz.train import part
+from specviz.train.common import corpus, head_text, own_text
+from specviz.train.common.console import Console
+from specviz.train.common.decoded import Decoded, decode, gain
+from specviz.train.common.optim import Budget
+from specviz.train.common.tokens import Feed
+from specviz.train.exits import loop
+from specviz.train.exits.loop import Job
+from specviz.train.kangaroo import train as kangaroo
+from specviz.train.kangaroo.kangaroo_loop import AdapterRun
+from specviz.train.self_skip import card
+from specviz.train.self_skip import costs as skip_costs
+from specviz.train.self_skip import train as skip_set
+from specviz.train.self_skip.search import Trials, choices, ranked, search, set_of
 from train.little_text import little_corpus
 
 
@@ -48,10 +44,10 @@ def small(monkeypatch, tmp_path):
     for module, values in (
         (own_text, {"LENGTH": 40}),
         (head_text, {"ROWS": 4, "PROMPT": 12, "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
-        (head_loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
+        (loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (kangaroo, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 12}),
         (skip_set, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 8}),
-        (skip_card, {"N_NEW": 8}),
+        (card, {"N_NEW": 8}),
         (skip_costs, {"TURNS": 2}),
     ):
         for name, value in values.items():
@@ -257,7 +253,7 @@ def test_decoding_is_counted():
     """Against what the rounds say by themselves: an adapter that is right, and plain decoding."""
     target = ModelAdapter(planted(0, layers=4)[0])
     from early_exit.kangaroo_stage import adapter_for
-    from specviz.drafters.kangaroo import over
+    from specviz.methods.kangaroo.drafter import over
 
     adapter = adapter_for(target, 2, noise=0.0)
     prompts = [[5, 6, 7], [100, 90, 80]]

@@ -13,24 +13,20 @@ import torch
 
 from engine.zoo import build
 from specviz.cli import INTERRUPTED, TERMINATED, main
-from specviz.engine.model import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import (
-    block_drafter,
-    eagle3,
-    exit_heads,
-    hrad,
-    kangaroo,
-    own_batches,
-    part,
-    skip_set,
-    stopping,
-)
-from specviz.train.console import Console
-from specviz.train.drafter_loop import Step
-from specviz.train.request import Timed
-from specviz.train.schedule import Budget
-from specviz.train.stopping import held
+from specviz.train import part
+from specviz.train.common import own_batches, stopping
+from specviz.train.common.console import Console
+from specviz.train.common.optim import Budget
+from specviz.train.common.stopping import held
+from specviz.train.exits import train as exit_heads
+from specviz.train.hrad import train as hrad
+from specviz.train.kangaroo import train as kangaroo
+from specviz.train.recipe import Timed
+from specviz.train.self_skip import train as skip_set
+from specviz.train.trees import block_drafter, eagle3
+from specviz.train.trees.loop import Step
 from train.small_drafter import quiet, run_of
 
 HERE = Path("here")
@@ -215,7 +211,7 @@ def test_whoever_interrupts_is_told_how_to_go_on(
     name: str, number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Wherever it happens: here, while the target is loaded."""
-    from specviz.engine import loading, pair
+    from specviz.engine.model import loading, pair
 
     def interrupt(*_: Any) -> None:
         signal.raise_signal(number)

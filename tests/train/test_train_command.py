@@ -8,10 +8,11 @@ import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.cli.train import command
+from specviz.cli.train.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train import corpus, measure, own_text, pair, sums
-from specviz.train.console import Console
+from specviz.train.common import corpus, measure, own_text, sums
+from specviz.train.common.console import Console
+from specviz.train.draft_pair import train
 
 
 @pytest.fixture
@@ -32,9 +33,9 @@ def little_text(monkeypatch):
 
 
 def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text):
-    request = pair.Request(out=tmp_path / "pair", work=tmp_path / "work", minutes=0.02)
-    numbers = pair.train_pair(request, Console())
-    again = pair.train_pair(request, Console())
+    request = train.Request(out=tmp_path / "pair", work=tmp_path / "work", minutes=0.02)
+    numbers = train.train_pair(request, Console())
+    again = train.train_pair(request, Console())
     assert again["training"] == numbers["training"]  # the second run found everything done
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "pair/draft")
     for name in ("target", "draft"):
@@ -50,15 +51,15 @@ def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text)
 
 
 def test_a_work_folder_begun_with_other_options_is_refused(tmp_path):
-    (tmp_path / "settings.json").write_text(json.dumps(pair.Request(tmp_path, tmp_path, 1, seed=1).settings))
+    (tmp_path / "settings.json").write_text(json.dumps(train.Request(tmp_path, tmp_path, 1, seed=1).settings))
     with pytest.raises(SpecvizError, match="begun with seed=1"):
-        pair.train_pair(pair.Request(tmp_path, tmp_path, 1, seed=2), Console())
+        train.train_pair(train.Request(tmp_path, tmp_path, 1, seed=2), Console())
 
 
 def test_a_work_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecvizError, match="--work"):
-        pair.train_pair(pair.Request(tmp_path, tmp_path / "file", 1), Console())
+        train.train_pair(train.Request(tmp_path, tmp_path / "file", 1), Console())
 
 
 @pytest.mark.parametrize(

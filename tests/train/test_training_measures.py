@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train import card_page, measure, own_text, plot
+from specviz.train.cards import card_page, plot
+from specviz.train.common import measure, own_text
 
 VOCAB = 32
 

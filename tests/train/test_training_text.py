@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
-from specviz.train import corpus, sums, tokens, vocabulary
+from specviz.train.common import corpus, sums, tokens, vocabulary
 
 HOSTILE = [
     "",

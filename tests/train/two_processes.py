@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from engine.zoo import build
-from specviz.engine.model import ModelAdapter
-from specviz.train import block_drafter, block_text, drafter_loop, workers
-from specviz.train.block_text import Windows
-from specviz.train.console import Console
-from specviz.train.drafter_loop import DrafterRun, Lesson
-from specviz.train.schedule import Budget
-from specviz.train.tokens import Feed
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.train.common import workers
+from specviz.train.common.console import Console
+from specviz.train.common.optim import Budget
+from specviz.train.common.tokens import Feed
+from specviz.train.trees import block_drafter, block_text, loop
+from specviz.train.trees.block_text import Windows
+from specviz.train.trees.loop import DrafterRun, Lesson
 
 STEPS = 3
 
@@ -26,7 +27,7 @@ def quiet(progress: float, loss: float, tokens_per_s: float) -> None:
     """Nothing to tell."""
 
 
-def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], drafter_loop.Ledger]:
+def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], loop.Ledger]:
     """A few steps on given windows; the weights."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     windows = Windows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from specviz.view import Options, Player, fold
-from specviz.view.frame import Tree
-from specviz_tui.paint import Painter, bar, track
-from specviz_tui.widgets import tree_rows
-from specviz_tui.widgets.judged_rows import judged
-from specviz_tui.widgets.tree_moves import neighbour
-from specviz_tui.widgets.tree_rows import Row
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.frame.frame import Tree
+from specviz_tui.common.paint import Painter, bar, track
+from specviz_tui.widgets.tree import rows as tree_rows
+from specviz_tui.widgets.tree.judged_rows import judged
+from specviz_tui.widgets.tree.rows import Row
+from specviz_tui.widgets.tree.tree_moves import neighbour
 from trace_factory import make_events
 
 PAINTER = Painter()

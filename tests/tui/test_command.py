@@ -86,7 +86,7 @@ REPLAY = """
 import asyncio, json, sys
 from specviz.cli import tui
 from specviz_tui.app import SpecvizApp
-from specviz_tui.library import Library
+from specviz_tui.screens.library import Library
 
 async def look(path):
     library = Library(animate=False)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from specviz.view.contrast import LEAST, contrast
+from specviz.view.words.contrast import LEAST, contrast
 from specviz_tui.app import SpecvizApp
-from specviz_tui.filters import is_text
-from specviz_tui.paint import painter_of
-from specviz_tui.screens.looking import THEMES
+from specviz_tui.common.filters import is_text
+from specviz_tui.common.paint import painter_of
+from specviz_tui.screens.navigation import THEMES
 from tui_stage import WIDE, replay_app
 
 

@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 
 from specviz.events import RoundEnd
 from specviz_tui.app import SpecvizApp
+from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.widgets.scan_pane import ScanPane
-from specviz_tui.widgets.tree_canvas import TreeCanvas
+from specviz_tui.widgets.tree.canvas import TreeCanvas
 from trace_factory import make_events, write_trace
 from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
 from worked_trace import worked_events

@@ -8,11 +8,11 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from specviz.view.frame import Frame
-from specviz.view.lanes import Chart
+from specviz.view.frame.frame import Frame
+from specviz.view.panels.lanes.model import Chart
 from specviz_tui.app import SpecvizApp
+from specviz_tui.panels.lanes_pane import LanesPane
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.widgets.lanes_pane import LanesPane
 from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
 
 

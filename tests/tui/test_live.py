@@ -7,8 +7,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Select, Static
 
 from specviz import events as ev
+from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
-from specviz.wire import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen

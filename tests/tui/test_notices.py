@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 
 from specviz import events as ev
 from specviz.trace import read_events
-from specviz_tui import bookmarks, guide
 from specviz_tui.app import SpecvizApp
+from specviz_tui.common import bookmarks, guide
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
 from specviz_tui.screens.pick import PickScreen

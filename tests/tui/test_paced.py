@@ -6,13 +6,14 @@ import pytest
 from textual.pilot import Pilot
 
 from specviz import events as ev
+from specviz.commands import Pause, Resume, Start, StepRounds, Stop
+from specviz.runlog.fold import fold
 from specviz.sources import bundled
 from specviz.trace import read_events
-from specviz.view import Cursor, Phase, Player, fold
-from specviz.wire import Pause, Resume, Start, StepRounds, Stop
+from specviz.view import Cursor, Phase, Player
 from specviz_tui.app import SpecvizApp
-from specviz_tui.feed import RunFeed
-from specviz_tui.library import PRELUDE, Core, Library
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.screens.library import PRELUDE, Core, Library
 from specviz_tui.screens.main import MainScreen
 from trace_factory import make_events
 from tui_stage import WIDE, Script, catalogue, lines, shown
@@ -255,14 +256,14 @@ def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:
 
 
 def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_tui.library.Worker", lambda *_, **_options: Script())
+    monkeypatch.setattr("specviz_tui.screens.library.Worker", lambda *_, **_options: Script())
     start = Start(prompt="a")
     feed = Library(core=Core(start=start)).live()
     assert feed.paced
     assert feed.prelude is not None
     assert Library(core=Core()).live().prelude is None  # the dialog opens, nothing else moves
     assert not Library(core=Core(start=start, paced=False)).live().paced
-    monkeypatch.setattr("specviz_tui.library.bundled_traces", lambda: {PRELUDE: Path("nowhere.sv.jsonl")})
+    monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {PRELUDE: Path("nowhere.sv.jsonl")})
     assert Library(core=Core(start=start)).live().prelude is None
 
 

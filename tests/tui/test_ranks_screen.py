@@ -7,11 +7,11 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from specviz.view.frame import ROOT, Frame
-from specviz.view.ranks import Ranks
+from specviz.view.frame.frame import ROOT, Frame
+from specviz.view.panels.ranks.model import Ranks
 from specviz_tui.app import SpecvizApp
+from specviz_tui.panels.ranks_pane import NARROW_PARTS, WIDE_PARTS, RanksPane
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.widgets.ranks_pane import NARROW_PARTS, WIDE_PARTS, RanksPane
 from tui_stage import NARROW, WIDE, lines, replay_app, shown
 
 

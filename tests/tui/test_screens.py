@@ -6,20 +6,20 @@ import pytest
 from rich.cells import cell_len
 from textual.widget import Widget
 
-from specviz_tui import guide, keymap
 from specviz_tui.app import SpecvizApp
-from specviz_tui.library import Library
-from specviz_tui.paint import Painter
+from specviz_tui.common import guide, keymap
+from specviz_tui.common.paint import Painter
+from specviz_tui.panels import FrameWidget
+from specviz_tui.panels.exits import LayersPane
+from specviz_tui.panels.lanes_pane import LanesPane
+from specviz_tui.panels.ranks_pane import RanksPane
+from specviz_tui.panels.verification import ScanPane
+from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import help_page
 from specviz_tui.screens.pick import PickScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
-from specviz_tui.widgets.lanes_pane import LanesPane
-from specviz_tui.widgets.layers_pane import LayersPane
-from specviz_tui.widgets.panel import FrameWidget
-from specviz_tui.widgets.ranks_pane import RanksPane
-from specviz_tui.widgets.scan_pane import ScanPane
-from specviz_tui.widgets.tree_canvas import TreeCanvas
+from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
 
@@ -132,7 +132,7 @@ async def test_with_nothing_named_a_list_opens(
 ) -> None:
     recorded(tmp_path, "mine", new_tokens=8)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("specviz_tui.library.bundled_traces", lambda: {"chain": chain_trace})
+    monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {"chain": chain_trace})
     app = SpecvizApp(Library(animate=False))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()

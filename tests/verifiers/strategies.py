@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from specviz.draft import Draft
-from specviz.laws import Certain
-from specviz.plan import Verifier
-from specviz.verifiers.candidates import candidates
+from specviz.probability.draft import Draft
+from specviz.probability.plan import Verifier
+from specviz.probability.rows import Certain
+from specviz.verifiers._candidates import candidates
 
 # Powers of ten reach as far as a softmax does; zeros as after top-k.
 WEIGHTS = st.sampled_from([0.0, 0.0, 1e-30, 1e-12, 1e-3, 0.2, 1.0, 1.0, 5.0])

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from law.enumerate import law_of
-from specviz.draft import ROOT, Draft
-from specviz.keys import Keys
-from specviz.laws import CertainRows
-from specviz.plan import Draw, Stop, Test, Verifier
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import Draw, Stop, Test, Verifier
+from specviz.probability.rows import CertainRows
 from specviz.verifiers import all_verifiers, get_verifier
 from verifiers.strategies import Case, cases, certain_as_array, fitted, padded, relabelled
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from specviz.draft import ROOT, Draft
 from specviz.errors import SpecvizError
-from specviz.keys import Keys
-from specviz.plan import Draw, Stop, Test, Verifier
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import Draw, Stop, Test, Verifier
 from specviz.verifiers import all_verifiers, get_verifier
 
 WALK, TOKENWISE = get_verifier("walk"), get_verifier("tokenwise")

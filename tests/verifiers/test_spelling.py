@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.draft import ROOT, Draft
+from specviz.probability.draft import ROOT, Draft
 from specviz.verifiers.spelling import Spelling
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.keys import uniform
+from specviz.probability.draws import uniform
 
 Text = tuple[int, ...]
 RowOf = Callable[[Text], Any]  # [V] after prompt + text

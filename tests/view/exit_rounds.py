@@ -1,9 +1,10 @@
 """An early-exit round with given stop depths, and the screen *Layers* of a moment of a run."""
 
 from specviz import events as ev
-from specviz.view import Cursor, Feed, Options, Phase, Run, fold
-from specviz.view.build import Builder
-from specviz.view.layers import HeatMap, Layers
+from specviz.runlog.fold import fold
+from specviz.view import Cursor, Feed, Options, Phase, Run
+from specviz.view.panels.exits.model import HeatMap, Layers
+from specviz.view.play.build import Builder
 from trace_factory import Recipe, make_header
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from law.table_model import Letters, session, table_models
 from specviz import events as ev
-from specviz.engine.probe import Probe
-from specviz.tables import Problem
-from specviz.view import Run, fold
+from specviz.engine.record.probe import Probe
+from specviz.probability.table_models import Problem
+from specviz.runlog.fold import fold
+from specviz.view import Run
 from trace_factory import Recipe, make_header
 
 VOCAB = 5

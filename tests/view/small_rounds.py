@@ -4,11 +4,12 @@ import math
 from typing import Any
 
 from specviz import events as ev
-from specviz.view import Cursor, Phase, Run, fold
-from specviz.view.build import Builder
-from specviz.view.explain import why
-from specviz.view.frame import Why
-from specviz.view.steps import moment
+from specviz.runlog.fold import fold
+from specviz.view import Cursor, Phase, Run
+from specviz.view.frame.frame import Why
+from specviz.view.frame.steps import moment
+from specviz.view.play.build import Builder
+from specviz.view.why.explain import why
 from trace_factory import Recipe, make_header
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from rank_trace import rank_events
 from specviz import events as ev
-from specviz.view.adapt_maker import seconds
-from specviz.view.adapting import AdaptView
-from specviz.view.build import Builder
-from specviz.view.fold import Run, fold
-from specviz.view.frame import Cursor, Phase
-from specviz.view.options import Feed, Options
-from specviz.view.ranks import Ranks
+from specviz.runlog.fold import Run, fold
+from specviz.view.frame.frame import Cursor, Phase
+from specviz.view.frame.options import Feed, Options
+from specviz.view.panels.learning.build import seconds
+from specviz.view.panels.learning.model import AdaptView
+from specviz.view.panels.ranks.model import Ranks
+from specviz.view.play.build import Builder
 from trace_factory import of_kind
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from branch_trace import worked
 from specviz import events as ev
-from specviz.view import Cursor, Feed, Options, Run, fold
-from specviz.view.build import Builder
-from specviz.view.frame import Frame
+from specviz.runlog.fold import fold
+from specviz.view import Cursor, Feed, Options, Run
+from specviz.view.frame.frame import Frame
+from specviz.view.play.build import Builder
 from trace_factory import Recipe, make_header
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from specviz import text
 from specviz.events import Closing, Event, Node, Verify, prob
-from specviz.view import CLOSING, Options, Phase, Player, fold
-from specviz.view.frame import Frame
+from specviz.runlog.fold import fold
+from specviz.view import CLOSING, Options, Phase, Player
+from specviz.view.frame.frame import Frame
 from trace_factory import Recipe, make_events
 
 RECIPES = [

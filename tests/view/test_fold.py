@@ -1,7 +1,8 @@
 """Folding: the same run whether its events come at once or one by one, whatever is missing or comes twice."""
 
 from specviz import events as ev
-from specviz.view import Player, fold
+from specviz.runlog.fold import fold
+from specviz.view import Player
 from trace_factory import PROMPT, TEXTS, make_events, plain_round, plain_run
 
 

@@ -7,8 +7,9 @@ import pytest
 from exit_trace import SETTING, exit_events
 from specviz import events as ev
 from specviz.cost.gates import annealed, one_rival
-from specviz.view import Phase, fold
-from specviz.view.layer_maker import would
+from specviz.runlog.fold import fold
+from specviz.view import Phase
+from specviz.view.panels.exits.build import would
 from view.exit_rounds import golden, heat_of, layers
 
 # Stop depths; layers, deepest test; widths by climb (specbound.md 4.6).

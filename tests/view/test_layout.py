@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz import events as ev
-from specviz.view import CLOSING, ROOT, Options, Phase, Player, fold
-from specviz.view.build import Builder
-from specviz.view.family import Family
-from specviz.view.layout import Layout, layout
-from specviz.view.palette import link
+from specviz.runlog.fold import fold
+from specviz.runlog.tree import Family
+from specviz.view import CLOSING, ROOT, Options, Phase, Player
+from specviz.view.play.build import Builder
+from specviz.view.tree.layout import Layout, layout
+from specviz.view.words.palette import link
 from trace_factory import make_events
 from view.small_rounds import a_round, closing, judged, node, untested
 

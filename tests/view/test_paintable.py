@@ -7,7 +7,7 @@ import pytest
 
 from exit_trace import exit_events
 from specviz import events as ev
-from specviz.view import fold
+from specviz.runlog.fold import fold
 from view.exit_rounds import heat_of, layers
 
 HOSTILE = "[red]\x1b[2J\u202e<b>"

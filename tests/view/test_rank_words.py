@@ -9,17 +9,17 @@ import pytest
 from branch_trace import worked
 from rank_trace import rank_events
 from specviz import events as ev
+from specviz.runlog.fold import Run, fold
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import Family
 from specviz.text import quoted
-from specviz.view.case import case
-from specviz.view.closings import closing_words
-from specviz.view.family import Family
-from specviz.view.fold import Run, fold
-from specviz.view.frame import ROOT
-from specviz.view.knobbar import knob_bar
-from specviz.view.options import Feed, Options
-from specviz.view.rank_words import ending_words, shape_words, truth_words, width_words
-from specviz.view.records import RoundRecord
-from specviz.view.words import node_words
+from specviz.view.frame.frame import ROOT
+from specviz.view.frame.knob_bar import knob_bar
+from specviz.view.frame.options import Feed, Options
+from specviz.view.panels.ranks.text import ending_words, shape_words, truth_words, width_words
+from specviz.view.why.closing_text import closing_words
+from specviz.view.why.node_context import case
+from specviz.view.why.values_text import node_words
 from trace_factory import Recipe, make_header, of_kind, plain_run
 
 SETTINGS = (

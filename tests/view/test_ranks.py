@@ -8,13 +8,13 @@ import pytest
 from rank_trace import rank_events
 from specviz import events as ev
 from specviz.events import Event
+from specviz.runlog.fold import Run, fold
+from specviz.runlog.run import RoundRecord
 from specviz.text import shown
-from specviz.view.build import Builder
-from specviz.view.fold import Run, fold
-from specviz.view.frame import CLOSING, ROOT, Cursor, Phase
-from specviz.view.options import Feed, Options
-from specviz.view.ranks import BUCKETS, RankFilter, Ranks
-from specviz.view.records import RoundRecord
+from specviz.view.frame.frame import CLOSING, ROOT, Cursor, Phase
+from specviz.view.frame.options import Feed, Options
+from specviz.view.panels.ranks.model import BUCKETS, RankFilter, Ranks
+from specviz.view.play.build import Builder
 from trace_factory import make_events, make_header, of_kind
 
 ALL = RankFilter()
@@ -403,7 +403,7 @@ def test_a_round_without_a_tree_says_why(reason: str, said: str) -> None:
 ])  # fmt: skip
 def test_other_widths_are_compared_in_words_that_read(before: int, now: int, said: str) -> None:
     """Twice as many and more is no percentage; and nothing can be compared with none."""
-    from specviz.view.width_change import _words
+    from specviz.view.panels.ranks.widths import _words
 
     words = _words(5, (0.4, 0.6), (before, now))
     assert f", with {said} (" in words

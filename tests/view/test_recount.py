@@ -14,13 +14,14 @@ pytest.importorskip("torch")
 
 from specviz import events as ev
 from specviz.methods import get_method
+from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view import Cursor, Phase, fold
-from specviz.view.build import Builder
-from specviz.view.explain import why
-from specviz.view.frame import Why
-from specviz.view.steps import moment
+from specviz.view import Cursor, Phase
+from specviz.view.frame.frame import Why
+from specviz.view.frame.steps import moment
+from specviz.view.play.build import Builder
+from specviz.view.why.explain import why
 from view.decisions import Judge
 from view.random_runs import NO_ZEROS, ZEROS, Setting, events_of
 from view.recount import Facts, complaints, rounds

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from specviz.events import At, End, Event, Knob, Note, Prefill, RoundEnd, RoundStart
+from specviz.runlog import rounds
+from specviz.runlog.fold import fold
+from specviz.runlog.run import RoundRecord
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.trace.spool import Spool
-from specviz.view import Player, fold, rounds
-from specviz.view.options import Options
-from specviz.view.records import RoundRecord
+from specviz.view import Player
+from specviz.view.frame.options import Options
 
 TRACES = bundled_traces()
 _ALL = {"verification": True, "layers": True, "lanes": True, "ranks": True}

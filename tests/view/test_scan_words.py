@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from specviz.view import Options, Player, fold
-from specviz.view.case import case
-from specviz.view.closings import closing_words
-from specviz.view.words import node_words
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.why.closing_text import closing_words
+from specviz.view.why.node_context import case
+from specviz.view.why.values_text import node_words
 from trace_factory import make_events
 from worked_trace import US, worked_events
 

@@ -3,8 +3,9 @@
 import pytest
 
 from specviz.metrics import measure
-from specviz.view import Player, fold
-from specviz.view.series import Meter, histogram, records_of, series
+from specviz.runlog.fold import fold
+from specviz.view import Player
+from specviz.view.frame.series import Meter, histogram, records_of, series
 from trace_factory import make_events, plain_round, plain_run
 
 

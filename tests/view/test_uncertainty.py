@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from specviz.metrics import Estimate, measure
 from specviz.metrics.estimate import Unknown, mean, ratio, share
-from specviz.view.fold import fold
-from specviz.view.numbers import half_width, prob, uncertainty
-from specviz.view.player import Player
-from specviz.view.series import metric, overhead
+from specviz.runlog.fold import fold
+from specviz.view.frame.series import metric, overhead
+from specviz.view.play.player import Player
+from specviz.view.words.numbers import half_width, prob, uncertainty
 from trace_factory import plain_round, plain_run
 
 
@@ -58,7 +58,7 @@ def test_a_header_of_equal_rounds_claims_no_certainty(kept: int, rate: str) -> N
 @pytest.mark.parametrize(("unknown", "cell"), [("few", "n too small"), ("alike", "all alike"), (None, "")])
 def test_a_table_says_so_too(unknown: Unknown | None, cell: str) -> None:
     from specviz.cli.cells import cells
-    from specviz.cli.result import shown_estimate
+    from specviz.cli.run.result import shown_estimate
 
     estimate = Estimate(value=1.0, n=4) if unknown is None else Estimate(value=1.0, n=4, unknown=unknown)
     assert cells(estimate)[1] == cell

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from specviz.view import Options, Player, fold
-from specviz.view.frame import Frame
-from specviz.view.overview import overview
-from specviz.view.verification import Scan, Verification
+from specviz.runlog.fold import fold
+from specviz.view import Options, Player
+from specviz.view.frame.frame import Frame
+from specviz.view.panels.overview.build import overview
+from specviz.view.panels.verification.model import Scan, Verification
 from trace_factory import make_events
 from worked_trace import P, Q, worked_events
 

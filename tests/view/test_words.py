@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view import CLOSING, ROOT, Options, Phase, Player, fold
+from specviz.view import CLOSING, ROOT, Options, Phase, Player
 from trace_factory import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 

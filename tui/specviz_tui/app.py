@@ -15,13 +15,13 @@ from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
 from specviz.errors import SpecvizError
-from specviz.view.palette import no_color
-from specviz_tui import guide
-from specviz_tui.feed import RunFeed
-from specviz_tui.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.keymap import SCREEN_KEYS
-from specviz_tui.library import Library
-from specviz_tui.paint import sixteen_colours
+from specviz.view.words.palette import no_color
+from specviz_tui.common import guide
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
+from specviz_tui.common.keymap import SCREEN_KEYS
+from specviz_tui.common.paint import sixteen_colours
+from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
 from specviz_tui.screens.pick import PickScreen

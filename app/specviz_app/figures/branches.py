@@ -5,10 +5,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.view.lanes import BranchView, ConfStep, Fan, Hrad
-from specviz.view.numbers import fine
-from specviz.view.palette import colour, glyph
-from specviz.view.terms import Mark
+from specviz.view.panels.lanes.model import BranchView, ConfStep, Fan, Hrad
+from specviz.view.words.numbers import fine
+from specviz.view.words.palette import colour, glyph
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.exit_grid import SCALE
 from specviz_app.figures.tree import SYMBOLS

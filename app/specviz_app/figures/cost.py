@@ -4,10 +4,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.view.cost_panel import CostPanel
-from specviz.view.numbers import number
-from specviz.view.palette import colour
-from specviz.view.terms import Mark
+from specviz.view.panels.lanes.cost import CostPanel
+from specviz.view.words.numbers import number
+from specviz.view.words.palette import colour
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import figure, sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash

@@ -5,12 +5,12 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.view.exit_run import TimePoint
-from specviz.view.layers import GateCurve
-from specviz.view.numbers import fine, number, percent
-from specviz.view.palette import colour
-from specviz.view.sweeps import SweepLine, SweepPoint, Sweeps
-from specviz.view.terms import Mark
+from specviz.view.panels.exits.exit_run import TimePoint
+from specviz.view.panels.exits.model import GateCurve
+from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
+from specviz.view.words.numbers import fine, number, percent
+from specviz.view.words.palette import colour
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, sentence
 
 _EDGE = {"color": "#FFFFFF", "width": 1.5}

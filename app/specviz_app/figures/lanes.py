@@ -7,9 +7,9 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 
 from specviz.text import clip
-from specviz.view.lanes import Block, BlockKind, Chart, Clock
-from specviz.view.numbers import number, percent
-from specviz.view.palette import BLOCKS, VOID, colour
+from specviz.view.panels.lanes.model import Block, BlockKind, Chart, Clock
+from specviz.view.words.numbers import number, percent
+from specviz.view.words.palette import BLOCKS, VOID, colour
 from specviz_app.figures.base import empty, figure, sentence
 
 CLOCKS: dict[Clock, Literal["measured", "modelled"]] = {"measured": "measured", "model": "modelled"}

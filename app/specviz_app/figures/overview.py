@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 import plotly.graph_objects as go
 
-from specviz.view.overview import Histogram, Stage
-from specviz.view.palette import colour, glyph, word
-from specviz.view.panels import RoundPoint, Series
-from specviz.view.terms import Mark
+from specviz.view.frame.parts import RoundPoint, Series
+from specviz.view.panels.overview.build import Histogram, Stage
+from specviz.view.words.palette import colour, glyph, word
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, sentence
 
 _HEIGHT = 260

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.view import Frame
-from specviz.view.palette import colour
+from specviz.view.words.palette import colour
 
 _STEP_MS = 700
 _QUIET = "#8C8C8C"

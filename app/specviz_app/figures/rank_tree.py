@@ -7,10 +7,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.view.numbers import fine, prob
-from specviz.view.palette import colour
-from specviz.view.ranks import BUCKETS, ExpansionView, RankNode, RankTree
-from specviz.view.terms import CLOSING, ROOT
+from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, RankNode, RankTree
+from specviz.view.words.numbers import fine, prob
+from specviz.view.words.palette import colour
+from specviz.view.words.terms import CLOSING, ROOT
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.playing import buttons, slider_of
 from specviz_app.figures.tree import node_name

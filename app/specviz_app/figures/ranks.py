@@ -5,9 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.view.numbers import number, percent, prob
-from specviz.view.palette import colour, glyph
-from specviz.view.ranks import (
+from specviz.view.panels.ranks.model import (
     BUCKET_WORDS,
     BUCKETS,
     COSTS,
@@ -19,7 +17,9 @@ from specviz.view.ranks import (
     SlotRow,
     WidthRow,
 )
-from specviz.view.terms import Mark
+from specviz.view.words.numbers import number, percent, prob
+from specviz.view.words.palette import colour, glyph
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, sentence
 from specviz_app.figures.exit_grid import SCALE, squares
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from specviz.view.frame import TreeNode
-from specviz.view.palette import colour, glyph
-from specviz.view.panels import Residual
+from specviz.view.frame.frame import TreeNode
+from specviz.view.frame.parts import Residual
+from specviz.view.words.palette import colour, glyph
 from specviz_app.figures.base import empty, figure, safe, short
 from specviz_app.figures.tree import hover
 

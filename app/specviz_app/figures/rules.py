@@ -6,10 +6,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.traits import CAPPED, NAIVE, TOKENWISE
-from specviz.view.numbers import fine
-from specviz.view.palette import STYLES, colour, glyph
-from specviz.view.terms import Mark
-from specviz.view.verification import Comparison, Curve, Paired, Survival
+from specviz.view.panels.verification.model import Comparison, Curve, Paired, Survival
+from specviz.view.words.numbers import fine
+from specviz.view.words.palette import STYLES, colour, glyph
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, sentence, short
 from specviz_app.figures.tree import SYMBOLS
 

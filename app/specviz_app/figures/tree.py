@@ -7,9 +7,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.view import Frame
-from specviz.view.frame import Mark, Tree, TreeNode
-from specviz.view.numbers import fine
-from specviz.view.palette import colour
+from specviz.view.frame.frame import Mark, Tree, TreeNode
+from specviz.view.words.numbers import fine
+from specviz.view.words.palette import colour
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.playing import buttons, slider
 

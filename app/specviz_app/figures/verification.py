@@ -6,10 +6,10 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.view import Frame
-from specviz.view.numbers import fine, joint
-from specviz.view.palette import colour, glyph
-from specviz.view.terms import Mark
-from specviz.view.verification import Branch, ClosingRow, Scan, ScanColumn, Stairs
+from specviz.view.panels.verification.model import Branch, ClosingRow, Scan, ScanColumn, Stairs
+from specviz.view.words.numbers import fine, joint
+from specviz.view.words.palette import colour, glyph
+from specviz.view.words.terms import Mark
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.playing import buttons, slider
 

@@ -2,11 +2,10 @@
 
 import streamlit as st
 
-from specviz.cost.replay import Setting
+from specviz.cost.exit_replay import Setting
 from specviz.errors import SpecvizError
-from specviz.view.exit_change import ExitText, exit_change, exit_text
-from specviz.view.exit_grid import MEASURES, ExitGrid, Replay, exit_grid, replay_of
-from specviz_app import guard, parts, state
+from specviz.view.panels.exits.grid import MEASURES, ExitGrid, Replay, exit_grid, replay_of
+from specviz.view.panels.exits.what_if import ExitText, exit_change, exit_text
 from specviz_app.figures.exit_grid import (
     change_rows,
     fig_grid,
@@ -17,7 +16,8 @@ from specviz_app.figures.exit_grid import (
     text_rows,
 )
 from specviz_app.screens import sweeping
-from specviz_app.viewer import Viewer
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.viewer import Viewer
 
 _PREFIX = "try."  # of the widgets, and so of the address
 _LAYERS = "try.layers"

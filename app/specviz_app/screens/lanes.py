@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.view.cost_panel import Operating, cost_panel, operating
-from specviz.view.lanes import Chart, Clock, Lanes
-from specviz.view.palette import BLOCKS
-from specviz_app import guard, parts, state
+from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
+from specviz.view.panels.lanes.model import Chart, Clock, Lanes
+from specviz.view.words.palette import BLOCKS
 from specviz_app.figures.branches import (
     confusion_rows,
     fan_rows,
@@ -21,7 +20,8 @@ from specviz_app.figures.branches import (
 from specviz_app.figures.cost import cost_rows, fig_cost
 from specviz_app.figures.lanes import CLOCKS, fig_lanes, lane_rows, lanes_alt
 from specviz_app.screens import moving
-from specviz_app.viewer import Viewer
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "cost")
 _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "model"}

@@ -5,17 +5,17 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.commands import Prompt, Start
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz.wire import Prompt, Start
-from specviz_app import guard, knobs, parts, state
-from specviz_app.core import Core, Tap
-from specviz_app.library import LIVE
-from specviz_app.live import chosen, live_tree
-from specviz_app.server import Server, current
-from specviz_app.viewer import Viewer
+from specviz_app.server.core import Core, Tap
+from specviz_app.server.live_source import chosen, live_tree
+from specviz_app.server.server import Server, current
+from specviz_app.ui import guard, knobs, parts, state
+from specviz_app.ui.library import LIVE
+from specviz_app.ui.viewer import Viewer
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app import guard, parts, state
 from specviz_app.figures.overview import fig_timeline
-from specviz_app.library import LIVE
-from specviz_app.server import current
-from specviz_app.viewer import FILTERS, Viewer
+from specviz_app.server.server import current
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE
+from specviz_app.ui.viewer import FILTERS, Viewer
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator

@@ -4,15 +4,15 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.view.numbers import prob
-from specviz.view.overview import Overview, overview
-from specviz.view.panels import Series
-from specviz_app import guard, parts, state
+from specviz.view.frame.parts import Series
+from specviz.view.panels.overview.build import Overview, overview
+from specviz.view.words.numbers import prob
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
-from specviz_app.library import LIVE
 from specviz_app.screens.moving import opened
-from specviz_app.server import current
-from specviz_app.viewer import Viewer
+from specviz_app.server.server import current
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE
+from specviz_app.ui.viewer import Viewer
 
 _SERIES = (  # name, axis, heading
     ("position_acceptance", "draft position", "Acceptance by position"),

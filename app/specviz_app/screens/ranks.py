@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from specviz.view.panels import WhyRow
-from specviz.view.ranks import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
-from specviz_app import parts
+from specviz.view.frame.parts import WhyRow
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
 from specviz_app.figures.rank_tree import (
     fig_offers,
     fig_rank_tree,
@@ -15,8 +14,9 @@ from specviz_app.figures.rank_tree import (
     rank_tree_rows,
 )
 from specviz_app.figures.tree import node_name
-from specviz_app.screens import moving, ranks_learning, ranks_run, ranks_widths
-from specviz_app.viewer import Viewer
+from specviz_app.screens import learning, moving, ranks_run, widths
+from specviz_app.ui import parts
+from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("this round", "the run", "other widths", "learning")
 _SIGNS = (
@@ -45,8 +45,8 @@ def _body(held: Viewer, dark: bool) -> None:
     for note in found.notes:
         st.info(parts.plain(note))
     sections: dict[str, Callable[[Viewer, Ranks, bool], None]] = {
-        _PARTS[0]: _round, _PARTS[1]: ranks_run.section, _PARTS[2]: ranks_widths.section,
-        _PARTS[3]: ranks_learning.section,
+        _PARTS[0]: _round, _PARTS[1]: ranks_run.section, _PARTS[2]: widths.section,
+        _PARTS[3]: learning.section,
     }  # fmt: skip
     sections[shown](held, found, dark)
 

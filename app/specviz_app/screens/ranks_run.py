@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.view.ranks import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
-from specviz_app import parts
+from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
 from specviz_app.figures.ranks import (
     block_rows,
     depth_rows,
@@ -21,7 +20,8 @@ from specviz_app.figures.ranks import (
     width_rows,
 )
 from specviz_app.screens import moving
-from specviz_app.viewer import Viewer
+from specviz_app.ui import parts
+from specviz_app.ui.viewer import Viewer
 
 _ANY = 0
 _KEPT, _PATH = "all kept parents", "on the path"

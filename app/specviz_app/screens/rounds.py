@@ -5,12 +5,12 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.view import Frame, Options
-from specviz.view.options import Folding
-from specviz_app import parts, state
+from specviz.view.frame.options import Folding
 from specviz_app.figures.round import fig_pq, fig_tests
 from specviz_app.figures.tree import fig_tree, node_name, tree_alt, tree_rows
 from specviz_app.screens import moving
-from specviz_app.viewer import Viewer
+from specviz_app.ui import parts, state
+from specviz_app.ui.viewer import Viewer
 
 TREE = "tree"
 _AUTO = "as fits"

@@ -6,13 +6,13 @@ from pathlib import Path
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.view.exit_grid import NOT_SWEPT
-from specviz_app import guard, parts, state
-from specviz_app.library import LIVE, choices
-from specviz_app.server import Server, current
-from specviz_app.sweep_job import SweepJob, arguments, written
-from specviz_app.uploads import scratch
-from specviz_app.viewer import Viewer
+from specviz.view.panels.exits.grid import NOT_SWEPT
+from specviz_app.server.server import Server, current
+from specviz_app.server.sweep_job import SweepJob, arguments, written
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE, choices
+from specviz_app.ui.uploads import scratch
+from specviz_app.ui.viewer import Viewer
 
 _JOB = "sweep-job"
 

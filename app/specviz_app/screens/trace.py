@@ -10,9 +10,9 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.events import FILE_RECORDS, NAMES, Event, encode
 from specviz.trace import read_events
-from specviz_app import parts, state
-from specviz_app.server import Server, current
-from specviz_app.viewer import Viewer
+from specviz_app.server.server import Server, current
+from specviz_app.ui import parts, state
+from specviz_app.ui.viewer import Viewer
 
 KIND, ROUND = "ev", "r"
 _ALL = "all records"

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from specviz.view import Frame
-from specviz.view.verification import Scan, Verification
-from specviz_app import parts
+from specviz.view.panels.verification.model import Scan, Verification
 from specviz_app.figures.rules import (
     fig_paired,
     fig_rules,
@@ -25,7 +24,8 @@ from specviz_app.figures.verification import (
     stairs_rows,
 )
 from specviz_app.screens import moving
-from specviz_app.viewer import Viewer
+from specviz_app.ui import parts
+from specviz_app.ui.viewer import Viewer
 
 
 def page() -> None:

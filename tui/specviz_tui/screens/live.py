@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specviz.commands import Start, Stop
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
-from specviz.view.frame import KnobItem
-from specviz.wire import Start, Stop
-from specviz_tui.feed import RunFeed
-from specviz_tui.screens.ask import AskScreen, Question
+from specviz.view.frame.frame import KnobItem
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.screens.dialogs import AskScreen, Question
 from specviz_tui.screens.start import StartScreen, Wanted
 from specviz_tui.widgets import knob_values
 from specviz_tui.widgets.knob_bar import KnobPanel

@@ -15,10 +15,10 @@ from textual.widgets import Static
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz.view.warned import warning_text
-from specviz_tui.feed import RunFeed
-from specviz_tui.keymap import SCREEN_KEYS, SCREENS, bindings
-from specviz_tui.messages import (
+from specviz.view.frame.warned import warning_text
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.keymap import SCREEN_KEYS, SCREENS, bindings
+from specviz_tui.common.messages import (
     BlockMoved,
     BlockPicked,
     CellMoved,
@@ -34,24 +34,24 @@ from specviz_tui.messages import (
     RankAsked,
     Seek,
 )
-from specviz_tui.paint import painter_of
-from specviz_tui.screens.lanes import LaneActions
-from specviz_tui.screens.layers import LayerActions
+from specviz_tui.common.paint import painter_of
+from specviz_tui.panels.exits import LayersPane
+from specviz_tui.panels.lanes import LaneActions
+from specviz_tui.panels.lanes_pane import LanesPane
+from specviz_tui.panels.layers import LayerActions
+from specviz_tui.panels.ranks import RankActions
+from specviz_tui.panels.ranks_pane import RanksPane
+from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.live import LiveActions
-from specviz_tui.screens.looking import LookingActions
+from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
-from specviz_tui.screens.ranks import RankActions
 from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
-from specviz_tui.widgets.lanes_pane import LanesPane
-from specviz_tui.widgets.layers_pane import LayersPane
-from specviz_tui.widgets.ranks_pane import RanksPane
-from specviz_tui.widgets.scan_pane import ScanPane
 from specviz_tui.widgets.status_line import NumberLine, StatusLine
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Sparkline, Transport
-from specviz_tui.widgets.tree_box import TreeBox
-from specviz_tui.widgets.tree_canvas import TreeCanvas
+from specviz_tui.widgets.tree.box import TreeBox
+from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
 TICK_S = 1 / 15

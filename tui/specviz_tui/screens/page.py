@@ -9,11 +9,11 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from specviz.view import palette
-from specviz.view.frame import Mark
-from specviz_tui import guide
-from specviz_tui.keymap import GROUPS, TABLES, Key
-from specviz_tui.paint import FAINT, STRONG, Painter
+from specviz.view.frame.frame import Mark
+from specviz.view.words import palette
+from specviz_tui.common import guide
+from specviz_tui.common.keymap import GROUPS, TABLES, Key
+from specviz_tui.common.paint import FAINT, STRONG, Painter
 
 SIDE_BY_SIDE = 110
 

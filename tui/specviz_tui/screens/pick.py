@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from specviz_tui.paint import FAINT
+from specviz_tui.common.paint import FAINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from textual.widgets import Input, Label, Select, Static, TextArea
 
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
-from specviz_tui.knobs import parse_settings, settings
-from specviz_tui.paint import FAINT
+from specviz_tui.common.knobs import parse_settings, settings
+from specviz_tui.common.paint import FAINT
 
 DEFAULT = "default"
 LANES = ("auto", "serial", "threads", "streams", "two_device")  # ways to run target and draft; never other tokens

@@ -10,10 +10,10 @@ from rich.style import Style
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view import palette
-from specviz.view.layers import Cell, Column, HeatMap
-from specviz.view.numbers import prob
-from specviz_tui.paint import CURSOR, FAINT, PLAIN, STRONG, Painter
+from specviz.view.panels.exits.model import Cell, Column, HeatMap
+from specviz.view.words import palette
+from specviz.view.words.numbers import prob
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter
 
 LABEL, LEAST, MOST = 5, 3, 10  # cells of `L12`, of a wide column
 EXIT = palette.STYLES["exit"].glyph

@@ -8,9 +8,9 @@ from textual import events
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from specviz_tui.keymap import PAIRS, PANE_KEYS, SCREEN_KEYS, Key
-from specviz_tui.messages import Pressed
-from specviz_tui.paint import FAINT, STRONG
+from specviz_tui.common.keymap import PAIRS, PANE_KEYS, SCREEN_KEYS, Key
+from specviz_tui.common.messages import Pressed
+from specviz_tui.common.paint import FAINT, STRONG
 
 NARROW = 100
 

@@ -9,13 +9,13 @@ from textual import events
 from textual.reactive import reactive
 
 from specviz.text import clip
-from specviz.view.frame import Frame, KnobBar, KnobItem
-from specviz.view.knobbar import label
-from specviz_tui.keymap import KNOB_KEYS, bindings
-from specviz_tui.messages import KnobCommand, KnobStepped, KnobTyping, Left
-from specviz_tui.paint import CURSOR, FAINT, STRONG, joined, spread, track
+from specviz.view.frame.frame import Frame, KnobBar, KnobItem
+from specviz.view.frame.knob_bar import label
+from specviz_tui.common.keymap import KNOB_KEYS, bindings
+from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left
+from specviz_tui.common.paint import CURSOR, FAINT, STRONG, joined, spread, track
+from specviz_tui.panels import FrameWidget
 from specviz_tui.widgets import knob_values
-from specviz_tui.widgets.panel import FrameWidget
 
 CELL, SLIDER = 25, 8
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from specviz.view.frame import KnobItem
-from specviz.view.numbers import knob as shown
+from specviz.view.frame.frame import KnobItem
+from specviz.view.words.numbers import knob as shown
 
 STEPS = 20  # a real range has so many steps; one without an end moves by a tenth
 

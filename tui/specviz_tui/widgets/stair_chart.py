@@ -3,11 +3,11 @@
 from rich.style import Style
 from rich.text import Text
 
-from specviz.view.frame import Frame
-from specviz.view.numbers import joint
-from specviz.view.verification import Stairs
-from specviz_tui.paint import FAINT, PLAIN, STRONG, Painter
-from specviz_tui.widgets.panel import FrameWidget
+from specviz.view.frame.frame import Frame
+from specviz.view.panels.verification.model import Stairs
+from specviz.view.words.numbers import joint
+from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter
+from specviz_tui.panels import FrameWidget
 
 LABEL = 8  # cells of the ratios on the left
 CAP, STEP, RISER, DOT, WEIGHT, ZERO, DOWN = "▔", "━", "│", "●", "○", "┄", "↓"

@@ -4,11 +4,11 @@ from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 
-from specviz.view.frame import Frame, Mark, Metric, RunInfo
-from specviz.view.numbers import UNKNOWN
-from specviz_tui.keymap import SCREENS
-from specviz_tui.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
-from specviz_tui.widgets.panel import FrameWidget
+from specviz.view.frame.frame import Frame, Mark, Metric, RunInfo
+from specviz.view.words.numbers import UNKNOWN
+from specviz_tui.common.keymap import SCREENS
+from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
+from specviz_tui.panels import FrameWidget
 
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")

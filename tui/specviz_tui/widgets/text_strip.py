@@ -6,10 +6,10 @@ from rich.text import Text
 from textual import events
 from textual.reactive import reactive
 
-from specviz.view.frame import Frame, TextToken
-from specviz_tui.messages import NodePicked, Seek
-from specviz_tui.paint import FAINT, spread
-from specviz_tui.widgets.panel import FrameWidget
+from specviz.view.frame.frame import Frame, TextToken
+from specviz_tui.common.messages import NodePicked, Seek
+from specviz_tui.common.paint import FAINT, spread
+from specviz_tui.panels import FrameWidget
 
 MODES = ("text", "tokens", "ids")
 BREAK = " │ "

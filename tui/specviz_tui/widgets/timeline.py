@@ -7,10 +7,10 @@ from rich.text import Text
 from textual import events
 from textual.reactive import reactive
 
-from specviz.view.frame import Frame, Timeline
-from specviz_tui.messages import Pressed, Seek
-from specviz_tui.paint import CURSOR, FAINT, STRONG, spread
-from specviz_tui.widgets.panel import FrameWidget
+from specviz.view.frame.frame import Frame, Timeline
+from specviz_tui.common.messages import Pressed, Seek
+from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
+from specviz_tui.panels import FrameWidget
 
 LABEL = " tok/round "
 GRAVITY = "─◆⚑⚠"

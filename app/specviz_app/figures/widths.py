@@ -1,0 +1,111 @@
+"""Figures about another width table: what so many children would cover in every bucket, and the best of all tables."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from specviz.view.panels.ranks.widths import BucketChange, WidthChange
+from specviz.view.words.numbers import number, percent
+from specviz.view.words.palette import colour
+from specviz.view.words.terms import Mark
+from specviz_app.figures.base import empty, figure, sentence
+
+_LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first
+    ("root", "dash", "hexagon"), ("accepted", "solid", "circle"), ("recovered", "dot", "square"),
+    ("exit", "dashdot", "diamond"), ("rejected", "longdash", "triangle-up"),
+)  # fmt: skip
+_EDGE = {"color": "#FFFFFF", "width": 1.5}
+
+
+def fig_curves(change: WidthChange, dark: bool = False) -> go.Figure:
+    """A line a predicted bucket: what so many children would cover. Open sign: the run; filled: the sliders."""
+    traces: list[go.Scatter] = []
+    for bucket, (mark, dash, symbol) in zip(change.buckets, _LOOK, strict=True):
+        if bucket.n:
+            traces += _curve(bucket, colour(mark, dark), dash, symbol)
+    if not traces:
+        return empty("no expansion passes the filter")
+    out = figure(traces, 340)
+    out.update_xaxes(title="children (○ the run, ● the sliders)", range=[0.4, 20.6], fixedrange=True, dtick=2, tick0=2)
+    out.update_yaxes(title="target's token covered", tickformat=".0%", range=[0, 1.04], fixedrange=True)
+    return out
+
+
+def _curve(bucket: BucketChange, hex_colour: str, dash: str, symbol: str) -> list[go.Scatter]:
+    name = "root" if bucket.label == "root" else f"said {bucket.label}"
+    xs = list(range(1, len(bucket.curve) + 1))
+    line = go.Scatter(
+        x=xs, y=list(bucket.curve), mode="lines", name=f"{name} ({bucket.n:,})",
+        line={"color": hex_colour, "dash": dash},
+        hovertext=[f"{name}: {w} children cover {percent(y)} of {bucket.n:,}"
+                   for w, y in zip(xs, bucket.curve, strict=True)],
+        hoverinfo="text",
+    )  # fmt: skip
+    own, here = max(1, bucket.ran_width), max(1, bucket.width)
+    marks = [
+        go.Scatter(
+            x=[w], y=[bucket.curve[w - 1]], mode="markers", showlegend=False, hoverinfo="text", cliponaxis=False,
+            hovertext=[f"{name}, {what}: {w} children"], name=f"{name}, {what}",
+            marker={"symbol": sign, "size": size, "color": hex_colour, "line": {"width": 2}},
+        )
+        for w, sign, size, what in ((own, f"{symbol}-open", 15, "the run"), (here, symbol, 10, "the sliders"))
+    ]  # fmt: skip
+    return [line, *marks]
+
+
+def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
+    """Coverage against children an expansion: the best that any table reaches here, the run, and the sliders."""
+    points = change.frontier
+    line = go.Scatter(
+        x=[x for x, _, _ in points], y=[y for _, y, _ in points], mode="lines+markers", name="best of all tables",
+        line={"shape": "hv", "color": "#8C8C8C", "width": 1.5}, marker={"size": 5, "color": "#8C8C8C"},
+        hovertext=[f"{sentence(table.text)}<br>{number(x)} children each cover {percent(y)}<br>a click takes it"
+                   for x, y, table in points],
+        hoverinfo="text", customdata=[list(table.widths) for _, _, table in points],
+        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+    )  # fmt: skip
+    signs: tuple[tuple[str, float, float, str, Mark, int], ...] = (
+        ("the run", change.ran_children, change.ran, "diamond", "rejected", 15),
+        ("the sliders", change.children, change.here, "square-open", "accepted", 17),
+    )
+    marks = [
+        go.Scatter(
+            x=[x], y=[y], mode="markers", name=name, hoverinfo="text", cliponaxis=False,
+            hovertext=[f"{name}: {number(x)} children each cover {percent(y)}"],
+            marker={"symbol": symbol, "size": size, "color": colour(mark, dark),
+                    "line": {"width": 3} if symbol.endswith("open") else _EDGE},
+        )
+        for name, x, y, symbol, mark, size in signs
+    ]  # fmt: skip
+    out = figure([line, *marks], 340, clickmode="event+select")
+    out.update_xaxes(title="children an expansion", fixedrange=True)
+    out.update_yaxes(title="target's token covered", tickformat=".0%", fixedrange=True)
+    return out
+
+
+def change_rows(change: WidthChange) -> list[dict[str, Any]]:
+    """A row a predicted bucket: the run beside the table."""
+    return [
+        {"predicted": b.label, "expansions": b.n, "width in the run": b.ran_width, "width here": b.width,
+         "covered in the run": percent(b.ran), "covered here": percent(b.here),
+         "children in the run": b.ran_children, "children here": b.children}
+        for b in change.buckets
+    ]  # fmt: skip
+
+
+def curve_rows(change: WidthChange) -> list[dict[str, Any]]:
+    """The table twin of the curves: a row a width."""
+    return [
+        {"children": w, **{("root" if b.label == "root" else f"said {b.label}"): b.curve[w - 1]
+                           for b in change.buckets if b.n}}
+        for w in range(1, 21)
+    ]  # fmt: skip
+
+
+def frontier_rows(change: WidthChange) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"table": table.text, "children an expansion": x, "covered": y, "fewest children for the run's coverage":
+         table == change.cheapest}
+        for x, y, table in change.frontier
+    ]  # fmt: skip

@@ -1,0 +1,106 @@
+"""The part of page Ranks about another width table on the recorded expansions, recomputed while a slider moves."""
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
+from specviz.view.panels.ranks.width_rows import MOST, Recorded, WidthTable, recorded
+from specviz.view.panels.ranks.widths import WidthChange, width_change
+from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
+from specviz_app.screens import moving, ranks_run
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.viewer import Viewer
+
+_KEYS = tuple(f"try.w{b}" for b in range(len(BUCKETS)))
+_BEAM = "try.beam"
+
+
+def section(held: Viewer, found: Ranks, dark: bool) -> None:
+    """Everything about other widths, or why nothing can be told."""
+    st.subheader("Other widths on these expansions", help="What a slot says does not depend on how many of its tokens "
+                 "became children, and the true ranks are on record: this is counted, not modelled. No model runs. "
+                 "Told of the recorded expansions only: other widths would start blocks elsewhere.")  # fmt: skip
+    try:
+        rows = state.once("widths-of", held, lambda: recorded(held.player.run))
+    except SpecvizError as error:
+        st.info(parts.plain(str(error)))
+        return
+    guard.fragment(_body)(held, rows, found)
+
+
+def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
+    dark = state.dark()
+    which = ranks_run.filters(found)
+    _begin(held, rows)
+    try:
+        _panel(rows, which, dark)
+    except SpecvizError as error:
+        st.info(parts.plain(str(error)))
+
+
+def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        picked = [
+            st.slider(f"said {name}", 0, MOST, key=key, bind="query-params", width=128,
+                      help=f"children where the rank head says {word}; 0 gives the block up")
+            for key, name, word in zip(_KEYS, BUCKETS, BUCKET_WORDS, strict=True)
+        ]  # fmt: skip
+        beam = st.slider("root", 1, MOST, key=_BEAM, bind="query-params", width=128,
+                         help="children of its own slot, whatever its bucket")  # fmt: skip
+    table = WidthTable((picked[0], picked[1], picked[2], picked[3]), beam)
+    change = width_change(rows, table, which)
+    with st.container(horizontal=True):
+        st.button("as the run was", key="widths-reset", on_click=guard.obeyed(_set), args=(rows.own,))
+        cheapest = WidthTable(change.cheapest.widths, rows.own.beam)
+        st.button(f"fewest children for the run's coverage: {', '.join(map(str, cheapest.widths))}", key="widths-best",
+                  on_click=guard.obeyed(_set), args=(cheapest,),
+                  help="in hindsight, over all tables without a 0")  # fmt: skip
+    _told(change)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**What so many children cover** · by predicted bucket", help="slots behind a 0 in their block get "
+                    "one child whatever is said there; the table above counts that, the curves do not")  # fmt: skip
+        alt = "; ".join(f"{b.label}: {b.width} children cover {b.here}" for b in change.buckets if b.n)
+        parts.plot(fig_curves(change, dark), "widths-curves", alt, curve_rows(change))
+    with right:
+        st.markdown("**Coverage against children** · the best of all tables")
+        parts.plot(fig_frontier(change, dark), "widths-frontier", change.words, frontier_rows(change),
+                   on_select=guard.obeyed(_taken), selection_mode="points")  # fmt: skip
+
+
+def _told(change: WidthChange) -> None:
+    st.html(f'<p class="sv-said">{parts.escaped(change.words)}</p>'
+            f'<p class="sv-dim">{parts.escaped(f"{change.table.text} · {change.basis}")}</p>')  # fmt: skip
+    st.dataframe(change_rows(change), hide_index=True, key="widths-rows", alt=change.words)
+    had, still = change.steps
+    ends, before, now = change.stops
+    st.caption(parts.plain(
+        f"Of {had:,} tokens that the run accepted {still:,} are still offered; of {ends:,} that ended a round {now:,} "
+        f"({before:,} in the run), if the budget lets them through. "
+        f"{'✓' if change.agrees else '⚠'} {change.check}"
+    ))  # fmt: skip
+
+
+def _begin(held: Viewer, rows: Recorded) -> None:
+    """Sliders begin at the run's own table; those of another run are forgotten."""
+    if st.session_state.get("widths-run") not in (None, held.name):
+        _set(rows.own)
+    st.session_state["widths-run"] = held.name
+    for key, value in _values(rows.own).items():
+        st.session_state.setdefault(key, value)
+
+
+def _values(table: WidthTable) -> dict[str, int]:
+    return {**dict(zip(_KEYS, table.widths, strict=True)), _BEAM: table.beam}
+
+
+def _set(table: WidthTable) -> None:
+    st.session_state.update(_values(table))
+
+
+def _taken() -> None:
+    """A click on the frontier moves the sliders."""
+    for point in st.session_state["widths-frontier"].selection.points:
+        data = moving.plain_data(point.get("customdata"))
+        if len(data) == len(_KEYS):
+            st.session_state.update(dict(zip(_KEYS, map(int, data), strict=True)))

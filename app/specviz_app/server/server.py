@@ -1,0 +1,198 @@
+"""The server behind the pages: settings, the core, and the routes of the live stream.
+
+`GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
+step, stop, knob). Both want the token that only pages of this server are given: another site open in the same browser
+can reach a loopback port, but cannot read the token.
+"""
+
+import asyncio
+import secrets
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specviz.commands import decode_command
+from specviz.errors import SpecvizError
+from specviz.view import Frame
+from specviz_app.server.core import TICK_S, Core
+from specviz_app.server.payload import payload
+from specviz_app.server.settings import Settings
+
+EVENTS, COMMAND = "/api/events", "/api/command"
+HEARTBEAT_S = 10.0
+MOST_STREAMS = 64  # open at once; a browser holds at most six
+_LONGEST = 64 << 10  # bytes of a command
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
+
+
+_GUARDS = {
+    # Streamlit writes styles and scripts into its page, and compiles schemas and plots; nothing comes from elsewhere.
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guards:
+    """Headers of every answer: no other site may frame a page, learn its address, or put anything into it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_GUARDS)
+            await send(message)
+
+        await self.app(scope, receive, guarded if scope["type"] == "http" else send)
+
+
+class Server:
+    """One per process. `streams`: whether the routes are served (not under a bare `streamlit run`)."""
+
+    def __init__(self, settings: Settings, streams: bool = False, animate: bool = True) -> None:
+        self.settings, self.streams = settings, streams
+        self.core = Core(settings, animate)
+        self.token = secrets.token_urlsafe(24)
+        self.closing = threading.Event()
+        self.n_streams = 0
+        self._lock = threading.Lock()
+        self._held: tuple[int, bytes] = (-1, b"")
+
+    def frame(self) -> tuple[int, bytes]:
+        """The newest frame and its number; made once however many tabs look."""
+        with self._lock:
+            if self._held[0] != self.core.version:
+                self._held = self.core.look(_numbered)
+            return self._held
+
+    def close(self) -> None:
+        """End streams and worker."""
+        self.closing.set()
+        self.core.close()
+
+
+def _numbered(frame: Frame, core: Core) -> tuple[int, bytes]:
+    return core.version, payload(frame, core.changes, core.refusals, core.version)
+
+
+_server: Server | None = None
+_making = threading.Lock()
+
+
+def current() -> Server:
+    """The server of this process; one without routes when the script runs by itself."""
+    global _server
+    with _making:
+        if _server is None:
+            _server = Server(Settings())
+        return _server
+
+
+def install(server: Server) -> Server:
+    """Make it the server of this process."""
+    global _server
+    with _making:
+        _server = server
+    return server
+
+
+def routes(server: Server) -> list[Route]:
+    """The routes of the live stream."""
+
+    async def events(request: Request) -> Response:
+        if not _allowed(server, request.query_params.get("token", "")):
+            return _no("this stream needs the token of a page of this server")
+        if server.n_streams >= MOST_STREAMS:
+            return _refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
+        return StreamingResponse(_stream(server, request), media_type="text/event-stream", headers=_HEADERS)
+
+    async def command(request: Request) -> Response:
+        if not _allowed(server, request.headers.get("x-specviz-token", "")):
+            return _no("commands need the token of a page of this server")
+        try:
+            body = await _short(request)
+        except ClientDisconnect:
+            return _refused("the command came only in part", 400)
+        if body is None:
+            return _refused("a command is one short line of JSON", 413)
+        return await asyncio.to_thread(_obey, server, body)
+
+    return [Route(EVENTS, events, methods=["GET"]), Route(COMMAND, command, methods=["POST"])]
+
+
+async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:
+    """The newest frame whenever there is another one. A frame is whole, so a client that comes back misses nothing."""
+    seen, quiet = _last_seen(request), 0.0
+    server.n_streams += 1
+    try:
+        yield b"retry: 500\n\n"
+        while not server.closing.is_set() and not await request.is_disconnected():
+            if server.core.version != seen:
+                seen, body = await asyncio.to_thread(server.frame)
+                quiet = 0.0
+                yield b"id: %d\ndata: %s\n\n" % (seen, body)
+            elif quiet >= HEARTBEAT_S:
+                quiet = 0.0
+                yield b": still here\n\n"
+            await asyncio.sleep(TICK_S)
+            quiet += TICK_S
+    finally:
+        server.n_streams -= 1
+
+
+async def _short(request: Request) -> bytes | None:
+    """The body, as far as a command may go; None for a longer one, of which no more is read than that."""
+    told = request.headers.get("content-length", "0")
+    if not (told.isdecimal() and told.isascii()) or len(told) > 9 or int(told) > _LONGEST:
+        return None
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LONGEST:
+            return None
+    return body
+
+
+def _last_seen(request: Request) -> int:
+    known = request.headers.get("last-event-id", "")
+    return int(known) if known.isdecimal() and known.isascii() else -1
+
+
+def _obey(server: Server, body: bytes) -> Response:
+    try:
+        server.core.command(decode_command(body))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return _refused(f"bad command: {error}", 400)
+    except RecursionError:
+        return _refused("bad command: nested too deeply", 400)
+    except SpecvizError as error:
+        return _refused(str(error), 409)
+    return JSONResponse({"ok": True}, headers=_HEADERS)
+
+
+def _allowed(server: Server, token: str) -> bool:
+    return secrets.compare_digest(token.encode(), server.token.encode())
+
+
+def _no(why: str) -> Response:
+    return _refused(why, 403)
+
+
+def _refused(why: str, status: int) -> Response:
+    body: dict[str, Any] = {"ok": False, "message": why}
+    return JSONResponse(body, status_code=status, headers=_HEADERS)

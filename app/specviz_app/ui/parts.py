@@ -1,0 +1,159 @@
+"""Pieces that several pages show. Token text reaches the page escaped (`specviz.text.html`) or as plain text only."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from hashlib import blake2b
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from specviz.view import Frame
+from specviz.view.frame.frame import RunInfo, TextToken
+from specviz.view.frame.parts import Why, WhyRow
+from specviz.view.words.palette import STYLES, colour
+from specviz.view.words.terms import Mark
+from specviz_app.figures.round import fig_residual
+
+_CSS = (Path(__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
+_CONFIG = {"displayModeBar": False, "scrollZoom": False}
+
+
+def plot(figure: Any, key: str, alt: str, rows: Sequence[Mapping[str, Any]] | None = None, **more: Any) -> Any:
+    """A figure with the words that stand for it, and its table for people who read rather than look."""
+    event = st.plotly_chart(figure, key=key, alt=alt, config=_CONFIG, **more)
+    if rows is not None:
+        with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
+            if box.open:
+                st.dataframe(list(rows), hide_index=True)
+    return event
+
+
+def unlike(labels: Sequence[str]) -> list[str]:
+    """The labels, told apart: a second one that reads the same gets a number. A list goes by its labels alone."""
+    n: dict[str, int] = {}
+    told = []
+    for label in labels:
+        n[label] = n.get(label, 0) + 1
+        told.append(label if n[label] == 1 else f"{label} ({n[label]})")
+    return told
+
+
+def key_of(key: str, place: str, labels: Sequence[str]) -> str:
+    """The key of a list whose options belong to a place of the run.
+
+    A browser keeps the *label* that was chosen, and sends it back under the same key when the options have long been
+    others. With the place and the labels in the key, other options are another list, and nothing of the old one counts.
+    """
+    return f"{key}@{blake2b(chr(0).join((place, *labels)).encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+
+
+def wide(needed: bool = True) -> Any:
+    """Where a plot of many labels goes: on a narrow page it keeps its width and is moved sideways."""
+    return st.container(key="wide-plot") if needed else nullcontext()
+
+
+def plain(text: str) -> str:
+    """Words as they are: nothing of a file's name or content is markdown."""
+    return "".join(f"\\{c}" if c in r"\`*_{}[]()#+-.!|<>$~:&" else c for c in text)
+
+
+def escaped(text: str) -> str:
+    """Words as HTML text."""
+    return escape(text)
+
+
+def run_header(info: RunInfo, n_rounds: int) -> None:
+    """What ran, and what is promised about the text."""
+    models = f"{info.target} ⇐ {info.draft}" if info.draft else info.target
+    words = (models, info.method, info.shape, info.verifier, info.sampling)
+    line = " · ".join(escape(word) for word in words if word and word != "—")
+    rest = [f"seed {info.seed}" if info.seed is not None else "", f"{n_rounds} rounds", f"level {info.level}"]
+    tone = "ok" if info.lossless and not info.imported else "bad"
+    st.html(
+        f'<div class="sv-run"><b>{line}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
+        f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
+    )
+
+
+def legend(dark: bool) -> None:
+    """The glyphs and what they say."""
+    shown: tuple[Mark, ...] = ("accepted", "rejected", "untested", "recovered", "bonus", "plain")
+    marks = (f'<span style="color:{colour(m, dark)}">{STYLES[m].glyph} {escape(STYLES[m].word)}</span>' for m in shown)
+    st.html(f'<div class="sv-legend">{" ".join(marks)}</div>')
+
+
+def strip(frame: Frame, dark: bool) -> None:
+    """The text up to this round, token by token."""
+    st.html(f'<div class="sv-strip">{"".join(_token(t, dark) for t in frame.strip.tokens)}</div>')
+
+
+def _token(token: TextToken, dark: bool) -> str:
+    style = "" if token.mark == "prompt" else f' style="color:{colour(token.mark, dark)}"'
+    kind = "fresh" if token.fresh else ""
+    hint = escape(f"round {token.round}: {STYLES[token.mark].word}", quote=True)
+    return f'<span class="{kind}"{style} title="{hint}">{escape(token.running)}</span>'
+
+
+def why_panel(why: Why | None, dark: bool, key: str) -> None:
+    """Why a node is what it is: the sentence, the numbers it rests on, what was left to draw from."""
+    if why is None:
+        st.html('<div class="sv-why">Choose a node.</div>')
+        return
+    rows = "".join(
+        f"<tr><th scope=row>{escape(row.label)}</th><td>{escape(row.value)}</td>"
+        f"<td>{_gauge(row.bar, colour(why.mark, dark))}</td><td>{escape(row.note)}</td></tr>"
+        for row in why.rows
+    )
+    small = [("Cost", why.cost), ("Rank", why.rank)]
+    if why.flip is not None:
+        small.append(("Flip", f"{why.flip.text} ({why.flip.caveat})"))
+    notes = "".join(f"<p><b>{name}</b> {escape(text)}</p>" for name, text in small if text)
+    st.html(
+        f'<div class="sv-why" style="border-color:{colour(why.mark, dark)}"><h4>{escape(why.title)}</h4>'
+        f"<p><b>{escape(f'{why.glyph} {why.headline}')}</b></p>"
+        f'<p class="sv-dim">{escape(why.rule)}</p><table>{rows}</table>'
+        f'<p class="sv-words">{escape(why.words)}</p>{notes}</div>'
+    )
+    if why.residual is not None:
+        residual = why.residual
+        st.html(f'<p class="sv-dim">{escape(residual.title)}</p>')
+        table = [
+            {"token": e.shown, "share of the draw": e.prob, "p": e.p, "q": e.q, "drawn": e.drawn, "drafted": e.drafted}
+            for e in residual.entries
+        ]  # fmt: skip
+        drawn = next((e for e in residual.entries if e.drawn), None)
+        taken = f" {drawn.shown} was drawn, share {drawn.text}." if drawn is not None else ""
+        plot(fig_residual(residual, dark), f"{key}-residual", f"{residual.title}.{taken}", table)
+        if residual.note:
+            st.html(f'<p class="sv-dim">{escape(residual.note)}</p>')
+
+
+def facts(title: str, words: str, rows: Sequence[WhyRow], mark: Mark, dark: bool) -> None:
+    """Something that was chosen, in words and numbers."""
+    table = "".join(f"<tr><th scope=row>{escape(r.label)}</th><td>{escape(r.value)}</td>{_rest(r, mark, dark)}</tr>"
+                    for r in rows)  # fmt: skip
+    st.html(
+        f'<div class="sv-why" style="border-color:{colour(mark, dark)}"><h4>{escape(title)}</h4><table>{table}</table>'
+        f'<p class="sv-words">{escape(words)}</p></div>'
+    )
+
+
+def _rest(row: WhyRow, mark: Mark, dark: bool) -> str:
+    note = escape(row.note)
+    if row.bar is None:
+        return f"<td colspan=2>{note}</td>"
+    return f"<td>{_gauge(row.bar, colour(mark, dark))}</td><td>{note}</td>"
+
+
+def _gauge(value: float | None, hex_colour: str) -> str:
+    if value is None:
+        return ""
+    style = f"--share:{value:.4f};--mark:{hex_colour}"
+    return f'<span class="sv-gauge" style="{style}"><i></i></span>'
+
+
+def style() -> None:
+    """The page's own style sheet."""
+    st.html(f"<style>{_CSS}</style>")

@@ -1,0 +1,132 @@
+"""The tab's state and the address: the source and the filters are widgets bound to it, the cursor is kept here.
+
+`?src=code-tree&at=r37/n14&rounds=…`: whoever opens that address sees the same place. `at` means the same as
+`specviz tui --at`.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from specviz.errors import SpecvizError, suggestion
+from specviz_app.server.server import Server
+from specviz_app.ui import parts
+from specviz_app.ui.library import choices, opened
+from specviz_app.ui.viewer import Viewer
+
+SRC, AT = "src", "at"
+_NOTES = "link-notes"
+_WANTED = "src_wanted"
+Made = TypeVar("Made")
+
+
+def uploads() -> dict[str, Path]:
+    """Traces uploaded in this tab, by name."""
+    held: dict[str, Path] = st.session_state.setdefault("uploads", {})
+    return held
+
+
+def look_at(name: str, path: Path, place: str) -> None:
+    """Open a trace that was made here, at a place, with the next run of the script."""
+    uploads()[name] = path
+    st.session_state[_WANTED] = name
+    st.session_state["place_of"], st.session_state["at_seen"] = name, None
+    if place:
+        st.query_params[AT] = place
+
+
+def take_wanted() -> None:
+    """The source that `look_at` named; before its widget is placed."""
+    if wanted := st.session_state.pop(_WANTED, None):
+        st.session_state[SRC] = wanted
+
+
+def source_name(server: Server) -> str:
+    """The source that was chosen; the first one that is offered when nothing was."""
+    names = list(choices(server, uploads()))
+    wanted = st.session_state.get(SRC)
+    return wanted if wanted in names else names[0]
+
+
+def viewer(server: Server) -> Viewer:
+    """This tab's viewer of the chosen source, up to date and at the place of the address. Raises SpecvizError."""
+    name = source_name(server)
+    held: Viewer | None = st.session_state.get("viewer")
+    if held is None or held.name != name:
+        if held is not None:
+            held.source.close()
+            if st.session_state.get("place_of") == held.name:
+                st.query_params.pop(AT, None)  # a place in another run means nothing here
+            st.session_state["at_seen"] = None
+        held = Viewer.of(name, opened(name, server, uploads()))
+        st.session_state["viewer"] = held
+    else:
+        held.refresh()
+    st.session_state["place_of"] = name
+    _follow_address(held)
+    return held
+
+
+def _follow_address(held: Viewer) -> None:
+    """Go where the address says when somebody changed it; it is written by `put_place` alone, at the end of a run."""
+    wanted = st.query_params.get(AT)
+    if not wanted or not held.player.run.rounds or wanted == st.session_state.get("at_seen"):
+        return
+    st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
+    try:
+        held.go(wanted)
+    except SpecvizError as error:
+        st.session_state["bad_place"] = str(error)
+
+
+def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> Made:
+    """What `make` gives, worked out once per state of the run (and of `more`): the last one is kept under `name`."""
+    key = (held.name, held.player.run.version, *more)
+    known: tuple[Any, Made] | None = st.session_state.get(name)
+    if known is None or known[0] != key:
+        known = (key, make())
+        st.session_state[name] = known
+    return known[1]
+
+
+def known(key: str, options: Sequence[str]) -> None:
+    """Before a list with that key in the address is placed: note what a link asks of it and it does not offer."""
+    wanted = st.query_params.get(key)
+    if wanted is not None and key not in st.session_state and wanted not in options:
+        note(f"no {key} '{wanted}' here{suggestion(wanted, options)}; the link's value is left out")
+
+
+def note(words: str) -> None:
+    """Something about the address that the page is to say."""
+    st.session_state.setdefault(_NOTES, []).append(words)
+
+
+def tell() -> None:
+    """Say it, once."""
+    for words in st.session_state.pop(_NOTES, ()):
+        st.warning(parts.plain(words))
+
+
+def asked() -> dict[str, list[str]]:
+    """Everything that stands behind the path of the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def bad_place() -> str | None:
+    """What is wrong with the place in the address."""
+    found: str | None = st.session_state.get("bad_place")
+    return found
+
+
+def put_place(held: Viewer) -> None:
+    """Write the cursor into the address. From the script alone, at its end."""
+    if held.place and st.query_params.get(AT) != held.place:
+        st.query_params[AT] = held.place
+    st.session_state["at_seen"], st.session_state["bad_place"] = held.place, None
+
+
+def dark() -> bool:
+    """Whether the page has a dark ground."""
+    return st.context.theme.type == "dark"

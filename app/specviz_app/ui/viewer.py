@@ -1,0 +1,169 @@
+"""`Viewer`: one tab's look at one source: its own fold of the events, its own cursor."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.errors import SpecvizError
+from specviz.sources import Source
+from specviz.view import CLOSING, ROOT, Cursor, Feed, Frame, Options, Player
+from specviz.view.frame.frame import TreeNode
+from specviz.view.frame.parts import RoundPoint
+from specviz_app.server.core import Tap
+
+FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
+_PLAIN: dict[str, Any] = {
+    "verification": False, "layers": False, "lanes": False, "ranks": False, "folding": "pruned",
+}  # fmt: skip
+_NAMES = {"root": ROOT, "closing": CLOSING}
+
+
+@dataclass
+class Viewer:
+    """`name` is the source's; `player` holds the run and where in it we look."""
+
+    name: str
+    source: Source
+    player: Player
+    options: Options
+    finished: bool = False  # everything was read, and the file let go of
+
+    @classmethod
+    def of(cls, name: str, source: Source) -> "Viewer":
+        """A viewer at the end of the first round; of a run that goes on, at its newest."""
+        viewer = cls(name, source, Player(animate=False), Options())
+        try:
+            viewer.refresh()
+        except SpecvizError:
+            source.close()
+            raise
+        viewer.player.seek_index(viewer.newest if source.live else 0)
+        return viewer
+
+    @property
+    def newest(self) -> int:
+        """The last round that has ended, else the first."""
+        rounds = self.player.run.rounds
+        return next((index for index in reversed(range(len(rounds))) if rounds[index].complete), 0)
+
+    def refresh(self) -> bool:
+        """Take what is new; whether there was anything. Raises TraceError for a damaged file.
+
+        Whoever looks at the newest round of a live run, and chose nothing in it, goes on with the run.
+        """
+        if self.finished:
+            return False
+        first, follows = not self.player.run.rounds, self._follows
+        events = self.source.poll()
+        self.player.extend(events)
+        while isinstance(self.source, Tap) and self.source.more:  # a long run comes in parts
+            self.player.extend(self.source.poll())
+        if self.source.ended:
+            self.finished = True
+            self.source.close()
+        if first and self.player.run.rounds:
+            self.player.seek_index(0)
+        if follows and events:
+            self.player.seek_index(self.newest)
+        return bool(events)
+
+    @property
+    def _follows(self) -> bool:
+        chose = self.options.selected is not None or self.options.column is not None or self.options.block is not None
+        return self.source.live and not chose and self.player.cursor.index >= self.newest
+
+    # Where we are, as it stands in the address -----------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        """`r37`, `r37/n14`, `q1/r3/closing`."""
+        run = self.player.run
+        if not run.rounds:
+            return ""
+        record = run.rounds[self.player.cursor.index]
+        query = f"q{record.q}/" if len(run.queries) > 1 else ""
+        node = self.options.selected
+        named = {where: name for name, where in _NAMES.items()}
+        return f"{query}r{record.r}" + ("" if node is None else f"/{named.get(node, f'n{node}')}")
+
+    def go(self, place: str) -> None:
+        """To a place of the address. Raises SpecvizError for what is none, or is not in this run."""
+        head, _, tail = place.rpartition("/")
+        special = _NAMES.get(tail)
+        node = self.player.seek(head if special is not None else place)
+        self.choose(special if special is not None else node)
+
+    def choose(self, node: int | None) -> None:
+        """Look at a node of the round; None follows the action. A node that is not there is refused."""
+        if node is not None and self.player.run.rounds and node not in {n.id for n in self._all_nodes()}:
+            raise SpecvizError(f"round {self.frame.round} has no node {node}")
+        self.options = replace(self.options, selected=node)
+
+    def _all_nodes(self) -> tuple[TreeNode, ...]:
+        plain = replace(self.options, selected=None, folding="none")
+        last = self._moments(self.player.cursor.index)[-1]
+        return self.player.builder.frame(last, plain, self._feed).tree.nodes
+
+    def move(self, step: int, only: str = FILTERS[0]) -> bool:
+        """To the next (or, with -1, previous) round that passes the filter; whether there was one."""
+        here = self.player.cursor.index
+        ahead = sorted((i for i in self.matching(only) if (i - here) * step > 0), key=lambda i: abs(i - here))
+        if not ahead:
+            return False
+        self.seek(ahead[0])
+        return True
+
+    def seek(self, index: int) -> None:
+        """To the end of a round, counted over the run."""
+        self.player.seek_index(index)
+        self.options = replace(self.options, selected=None, column=None, block=None)
+
+    def rejection(self, step: int) -> bool:
+        """To the next or previous test that failed, with its node chosen."""
+        found = self.player.next_rejection() if step > 0 else self.player.prev_rejection()
+        if found:
+            lost = self.player.frame(replace(self.options, selected=None), self._feed).selected
+            self.options = replace(self.options, selected=lost)
+        return found
+
+    def matching(self, only: str) -> list[int]:
+        """Indexes of the rounds that pass a filter."""
+        return [p.index for p in self.frame.timeline.points if _passes(p, only)]
+
+    def asks(self, **asked: Any) -> None:
+        """What this page wants worked out and shown, and nothing that another page wanted."""
+        self.options = replace(self.options, **{**_PLAIN, **asked})
+
+    # What is painted -------------------------------------------------------------------------------------------------
+
+    @property
+    def _feed(self) -> Feed:
+        return Feed("open" if self.player.run.header is not None else "idle")
+
+    @property
+    def frame(self) -> Frame:
+        """The round under the cursor, as it ended."""
+        index = self.player.cursor.index
+        return self._at(self._moments(index)[-1]) if self.player.run.rounds else self.player.frame(self.options)
+
+    def moments(self) -> list[Frame]:
+        """Every moment of the round, in order."""
+        return (
+            [self._at(cursor) for cursor in self._moments(self.player.cursor.index)] if self.player.run.rounds else []
+        )
+
+    def _moments(self, index: int) -> list[Cursor]:
+        at = self.player.builder.steps(index)
+        return [at.cursor(index, k) for k in range(len(at.moments))]
+
+    def _at(self, cursor: Cursor) -> Frame:
+        return self.player.builder.frame(cursor, self.options, self._feed)
+
+
+def _passes(point: RoundPoint, only: str) -> bool:
+    if only == FILTERS[1]:
+        return point.rejected
+    if only == FILTERS[2]:
+        return bool(point.n_drafted) and not point.n_accepted
+    if only == FILTERS[3]:
+        return bool(point.n_drafted) and not point.rejected
+    return True

@@ -1,0 +1,172 @@
+"""The same prompts, seeds and drafts under several verifiers: what each keeps, compared in pairs.
+
+Two answers, kept apart. *Measured*: every verifier decodes every prompt by itself, with the same keys, so that rounds
+at the same text have the same draft and the same uniforms; block efficiency is compared in pairs of prompts. *On the
+same drafts*: for every sampled chain any of them drafted, how many tokens tokenwise, hsd (= blockwise) and naive HSD
+keep in expectation over the uniforms, which is exact given the draft (verification.md 4) and far less noisy.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from specviz.bench.statistics import student
+from specviz.metrics.estimate import Estimate
+from specviz.metrics.same_draft import Replay
+from specviz.probability.plan import Verifier
+from specviz.sources.prompts import PromptSet
+from specviz.traits import RULES
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One run, in counts. `calls`: target passes, which is rounds."""
+
+    verifier: str
+    prompt: int
+    emitted: int
+    calls: int
+    accepted: int
+    drafted: int
+    blocks: int
+    replays: tuple[Replay, ...]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One verifier on one domain. `difference`: of block efficiency, to the base, paired by prompt (null: the base)."""
+
+    verifier: str
+    lossless: bool
+    n_runs: int
+    n_rounds: int
+    n_tokens: int
+    block_efficiency: Estimate
+    mean_accepted: Estimate
+    draft_acceptance_rate: Estimate | None
+    difference: Estimate | None
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule on the drafts of all runs: mean tokens kept in expectation, and the paired difference to tokenwise."""
+
+    rule: str
+    n_drafts: int
+    expected_accepted: Estimate
+    difference: Estimate | None
+
+
+class Domain(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one kind of prompt, or about all."""
+
+    name: str
+    n_prompts: int
+    lines: list[Line]
+    same_drafts: list[Expected]
+
+
+def domains(verifiers: Sequence[Verifier], found: Sequence[Counted], prompts: PromptSet) -> list[Domain]:
+    """Every kind of prompt by itself, then all."""
+    kinds = {prompts.domains[run.prompt] for run in found}
+    named = [(_apart(kind), [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
+    return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
+
+
+def _apart(kind: str) -> str:
+    """A kind of prompt that a file calls `all` is not all of them."""
+    return f"{ALL} (a kind)" if kind == ALL else kind
+
+
+def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[Counted]) -> Domain:
+    base = [run for run in found if run.verifier == verifiers[0].name]
+    lines = [
+        _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
+        for k, verifier in enumerate(verifiers)
+    ]
+    return Domain(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
+
+
+def _line(verifier: Verifier, mine: Sequence[Counted], base: Sequence[Counted] | None) -> Line:
+    emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
+    drafted = _by_prompt(mine, "drafted")
+    difference = None
+    if base is not None:
+        other = Ratio(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
+        difference = difference_of(Ratio(emitted, calls), other)
+    accepted = _by_prompt(mine, "accepted")
+    return Line(
+        verifier=verifier.name, lossless=verifier.lossless, n_runs=len(mine), n_rounds=int(calls.sum()),
+        n_tokens=int(emitted.sum()), block_efficiency=Ratio(emitted, calls).estimate(),
+        mean_accepted=Ratio(accepted, _by_prompt(mine, "blocks")).estimate(),
+        draft_acceptance_rate=Ratio(accepted, drafted).estimate() if drafted.sum() else None,
+        difference=difference,
+    )  # fmt: skip
+
+
+def _by_prompt(found: Iterable[Counted], name: str) -> Any:
+    """`[prompts]` sums over the runs of each prompt, in the order of prompts."""
+    sums: dict[int, int] = {}
+    for run in found:
+        sums[run.prompt] = sums.get(run.prompt, 0) + getattr(run, name)
+    return np.array([sums[prompt] for prompt in sorted(sums)], dtype=float)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio of sums `[units]`; `pulls` are what each unit adds to its error, by the delta method."""
+
+    top: Any
+    bottom: Any
+
+    @property
+    def value(self) -> float:
+        """The ratio."""
+        return float(self.top.sum() / self.bottom.sum())
+
+    @property
+    def pulls(self) -> Any:
+        """`[units]`, their sum is 0."""
+        return (self.top - self.value * self.bottom) / self.bottom.sum()
+
+    def estimate(self) -> Estimate:
+        """With Student's 95 % interval over the units; none for fewer than two."""
+        return _estimate(self.value, self.pulls)
+
+
+def difference_of(mine: Ratio, other: Ratio) -> Estimate:
+    """The difference of two ratios over the same units: what moves both alike cancels."""
+    return _estimate(mine.value - other.value, mine.pulls - other.pulls)
+
+
+def _estimate(value: float, pulls: Any) -> Estimate:
+    n = len(pulls)
+    if n < 2:
+        return Estimate(value=value, n=n)
+    half = student(n - 1) * float(np.sqrt(n / (n - 1) * (pulls**2).sum()))
+    return Estimate(value=value, interval=(value - half, value + half), n=n)
+
+
+def _same(base: Sequence[Counted]) -> list[Expected]:
+    """The three rules on the drafts of the base's runs; nothing when they were no sampled chains."""
+    by_prompt: dict[int, list[Replay]] = {}
+    for run in base:
+        by_prompt.setdefault(run.prompt, []).extend(replay for replay in run.replays if replay.length)
+    drafts = [each for _, each in sorted(by_prompt.items()) if each]
+    if not drafts:
+        return []
+    counts = np.array([len(each) for each in drafts], dtype=float)
+    credit = {
+        rule: Ratio(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
+        for rule in RULES
+    }
+    return [
+        Expected(
+            rule=rule, n_drafts=int(counts.sum()), expected_accepted=credit[rule].estimate(),
+            difference=difference_of(credit[rule], credit[RULES[0]]) if k else None,
+        )
+        for k, rule in enumerate(RULES)
+    ]  # fmt: skip

@@ -1,0 +1,229 @@
+"""One measurement, from settings to report."""
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from specviz.bench import machine
+from specviz.bench.arms import Arm, Tokens, of_arm
+from specviz.bench.equal import check_equal
+from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
+from specviz.bench.measure import Measured, Plan, measure
+from specviz.bench.memory import Memory, peak_of
+from specviz.bench.ours import OurArm
+from specviz.bench.peers import PeerArm, Peers
+from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
+from specviz.bench.settings import CLIMBERS, Settings
+from specviz.bench.shapes import shaped_pair
+from specviz.bench.threads import probe_threads
+from specviz.engine.run.local import Pair, load_pair
+from specviz.errors import SpecvizError
+from specviz.events import ModelInfo
+from specviz.sources.prompts import PromptSet, load_prompts
+
+Tell = Callable[[str], None]
+
+
+def bench(settings: Settings, command: str, tell: Tell) -> Report:
+    """Load, probe, measure, compare. Raises SpecvizError for what the user can mend, before anything is timed."""
+    prompts = load_prompts(settings.prompts, settings.limit)
+    tell("loading models")
+    pair = _pair(settings)
+    ids = encoded(prompts, pair, settings)
+    before = machine.load()
+    with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
+        arms = _arms(settings, pair)
+        probed = _threads(settings, arms, ids, tell)
+        seconds = settings.minutes * 60 if settings.minutes else None
+        measured = measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
+        margin = margin_of(pair)
+        same = check_equal([a.name for a in arms], _references(settings, arms), measured.samples, ids, margin)
+    costs = _exit_costs(settings, arms, measured, ids, tell)
+    memories = _memories(settings, max(ids, key=len), tell)
+    ratios = ratios_of(settings.arms, measured.samples)
+    return Report(
+        wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
+        machine=machine_of(pair, before), models=models_of(pair),
+        settings=_plain(settings, pair), thread_probe_ms=probed,
+        prompts=Prompts(
+            source=prompts.source, sha256=prompts.sha256, n_found=prompts.n_found, n_used=len(ids),
+            n_left_out=len(prompts.texts) - len(ids), mean_tokens=sum(map(len, ids)) / len(ids),
+        ),
+        arms=_results(arms, measured, memories, costs), ratios=ratios, equality=same,
+        bars=bars_of(ratios, _bars_apply(settings, pair)),
+        seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids, arms),
+    )  # fmt: skip
+
+
+def _pair(settings: Settings) -> Pair:
+    if settings.shape is not None:
+        return shaped_pair(settings.shape, settings.device, settings.dtype)
+    return load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
+
+
+def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+    """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
+    adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
+    context = min(adapter.context for adapter in adapters)
+    found = [list(pair.target.tokenizer(text)["input_ids"]) for text in prompts.texts]
+    fitting = [ids for ids in found if ids and len(ids) + settings.max_new_tokens <= context]
+    if not fitting:
+        shortest = min(map(len, found))
+        raise SpecvizError(
+            f"no prompt of '{prompts.source}' fits: the shortest has {shortest} tokens, with {settings.max_new_tokens} "
+            f"new ones the context of {context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
+        )
+    return fitting
+
+
+def _arms(settings: Settings, pair: Pair) -> list[Arm]:
+    peers = Peers(settings)
+    return [PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms]
+
+
+def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tell: Tell) -> dict[int, float] | None:
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+        return None
+    tell("probing thread counts")
+    unwatched = [arm for arm, spec in zip(arms, settings.arms, strict=True) if spec.level is None]
+    return probe_threads(unwatched or arms, ids[0])
+
+
+def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
+    """The arm whose tokens each arm promises to write."""
+    out: list[str | None] = []
+    plain = next((arm.name for arm in settings.arms if arm.plain), None)
+    for arm, spec in zip(arms, settings.arms, strict=True):
+        keeps = settings.temperature == 0 or (isinstance(arm, OurArm) and arm.keeps_tokens)
+        out.append(spec.bare if spec.level and not keeps else plain if keeps else None)
+    return out
+
+
+def margin_of(pair: Pair) -> Callable[[Tokens], float]:
+    """How far the target's two highest logits are apart after a text."""
+
+    @torch.inference_mode()
+    def margin(text: Tokens) -> float:
+        adapter = pair.target.adapter
+        logits = adapter.model(torch.tensor([text], device=adapter.device), use_cache=False).logits[0, -1]
+        two = logits[: adapter.vocab].double().topk(2).values
+        return float(two[0] - two[1])
+
+    return margin
+
+
+def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memory | None]:
+    out: dict[str, Memory | None] = {}
+    for arm in settings.arms if settings.memory and settings.shape is None else ():
+        if arm.level is None:
+            tell(f"memory of {arm.name}")
+            out[arm.name] = peak_of(arm, settings, longest)
+    return out
+
+
+def _exit_costs(
+    settings: Settings, arms: Sequence[Arm], measured: Measured, ids: Sequence[Tokens], tell: Tell
+) -> dict[str, ExitCosts | None]:
+    """Layer calls, cells and tests of every arm that runs the target alone, if any of them climbs it."""
+    if not any(spec.kind in CLIMBERS for spec in settings.arms):
+        return {}
+    tell("counting layer calls")
+    prompts = sorted({sample.prompt for sample in measured.samples})
+    out: dict[str, ExitCosts | None] = {}
+    for index, arm in enumerate(arms):
+        if isinstance(arm, PeerArm):
+            out[arm.name] = costs_of_splits(measured.splits[index])
+        elif isinstance(arm, OurArm) and arm.level is None and not arm.method.needs_draft:
+            runs = [arm.records(ids[prompt], settings.max_new_tokens, 0) for prompt in prompts]
+            layer = arm.clock.layer if arm.clock is not None else None
+            out[arm.name] = costs_of_records(runs, arm.pair.target.adapter.n_layers, layer)
+    return out
+
+
+def _results(
+    arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory | None], costs: dict[str, ExitCosts | None]
+) -> list[Any]:
+    out = []
+    for index, arm in enumerate(arms):
+        found = arm_result(arm.name, of_arm(measured.samples, index), measured.splits[index])
+        found.memory, found.exits = memories.get(arm.name), costs.get(arm.name)
+        out.append(found)
+    return out
+
+
+def machine_of(pair: Pair, before: float | None) -> machine.Machine:
+    """What the pair runs on, with the load `before` and now."""
+    device = pair.target.adapter.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return machine.Machine(
+        processor=machine.processor(), cores=machine.cores(), system=_system(), device=name,
+        threads=torch.get_num_threads(), versions=machine.versions(), commit=machine.commit(), load_before=before,
+        load_after=machine.load(),
+    )  # fmt: skip
+
+
+def _system() -> str:
+    import platform
+
+    return f"{platform.system()} {platform.machine()}"
+
+
+def models_of(pair: Pair) -> dict[str, str]:
+    """One line on each model."""
+    infos = {"target": pair.target.info} | ({"draft": pair.draft.info} if pair.draft else {})
+    return {role: _model(info) for role, info in infos.items()}
+
+
+def _model(info: ModelInfo) -> str:
+    size = f"{info.n_layers} layers, {(info.n_params or 0) / 1e6:.1f}M parameters"
+    return f"{info.name}, {info.arch}, {size}, {info.dtype}"
+
+
+def _plain(settings: Settings, pair: Pair) -> dict[str, object]:
+    return {
+        "methods": [arm.name for arm in settings.arms], "gamma": settings.gamma,
+        "max_new_tokens": settings.max_new_tokens, "repeats": settings.repeats, "temperature": settings.temperature,
+        "dtype": pair.target.info.dtype, "threads": torch.get_num_threads(), "minutes": settings.minutes,
+        "knobs": {kind: dict(settings.method_knobs(kind)[0].table.check(v)) for kind, v in settings.knobs.items()},
+    }  # fmt: skip
+
+
+def _bars_apply(settings: Settings, pair: Pair) -> bool:
+    """The bars are set for the embedded pair in float32 on a processor."""
+    own = settings.target is None and settings.draft is None and settings.shape is None
+    return own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
+
+
+def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[Arm]) -> list[str]:
+    notes = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored by all arms"]
+    peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
+    if peer is not None:
+        notes.append(f"the library's loops run on copies of their own, attention {peer.attention}")
+    n_seen = len({s.prompt for s in measured.samples})
+    if measured.cut:
+        done = len(measured.samples) / max(1, len(ids) * len(settings.arms))
+        notes.append(f"the time was up: {n_seen} of {len(ids)} prompts, {math.floor(done * 10) / 10:g} repeats")
+    if settings.shape is not None:
+        notes.append("random weights: the times of the stages mean something, texts and acceptance do not")
+    if settings.temperature > 0 and any(arm.kind == "chain" for arm in settings.arms):
+        notes.append("sampled chains keep the law of the text, not its tokens, so no equality is promised for them")
+    return notes
+
+
+class _quiet:  # noqa: N801 (reads as a statement)
+    """The library's log lines would stand between ours; put back as they were."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self._before = logging.get_verbosity()
+        logging.set_verbosity_error()
+
+    def __exit__(self, *_: object) -> None:
+        from transformers.utils import logging
+
+        logging.set_verbosity(self._before)

@@ -1,0 +1,101 @@
+"""`specviz stats`: the metrics of recorded runs, as tables or one JSON object on standard output."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from specviz.cli.layout import echo_json, narrate
+from specviz.cli.limits import max_mb_option
+from specviz.errors import TraceError
+from specviz.events import End, Header
+from specviz.metrics import Metrics, Tally
+from specviz.text import running
+from specviz.trace import Trace
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """One trace: where it came from, how it ended, its numbers."""
+
+    file: str
+    header: Header
+    end: End | None
+    growing: bool
+    torn: bool
+    metrics: Metrics
+
+
+@click.command("stats")
+@click.argument("files", metavar="FILE [FILE]...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--check", is_flag=True, help="Decide every recorded test again, and compare the file's hash.")
+@max_mb_option
+def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
+    """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
+
+    Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
+    Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
+    it goes.
+    """
+    measured = [measure_file(path, check) for path in files]
+    for run in measured:
+        for line in remarks(run):
+            narrate(line)
+    if as_json:
+        objects = [as_object(run) for run in measured]
+        echo_json(objects[0] if len(objects) == 1 else {"runs": objects})
+        return
+    from specviz.cli.look.tables import print_run  # rich is not needed for JSON
+
+    for number, run in enumerate(measured):
+        print_run(run.file, run.header, run.end, run.metrics, first=number == 0)
+
+
+def measure_file(path: Path, check: bool = False) -> Measured:
+    """Reads a trace and measures it. Raises TraceError for anything that is no whole, readable trace."""
+    with Trace(path, check) as trace:
+        growing = trace.growing
+        tally = Tally().add_all(trace.read())
+        if trace.header is None:
+            raise TraceError(f"{trace.path} has nothing in it yet: its recorder has only begun, try again in a moment")
+        if check and trace.intact() is False:
+            raise TraceError(
+                f"{trace.path} was changed after it was recorded: its bytes do not have the hash in its end record"
+            )
+        if check and trace.n_trailing:
+            raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
+        return Measured(
+            file=str(trace.path), header=trace.header, end=trace.end, growing=growing, torn=trace.torn,
+            metrics=tally.summary(),
+        )  # fmt: skip
+
+
+def remarks(run: Measured) -> Iterator[str]:
+    """What a reader must know besides the numbers."""
+    file = running(run.file)
+    if run.end is None:
+        yield (
+            f"specviz: {file}: still being recorded"
+            if run.growing
+            else f"specviz: {file}: cut off, there is no end record"
+        )
+    elif run.end.reason not in ("done", "stopped"):
+        why = f": {running(run.end.message)}" if run.end.message else ""
+        yield f"specviz: {file}: the run ended early ({running(run.end.reason)}{why})"
+    if run.torn and not run.growing:
+        yield f"specviz: {file}: the last line is torn and was left out"
+    if run.header.level == "none":
+        yield f"specviz: {file}: recorded at level none: nothing per position or depth"
+
+
+def as_object(run: Measured) -> dict[str, Any]:
+    """The object of `--json`: metrics by the names of the contract, an estimate as value, interval and n."""
+    header = run.header
+    return {
+        "file": run.file, "method": header.method, "verifier": header.verifier, "lossless": header.lossless,
+        "level": header.level, "sampling": header.sampling, "knobs": header.knobs,
+        "end": run.end.reason if run.end else None, "torn": run.torn,
+        "metrics": msgspec.to_builtins(run.metrics, str_keys=True),
+    }  # fmt: skip

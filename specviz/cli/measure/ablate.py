@@ -1,0 +1,151 @@
+"""`specviz ablate`: SpecBranch with and without its parts, beside the pipelines it is compared with.
+
+Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Bad input is refused before
+torch is imported.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specviz.bench.ablation.results import VARIANTS
+from specviz.bench.settings import LANES, Settings, parse_knobs
+from specviz.cli.layout import narrate
+from specviz.cli.measure.bench import command_line, place, threads
+from specviz.cli.request import check_models, checked_device, checked_dtype
+from specviz.cli.sections import SectionedCommand
+from specviz.errors import KnobError, SpecvizError
+from specviz.methods import pick_verifier
+from specviz.sources.prompts import load_prompts
+
+_SECTIONS = {
+    "What": ("gamma", "max_new_tokens", "temperature", "knobs", "ratios", "noise"),
+    "How much": ("prompts", "limit", "repeats", "minutes", "timed"),
+    "Models": ("target", "draft", "device", "dtype", "threads", "lanes"),
+    "Output": ("html", "as_json", "quiet"),
+}
+
+
+@click.command("ablate", cls=SectionedCommand, sections=_SECTIONS)
+@click.option(
+    "--gamma", type=click.IntRange(1, 16), default=4, show_default=True, help="Drafted tokens, for all alike."
+)
+@click.option(
+    "--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help="Tokens every run writes."
+)
+@click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy.")
+@click.option(
+    "--knob",
+    "knobs",
+    multiple=True,
+    metavar="METHOD.NAME=VALUE",
+    help="A knob of one of the methods, of all its rows that do not switch it off; repeatable.",
+)
+@click.option(
+    "--ratio",
+    "ratios",
+    type=click.FloatRange(0.1),
+    multiple=True,
+    metavar="C",
+    help="The modelled clock also with a target that is C times slower than the draft; repeatable.",
+)
+@click.option(
+    "--draft-noise",
+    "noise",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="X",
+    help="A weak draft model: noise on its matrices, X times their own spread.",
+)
+@click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Times every prompt is measured.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Stop measuring in time.")
+@click.option(
+    "--timed/--not-timed",
+    default=True,
+    show_default=True,
+    help="Time whole runs; without, rollback and the modelled clock alone.",
+)
+@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+@click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
+@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+@click.option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
+@click.option("--threads", default="auto", metavar="N", help="Threads, or auto: one for a small target.")
+@click.option(
+    "--lanes",
+    type=click.Choice(LANES),
+    default="auto",
+    show_default=True,
+    help="Where methods that overlap run; auto: by a probe.",
+)
+@click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
+@click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
+def command(**given: Any) -> None:
+    """Take SpecBranch apart: rollback rate and speed-up with and without H-RAD and with and without branches.
+
+    Beside SpS, AdaEDL, PEARL and Lookahead on the same prompts and models. Speed-ups stand on two clocks: measured
+    here, and modelled, which plays the same rounds at the calibrated costs as if both models ran beside each other.
+
+    \b
+      specviz ablate --minutes 3
+      specviz ablate --gamma 6 --temperature 1 --ratio 8 --ratio 15
+      specviz ablate --knob specbranch.epsilon=0.5 --knob specbranch.k_max=4
+      specviz ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
+    """  # fmt: skip
+    settings = _settings(given)
+    page = place(given["html"])
+    load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
+    import msgspec
+
+    from specviz.bench.ablation.ablation_words import heading, sheets
+    from specviz.bench.ablation.run import Question, ablate
+
+    question = Question(settings, tuple(given["ratios"]), given["noise"], given["timed"])
+    report = ablate(question, command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
+    if page is not None:
+        from specviz.bench.report.page import write_sheets
+
+        write_sheets("specviz ablate", heading(report), sheets(report), f"{report.command} · {report.wall}", page)
+    if not given["as_json"]:
+        from specviz.bench.report.card import print_sheets
+
+        print_sheets(heading(report), sheets(report))
+    click.echo(msgspec.json.encode(report).decode())
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    """Raises SpecvizError for anything that can be known without a model."""
+    check_models(given["target"], given["draft"], True)
+    for name, option in (("minutes", "minutes"), ("temperature", "temperature"), ("noise", "draft-noise")):
+        if given[name] is not None and not math.isfinite(given[name]):
+            raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
+    if not all(map(math.isfinite, given["ratios"])):
+        raise SpecvizError("--ratio: give finite numbers")
+    same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "target", "draft", "lanes")
+    settings = Settings(
+        arms=(), device=checked_device(given["device"]), dtype=checked_dtype(given["dtype"]),
+        threads=threads(given["threads"]), knobs=parse_knobs(given["knobs"]), memory=False,
+        prompts=Path(given["prompts"]) if given["prompts"] else None,
+        **{name: given[name] for name in same},
+    )  # fmt: skip
+    _check_knobs(settings)
+    return settings
+
+
+def _check_knobs(settings: Settings) -> None:
+    """Every variant's knobs, before a model is loaded. Raises SpecvizError."""
+    methods = list(dict.fromkeys(variant.method for variant in VARIANTS))
+    for kind in settings.knobs:
+        if kind not in methods:
+            raise SpecvizError(f"--knob {kind}: {kind} is not measured here; known: {', '.join(methods)}")
+    for variant in VARIANTS:
+        try:
+            method, knobs = settings.method_knobs(variant.method, variant.knobs)
+            pick_verifier(method, None, knobs)
+        except KnobError as error:
+            raise SpecvizError(f"--knob {variant.method}: {error}") from None

@@ -1,0 +1,178 @@
+"""`specviz compare`: several verifiers on the same prompts, seeds and drafts.
+
+Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Bad input is refused before
+torch is imported.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specviz.cli import INTERRUPTED, OK, options
+from specviz.cli.request import check_models, checked_device, checked_dtype
+from specviz.cli.sections import SectionedCommand
+from specviz.errors import SpecvizError
+from specviz.knobs import LAST_SEED, Knobs
+from specviz.methods import Method, get_method, pick_verifier
+from specviz.probability.plan import Verifier
+from specviz.sources.prompts import PromptSet, load_prompts
+from specviz.traits import TOKENWISE, VerifierTraits
+from specviz.verifiers import get_verifier
+
+if TYPE_CHECKING:
+    from specviz.bench.compare.run import Progress, Question
+
+_SECTIONS = {
+    "What": ("verifiers", "method"),
+    "How much": ("prompts", "limit", "seeds", "minutes"),
+    **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
+    "Models": ("target", "draft", "device", "dtype", "threads"),
+    "Output": ("as_json", "quiet"),
+}
+_FOUR = ("tokenwise", "blockwise", "hsd", "walk")
+_SIZES = ("shape", "gamma", "candidates", "replacement", "d_max", "w_max", "k_max", "node_budget")
+_DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
+
+
+@click.command("compare", cls=SectionedCommand, sections=_SECTIONS)
+@click.option(
+    "--verifiers",
+    metavar="LIST",
+    help="Of those that fit the draft; differences are taken to the first "
+    f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
+)
+@click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
+@click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of every prompt, from --seed on."
+)
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Begin no prompt after so long."
+)
+@options.knob_options
+@options.model_options
+@click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress; errors are still told.")
+def command(**given: Any) -> int:
+    """Compare verifiers on the same drafts.
+
+    Every prompt is decoded under every verifier with the same keys, so rounds at the same text see the same draft and
+    the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule would keep of
+    the same drafts, exactly. Temperature 1 and 64 new tokens unless told otherwise.
+
+    \b
+      specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
+      specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
+    """  # fmt: skip
+    method = get_method(given["method"])
+    prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
+    check_models(given["target"], given["draft"], method.needs_draft)
+    question = _question(method, given)
+    import msgspec
+
+    from specviz.bench.compare.run import compare
+
+    with _progress(given["quiet"]) as progress:
+        report = compare(question, prompts, _command(question, prompts, given), progress)
+    if not given["as_json"]:
+        from specviz.bench.compare.text import heading, sheets
+        from specviz.bench.report.card import print_sheets
+
+        print_sheets(heading(report), sheets(report))
+    click.echo(msgspec.json.encode(report).decode())
+    return INTERRUPTED if report.interrupted else OK
+
+
+def _question(method: Method, given: Mapping[str, Any]) -> "Question":
+    """Raises SpecvizError for anything that can be known without a model."""
+    with_defaults = {**given, **{name: value for name, value in _DEFAULTS.items() if given.get(name) is None}}
+    asked = None if given["verifiers"] is None else _names(given["verifiers"], method)
+    knobs = options.given_knobs(method, {**with_defaults, "verifier": asked[0] if asked else None})
+    _check_amounts(knobs, given)
+    snapshot = method.table.knobs(knobs)
+    knobs = _drafted_with(method, snapshot) | knobs
+    names = asked or _that_fit(method, snapshot)
+    verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
+    from specviz.bench.compare.run import Question
+
+    models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
+    models |= {name: given[name] for name in ("target", "draft", "threads")}
+    seconds = given["minutes"] * 60 if given["minutes"] else None
+    return Question(
+        method.name, tuple(verifiers), knobs, given["seeds"], seconds, {**models, "needs_draft": method.needs_draft}
+    )  # fmt: skip
+
+
+def _names(text: str, method: Method) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise SpecvizError(f"--verifiers names none; {method.name} takes: {', '.join(method.verifiers)}")
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice:
+        raise SpecvizError(f"--verifiers names '{twice}' twice")
+    return names
+
+
+def _that_fit(method: Method, knobs: Knobs) -> list[str]:
+    """The four, or all lossless verifiers that such a draft fits: tokenwise is the base where it is one of them."""
+    fitting = [name for name in method.fitting(knobs.values) if get_verifier(name).lossless]
+    if set(_FOUR) <= set(fitting):
+        return list(_FOUR)
+    return sorted(fitting, key=lambda name: _place(get_verifier(name).traits))
+
+
+def _place(traits: VerifierTraits) -> int:
+    return 0 if traits.replays_as == TOKENWISE else 2 if traits.draws else 1
+
+
+def _drafted_with(method: Method, knobs: Knobs) -> dict[str, Any]:
+    """What sizes the draft, defaults too: numbers of a comparison mean nothing without them."""
+    specs = {spec.name: spec for spec in method.table.specs}
+    works = [n for n in _SIZES if n in specs and all(knobs[k] in values for k, values in specs[n].needs.items())]
+    return {name: knobs[name] for name in works}
+
+
+def _check_amounts(knobs: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    if given["minutes"] is not None and not math.isfinite(given["minutes"]):
+        raise SpecvizError(f"--minutes {given['minutes']} is no time; give a number, or leave it out for no bound")
+    last = int(knobs.get("seed", 0)) + given["seeds"] - 1
+    if last > LAST_SEED:
+        raise SpecvizError(f"--seeds {given['seeds']} goes up to seed {last}; the last there is is {LAST_SEED}")
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator["Progress"]:
+    """A bar on standard error while the prompts are decoded."""
+    if quiet:
+        yield lambda done, total: None
+        return
+    import sys
+
+    import rich.console
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = rich.console.Console(file=sys.stderr, highlight=False)
+    columns = (TextColumn("prompts"), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("prompts", total=None)
+        advance: Callable[[int, int], None] = lambda done, total: bar.update(task, completed=done, total=total)  # noqa: E731
+        yield advance
+
+
+def _command(question: "Question", prompts: PromptSet, given: Mapping[str, Any]) -> str:
+    """The command line again, files and models by their names alone."""
+    words = [
+        "specviz compare",
+        f"--verifiers {','.join(v.name for v in question.verifiers)}",
+        f"--method {question.method}",
+    ]
+    words += [f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items()]
+    words += [f"--prompts {prompts.source}"] * bool(given["prompts"])
+    words += [f"--{name} {given[name]}" for name in ("limit", "seeds", "minutes") if given[name] is not None]
+    words += [f"--{name} {Path(given[name]).name}" for name in ("target", "draft") if given[name]]
+    return " ".join(words)

@@ -1,0 +1,228 @@
+"""The tables of `specviz prove`: a section for each set of tables, the wrong rules, the verdict; and a progress bar."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from specviz.console import standard_output
+from specviz.prove.controls import Caught
+from specviz.prove.cost import Cost
+from specviz.prove.layouts import LAYOUTS
+from specviz.prove.report import Done, Verdict, full, number
+from specviz.prove.worked import Branch
+from specviz.text import running
+from specviz.view.words import numbers
+
+_NARROWEST = 100  # columns when standard output is no terminal
+_SMALL, _ROOMY, _WIDE = 72, 96, 124
+_BAR_FROM = 1.0  # seconds of work that deserve a bar
+WHAT = (
+    "Every draft, every accept or reject and every resampled token is followed and summed with its probability; "
+    "nothing is sampled. The law of the first gamma+1 tokens must be the target's: after one block, and block after "
+    "block with every draw under the key it has in a session."
+)
+LEGEND = (
+    "golden: worked out by other code · closed form: the sum over t of E_q[credit_t] · tokens/call: tokens of a block "
+    "for each target call · law: exact means |law - target| = 0 for every text; TV is the total variation between them"
+)
+TRACE = (
+    "One draft worked through position by position: r is the joint ratio of target and draft, c the same divided by "
+    "its running maximum, D+ and D- what the draft lacks and has too much of in the branch below, h the chance to keep "
+    "the prefix given that no longer one was kept."
+)
+
+
+def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
+    """All of it on standard output."""
+    with standard_output(_NARROWEST) as console:
+        _print_proofs(console, done, caught, verdict)
+
+
+def _print_proofs(console: Console, done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
+    console.print(Text(WHAT, style="dim"))
+    for _, group in groupby(done, key=lambda d: d.job.subject.title):
+        rows = list(group)
+        subject = rows[0].job.subject
+        title = f"{running(subject.title)}: V = {subject.problem.vocab}{subject.about}"
+        _show(console, title, _proofs(rows, console.width))
+    if caught:
+        _show(console, "wrong rules, which the check must catch", _controls(caught))
+    console.print()
+    console.print(Text(LEGEND, style="dim"))
+    console.print()
+    for good, line in verdict.lines:
+        console.print(_line(good, line))
+
+
+def _proofs(group: list[Done], width: int) -> Table:
+    """One set of tables: its verifiers layout by layout, the more accepting ones further down."""
+    order = list(LAYOUTS)
+    rows = sorted(group, key=lambda d: (order.index(d.job.layout.name), d.proof.expected_accepted, d.proof.verifier))
+    table = _table()
+    columns = [column for column in _COLUMNS if column.least <= width and any(map(column.has, rows))]
+    for column in columns:
+        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
+    for done in rows:
+        table.add_row(*(column.cell(done) for column in columns))
+    return table
+
+
+def _controls(caught: Sequence[Caught]) -> Table:
+    """The wrong rules with their distances, each named once."""
+    table = _table()
+    table.add_column("rule")
+    for title in ("case, gamma", "TV from the target", "known"):
+        table.add_column(title, no_wrap=True)
+    before = ""
+    for found in caught:
+        control = found.control
+        name = Text(control.name).append(f": {control.mistake}", style="dim") if control.name != before else Text()
+        before = control.name
+        known = "" if control.distance is None else f"{number(control.distance)} "
+        mark = Text(f"{known}✓", style="green") if found.fails else Text(f"{known}✗ missed", style="bold red")
+        table.add_row(name, f"{control.case}, {control.gamma}", Text(f"✗ {full(found.tv)}", style="yellow"), mark)
+    return table
+
+
+def print_trace(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
+    """Case D: the positions of one draft, and where each verifier stops on it."""
+    with standard_output(_NARROWEST) as console:
+        _print_trace(console, found, stops, good)
+
+
+def _print_trace(console: Console, found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
+    console.print(Text(TRACE, style="dim"))
+    table = _table()
+    for title in ("t", "p/q", "ratio r", "cap at", "capped c", "D+ below", "D- below", "keep h", "residual row"):
+        table.add_column(title, justify="right" if title != "residual row" else "left", no_wrap=True)
+    for b in found:
+        row = "" if b.residual is None else " ".join(f"{float(x):.3f}" for x in b.residual)
+        cells = [_short(x) for x in (b.rho, b.r, b.cap_at, b.c, b.lack, b.over, b.h)]
+        table.add_row(str(b.t), *cells, row)
+    _show(console, "case D, gamma 6: id 0 drafted six times", table)
+    laws = _table()
+    for title in ("verifier", "accepted length: chance"):
+        laws.add_column(title, no_wrap=True)
+    for name, law in stops.items():
+        laws.add_row(running(name), ", ".join(f"{t}: {number(x)}" for t, x in law.items()))
+    _show(console, "where they stop", laws)
+    console.print()
+    console.print(_line(good, "every value is the golden one" if good else "a value differs from its golden one"))
+
+
+def _short(value: Any) -> str:
+    return "" if value is None else f"{float(value):.6g}"
+
+
+def _line(good: bool, text: str) -> Text:
+    mark = Text("✓ ", style="bold green") if good else Text("✗ ", style="bold red")
+    return Text.assemble(mark, (running(text), "" if good else "bold"))
+
+
+def _show(console: Console, title: str, table: Table) -> None:
+    console.print()
+    console.print(Text(title, style="bold"))
+    console.print(table)
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+
+
+def _law_cell(done: Done) -> Text:
+    proof = done.proof
+    if proof.lossless:
+        largest = max(proof.max_abs_err, proof.chained_max_abs_err or 0)
+        return Text("✓ exact" if proof.exact else f"✓ {float(largest):.0e}", style="green")
+    return Text(f"✗ TV {number(proof.tv)}", style="red" if proof.claims_lossless else "yellow")
+
+
+def _golden_cell(done: Done) -> Text:
+    if done.golden is None:
+        return Text(numbers.UNKNOWN, style="dim")
+    good = bool(done.agrees)
+    return Text(
+        f"{number(done.golden.expected_accepted)} {'✓' if good else '✗'}", style="green" if good else "bold red"
+    )
+
+
+def _form_cell(done: Done) -> Text:
+    good = done.proof.closed_form_holds
+    if good is None:
+        return Text(numbers.UNKNOWN, style="dim")
+    return Text("✓", style="green") if good else Text(f"✗ {number(done.proof.closed_form)}", style="bold red")
+
+
+def _accepted_cell(done: Done) -> Text:
+    return Text(", ".join(number(x) for x in done.proof.accepted_law))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """`least`: columns of the terminal that are needed to show it."""
+
+    title: str
+    cell: Callable[[Done], Any]
+    least: int = 0
+    right: bool = False
+    has: Callable[[Done], bool] = lambda done: True
+
+
+_COLUMNS = (
+    _Column("verifier", lambda d: Text(running(d.proof.verifier))),
+    _Column("draft", lambda d: Text(d.job.layout.words(d.proof.problem))),
+    _Column("E[accepted]", lambda d: Text(full(d.proof.expected_accepted))),
+    _Column("golden", _golden_cell, _SMALL, has=lambda d: d.golden is not None),
+    _Column("closed form", _form_cell, _ROOMY, has=lambda d: d.proof.closed_form is not None),
+    _Column("tokens/call", lambda d: Text(f"{float(d.proof.tokens_per_call):.4f}"), _ROOMY, right=True),
+    _Column("law", _law_cell),
+    _Column("law of the accepted length", _accepted_cell, _WIDE),
+)
+
+
+class Bar:
+    """How far the proofs are, for a person who waits; nothing without a terminal or for short work."""
+
+    def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
+        self._progress, self._task = progress, task
+        self._before = self._paths = self._expected = self._seconds = 0.0
+
+    def begin(self, what: str, cost: Cost | None) -> None:
+        """The next piece of work; the one before it is over."""
+        self._before += self._seconds
+        self._paths, self._expected = 0.0, cost.n_paths if cost else 1.0
+        self._seconds = cost.seconds if cost else 0.0
+        if self._progress and self._task is not None:
+            self._progress.update(self._task, completed=self._before, description=running(what))
+
+    def tick(self) -> None:
+        """One more path."""
+        self._paths += 1
+        if self._progress and self._task is not None and self._paths % 50 == 0:
+            share = min(1.0, self._paths / self._expected)
+            self._progress.update(self._task, completed=self._before + share * self._seconds)
+
+
+@contextmanager
+def progress(seconds: float) -> Iterator[Bar]:
+    """A bar on standard error over some `seconds` of work."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal or seconds < _BAR_FROM:
+        yield Bar(None, None)
+        return
+    columns = (
+        BarColumn(24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as shown:
+        yield Bar(shown, shown.add_task("", total=seconds))

@@ -1,0 +1,239 @@
+"""`specviz sweep`: what other early-exit settings would have brought on a recorded text, without decoding it again."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from specviz.cli.layout import echo_json, narrate
+from specviz.cli.limits import max_mb_option
+from specviz.cli.recording import check_place
+from specviz.cost.exit_grid import Text, grid
+from specviz.cost.exit_replay import Setting, Total, added, total
+from specviz.cost.recorded import Query, n_layers_of, own_values, queries, temperature_of
+from specviz.errors import KnobError, SpecvizError, WriteError
+from specviz.events import End, ExitTable, Header
+from specviz.knobs import KnobSpec
+from specviz.methods import all_methods, get_method
+from specviz.methods.early_exit import spec as early
+from specviz.trace import Trace
+
+# Those whose rounds can be replayed, and the share of the layers that their d_max -1 stands for.
+METHODS = {m.name: depth for m in all_methods().values() if (depth := m.traits.replay_depth) is not None}
+ADVISED = "advised exit layers"  # the part of a header that keeps what `auto` stands for
+ASKED, SHIPPED = "replayed heads", "shipped"  # and which heads were asked; those that nobody named
+STOPS = "stop tokens"  # and what is drafted but never fed
+_KNOBS = ("alpha", "tau", "d_max", "w_max")
+
+
+@click.command("sweep")
+@click.argument("method", type=click.Choice(sorted(METHODS, key=lambda name: METHODS[name])), metavar="METHOD")
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--alpha", metavar="X,X", help="Annealing strengths, in steps of 0.1 [default: the run's or method's].")
+@click.option("--tau", metavar="X,X", help="Thresholds.")
+@click.option("--d-max", metavar="N,N", help="Deepest exit layers; 1..6 names a range.")
+@click.option("--w-max", metavar="N,N", help="Drafts fed per round; 0..8 names a range.")
+@click.option("--exit-layers", metavar="N,N", help="Layers with a test: numbers, or shares such as L/4.")
+@click.option("--heads", metavar="FOLDER", help="Exit heads, or lens [default: those trained for the target].")
+@click.option("--target", metavar="MODEL", help="The model that wrote the trace [default: the embedded one].")
+@click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added.")
+@click.option("--force", is_flag=True, help="With --write: over a trace that is there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@max_mb_option
+def command(method: str, trace: Path, heads: str | None, target: str | None, write: Path | None, force: bool,
+            as_json: bool, **values: str | None) -> None:  # fmt: skip
+    """Replay METHOD on the text of TRACE under every combination of the settings given.
+
+    METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
+    round come out exactly. One pass of the target over the text tells what its heads say; a trace that holds that
+    already needs no model.
+    """
+    if write is not None:
+        check_place(write, force)
+    with Trace(trace) as opened:
+        header, found = queries(opened.read())
+    own = _own_heads(method, header)
+    parts = _told(header, found, heads, own) or _ask_heads(header, found, target, heads or own)
+    for query in found:
+        query.stops = frozenset(_numbers(parts.get(STOPS, "")))
+    advised = _numbers(parts.get(ADVISED, ""))
+    n_layers = n_layers_of(header)
+    base = _base(method, header, n_layers, values["exit_layers"], advised)
+    axes = _axes(method, n_layers, advised, base, values)
+    as_run = values["exit_layers"] is None and (heads or own) == own
+    checked = _checked(method, header, found, base, n_layers) if as_run else None
+    totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], axes)
+    if write is not None:
+        _copy(trace, found, parts, write)
+    if as_json:
+        echo_json({"method": method, "n_layers": n_layers, "totals": [_row(t) for t in totals], "run": checked})
+        return
+    _show(totals, checked)
+
+
+def _own_heads(method: str, header: Header) -> str | None:
+    """The heads that the run had if it was of this method, else the method's own; None: those of the target."""
+    spec = get_method(method).table.spec("heads")
+    given = spec.check(header.knobs.get("heads", [])) if header.method == method else spec.default
+    return next(iter(given), None)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split() if word.isdecimal() and len(word) < 10]
+
+
+def _told(header: Header, found: list[Query], heads: str | None, own: str | None) -> dict[str, str] | None:
+    """What the trace already holds of the method's heads; None where they, or others named now, must be asked."""
+    parts = header.models.parts
+    if heads is not None or parts.get(ASKED, SHIPPED) != (own or SHIPPED) or not all(q.records for q in found):
+        return None
+    return {ASKED: SHIPPED} | {name: parts[name] for name in (ADVISED, ASKED, STOPS) if name in parts}
+
+
+def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> dict[str, str]:
+    """One pass of the target over every text; which heads were asked, and which layers they advise to test.
+
+    Raises SpecvizError for a model that cannot have written them.
+    """
+    from specviz.engine.model.loading import stop_tokens
+    from specviz.engine.run.local import load_pair
+    from specviz.methods.early_exit.exit_table import exit_table
+    from specviz.methods.early_exit.heads import pick
+
+    loaded = load_pair(target, needs_draft=False).target
+    adapter = loaded.adapter
+    _refuse_other(header, adapter)
+    chosen = pick(adapter, heads)
+    narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in found)} tokens")
+    for query in found:
+        query.records = list(exit_table(adapter, chosen, query.prompt + query.tokens, len(query.prompt)))
+    advised, stops = (" ".join(map(str, numbers)) for numbers in (chosen.advised, sorted(stop_tokens(loaded))))
+    return {ADVISED: advised, ASKED: heads or SHIPPED, STOPS: stops}
+
+
+def _refuse_other(header: Header, adapter: Any) -> None:
+    """Raises SpecvizError unless the trace may have been written by this model: its layers, its weights."""
+    from specviz.methods.trained.part_files import fingerprint
+
+    if adapter.n_layers != n_layers_of(header):
+        raise SpecvizError(
+            f"the trace was written by a target of {n_layers_of(header)} layers, {adapter.name} has "
+            f"{adapter.n_layers}; name the right one with --target"
+        )
+    wrote = header.models.target
+    if wrote is not None and wrote.hash is not None and wrote.hash != fingerprint(adapter):
+        raise SpecvizError(
+            f"the trace was written by {wrote.name} (weights {wrote.hash[:8]}), {adapter.name} has weights "
+            f"{fingerprint(adapter)[:8]}; name the right one with --target"
+        )
+    if wrote is not None and wrote.vocab not in (None, adapter.vocab):
+        raise SpecvizError(
+            f"the trace was written by {wrote.name} with {wrote.vocab} tokens, {adapter.name} has {adapter.vocab}; "
+            "name the right one with --target"
+        )
+
+
+def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> Setting:
+    """The method's setting: the run's own values if it was that method, its defaults otherwise."""
+    table = get_method(method).table
+    own = own_values(header, (*_KNOBS, "exit_layers")) if header.method == method else {}
+    if exit_layers is not None:
+        own["exit_layers"] = [exit_layers]
+    limits = early.read(table.knobs(own).values, n_layers, METHODS[method], advised)
+    return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
+
+
+def _axes(
+    method: str, n_layers: int, advised: list[int], base: Setting, given: dict[str, str | None]
+) -> dict[str, list[Any]]:  # fmt: skip
+    """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
+    table, axes = get_method(method).table, {}
+    for name in _KNOBS:
+        text = given[name]
+        fitted = None if text is None else early.fitted(table.spec(name), n_layers, METHODS[method], advised)
+        axes[name] = [getattr(base, name)] if text is None or fitted is None else _values(fitted, text)
+    return axes
+
+
+def _totals(base: Setting, texts: list[Text], axes: dict[str, list[Any]]) -> list[Total]:
+    """Every combination, the last knob fastest."""
+    found = grid(texts, **axes, layers=base.layers)
+    return [found.at(*place) for place in product(*(range(len(chosen)) for chosen in axes.values()))]
+
+
+def _values(spec: KnobSpec, text: str) -> list[Any]:
+    """`1,2,5` or `1..5`, each a value that the knob may have. Raises SpecvizError."""
+    out: list[Any] = []
+    for word in text.split(","):
+        first, dots, last = word.strip().partition("..")
+        ends = [first, last] if dots and spec.kind == "int" else [word.strip()]
+        try:
+            low, high = (spec.check(end) for end in (ends[0], ends[-1]))
+        except KnobError as error:
+            example = "0..6 or 2,4,6" if spec.kind == "int" else "0.5,0.75"
+            raise SpecvizError(f"{spec.flag}: {error}; write values such as {example}") from None
+        out += range(low, high + 1) if len(ends) > 1 else [low]
+    if not out:
+        raise SpecvizError(f"{spec.flag} {text}: the range is empty; write the lower end first")
+    return out
+
+
+def _checked(method: str, header: Header, found: list[Query], base: Setting, n_layers: int) -> dict[str, float] | None:
+    """Tokens per round replayed and run, when the trace is a run of this method with one setting throughout."""
+    if header.method != method or any(query.n_changes for query in found):
+        return None
+    if header.knobs.get("draft_mode", "argmax") != "argmax" and temperature_of(header) > 0:
+        return None
+    again = added([total(q.table(n_layers), base, q.room, q.ends) for q in found])
+    return {"replayed": again.tokens_per_round, "run": again.n_new / sum(query.n_rounds for query in found)}
+
+
+def _row(found: Total) -> dict[str, Any]:
+    setting, calls = found.setting, found.calls_per_token
+    return {
+        "alpha": setting.alpha, "tau": setting.tau, "d_max": setting.d_max, "w_max": setting.w_max,
+        "exit_layers": list(setting.layers or ()), "tokens_per_round": found.tokens_per_round,
+        "draft_precision": found.precision, "layer_calls_per_token": list(calls), "n_new": found.n_new,
+        "n_rounds": found.n_rounds,
+    }  # fmt: skip
+
+
+def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
+    """One line a setting; the fewest layer calls at worst are marked."""
+    best = min(totals, key=lambda found: found.calls_per_token[1])
+    click.secho("    α     τ   d   w  tokens/round  drafts right  layer calls/token", bold=True)
+    for found in totals:
+        setting, (least, most) = found.setting, found.calls_per_token
+        right = "-" if found.precision is None else f"{found.precision:.0%}"
+        calls = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
+        click.echo(
+            f"{setting.alpha:5.1f} {setting.tau:5.2f} {setting.d_max:3} {setting.w_max:3}  "
+            f"{found.tokens_per_round:12.2f}  {right:>12}  {calls}{'  ← fewest' if found is best else ''}"
+        )
+    narrate(f"plain decoding: 1 token a round, {totals[0].n_layers} layer calls a token; {totals[0].n_new} tokens")
+    if checked:
+        narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
+
+
+def _copy(trace: Path, found: list[Query], parts: dict[str, str], path: Path) -> None:
+    """The trace again with the records added in front of its end, and what was asked in its header."""
+    from specviz.trace import Recorder
+
+    records = [msgspec.structs.replace(record, q=query.q) for query in found for record in query.records]
+    recorder = Recorder(path)
+    with Trace(trace) as opened:
+        for event in opened.read():
+            for record in records if isinstance(event, End) else ():
+                record.t = event.t
+                recorder.write(record)
+            if isinstance(event, Header):
+                models = msgspec.structs.replace(event.models, parts=event.models.parts | parts)
+                event = msgspec.structs.replace(event, models=models)
+            if not isinstance(event, ExitTable):
+                recorder.write(event)
+    recorder.close()
+    if recorder.problem:
+        raise WriteError(f"the copy {recorder.path} was not written whole: {recorder.problem}")
+    narrate(f"wrote {recorder.path}")

@@ -1,0 +1,132 @@
+"""What `specviz run` writes while it decodes: text on standard output, the setting and warnings on standard error.
+
+Each printer is a sink: a callable that takes the events of a run as they happen. Text goes out raw into a pipe or file,
+so that it stays data, and made safe for a terminal, since a model is free to write escape sequences.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Literal, TextIO
+
+from specviz import events
+from specviz.events import Event
+from specviz.text import clip, running, shown
+from specviz.view.words import numbers, palette
+
+Sink = Callable[[Event], None]
+_LAYOUT = re.compile(r"([\n\t])")
+_PROMPT_TAIL = 400  # characters of a long prompt that are worth showing again
+_PROMPT_CELLS = 100
+
+
+def terminal_text(text: str) -> str:
+    """Text with its lines and tabs, and nothing else that could steer a terminal."""
+    return "".join(part if part in "\n\t" else running(part) for part in _LAYOUT.split(text))
+
+
+def fan_out(*sinks: Sink) -> Sink:
+    """One sink that feeds all, in order."""
+
+    def sink(event: Event) -> None:
+        for each in sinks:
+            each(event)
+
+    return sink
+
+
+class TextStream:
+    """Committed text, written and flushed round by round. `finish` ends the line of a terminal.
+
+    It waits for `round_end`, so that a pipe that closes under it leaves a trace of whole rounds.
+    """
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._is_terminal = self._out.isatty()
+        self._last = self._waiting = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take the texts of a `commit`, write them when the round ends."""
+        if isinstance(event, events.Commit):
+            self._waiting = "".join(event.texts)
+        elif isinstance(event, events.RoundEnd):
+            self.write(self._waiting)
+
+    def write(self, text: str) -> None:
+        """Write text, raw or made safe, and flush it."""
+        if text:
+            self._out.write(terminal_text(text) if self._is_terminal else text)
+            self._out.flush()
+            self._last = text[-1]
+
+    def finish(self) -> None:
+        """Leave the cursor of a terminal at the start of a line; add nothing to a pipe."""
+        if self._is_terminal and self._last not in ("", "\n"):
+            self._out.write("\n")
+            self._out.flush()
+
+
+class Narrator:
+    """What a person should know besides the text: the setting, the prompt, warnings. All on standard error.
+
+    `prompt`: `joined` shows it dim and right before the text that goes on from it, `line` clipped on a line of its own.
+    """
+
+    def __init__(self, err: TextIO | None = None, prompt: Literal["joined", "line", "none"] = "none") -> None:
+        self._err = err or sys.stderr
+        self._prompt = prompt
+        self._passing = False
+
+    def wait(self, text: str) -> None:
+        """On a terminal: a line that the next one overwrites."""
+        if self._err.isatty():
+            print(text, end="", file=self._err, flush=True)
+            self._passing = True
+
+    def __call__(self, event: Event) -> None:
+        """A line for a `header` or `warn`, the prompt for a `prefill`."""
+        if isinstance(event, events.Header):
+            self.say(setting(event))
+            for name, words in event.models.parts.items():
+                self.say(f"{name}: {running(words)}")
+        elif isinstance(event, events.Warn):
+            self.say(f"specviz: warning: {running(event.message)}")
+        elif isinstance(event, events.Prefill) and self._prompt == "line":
+            self.say(f"prompt  {clip(running(event.text), _PROMPT_CELLS)}")
+        elif isinstance(event, events.Prefill) and self._prompt == "joined":
+            tail = event.text[-_PROMPT_TAIL:]
+            self.say(self._dim(("…" if tail != event.text else "") + terminal_text(tail)), end="")
+
+    def say(self, text: str, end: str = "\n") -> None:
+        """Write one line of narration."""
+        self.clear()
+        print(text, end=end, file=self._err, flush=True)
+
+    def clear(self) -> None:
+        """Erase the line of `wait`."""
+        if self._passing:
+            print("\r\x1b[2K", end="", file=self._err, flush=True)
+            self._passing = False
+
+    def _dim(self, text: str) -> str:
+        return text if palette.no_color() else f"\x1b[2m{text}\x1b[22m"
+
+
+def setting(header: events.Header) -> str:
+    """What runs, on one line: method, verifier, its promise, models, sampling, seed."""
+    target, draft = header.models.target, header.models.draft
+    models = " ⇐ ".join(shown(model.name) for model in (target, draft) if model)
+    promise = "lossless" if header.lossless else "NOT lossless"
+    if header.distance:
+        promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
+    temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
+    said = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
+    return f"{said} · {lanes(header)}" if header.lanes != "serial" or "lanes_ms" in header.env else said
+
+
+def lanes(header: events.Header) -> str:
+    """The lanes of a run, and what a probe found of each: `lanes threads (serial 9.1 ms, threads 7.9 ms)`."""
+    probed = header.env.get("lanes_ms") or {}
+    times = ", ".join(f"{name} {numbers.number(ms, 1)} ms" for name, ms in probed.items())
+    return f"lanes {header.lanes}" + (f" ({times})" if times else "")

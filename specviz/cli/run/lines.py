@@ -1,0 +1,176 @@
+"""One plain line for each round of `specviz run --rounds`, and with `--verbose` why every token was kept or not."""
+
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TextIO
+
+from specviz import events
+from specviz.events import Event, Fork, Match, Rollback, Signal
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import Family
+from specviz.text import ascii_only, clip, shown, width
+from specviz.view.frame.frame import Mark
+from specviz.view.why.closing_text import closing_words
+from specviz.view.why.node_context import case
+from specviz.view.why.values_text import node_words
+from specviz.view.words import numbers, palette
+
+_TOKEN_CELLS, _TOKENS_CELLS = 16, 56
+_LOST, _LEVELS = 3, 4  # rejected siblings in a row, and levels of a tree, that are spelled out
+_MARKS: dict[str, Mark] = {
+    "accepted": "accepted", "branch": "accepted", "rejected": "rejected", "untested": "untested", "pruned": "pruned",
+    "recovered": "recovered", "bonus": "bonus",
+}  # fmt: skip
+
+
+class RoundLines:
+    """One plain line for each round: the drafted tokens with their marks, the closing token, counts and time.
+
+        r3    ✓▁return ✓▁n ✗▁- ·▁1 → ↻▁+      2 of 4 kept, 3 new, 14 ms
+
+    A chain shows every token; of a tree only the tested ones, since a line cannot show what hangs below a lost branch.
+    A method that works ahead begins with what this round was, a draft stage (D) or a branch that went on (B), and its
+    signal; branch tokens stand in brackets, tokens that only a later round can judge are counted.
+    Of a tree grown by calls the line ends with them: how many, at how many nodes, what was offered, merged and sent.
+    `verbose` adds a sentence for every tested token and for the closing one.
+    """
+
+    def __init__(self, out: TextIO | None = None, verbose: bool = False) -> None:
+        self._out = out or sys.stdout
+        self._verbose = verbose
+        self._run = Run()
+        self._ascii = not _can_print(self._out, "✓✗↻★◦·→▁")
+
+    def __call__(self, event: Event) -> None:
+        """Fold the event; write the round when it ends."""
+        self._run.apply(event)
+        if isinstance(event, events.RoundEnd):
+            self._write(self.line(event))
+            for sentence in self._sentences() if self._verbose else ():
+                self._write(f"      {sentence}")
+
+    def line(self, end: events.RoundEnd) -> str:
+        """The round that just ended, as one line."""
+        record = self._run.rounds[-1]
+        tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)
+        counts = f"{self._kept(record, end)}, {end.n_emitted} new"
+        spent = numbers.duration(sum(end.stage_ns.values()))
+        said = ", ".join([counts, spent, *_ahead(record), *_grown(record)])
+        return f"r{end.r:<4} {tokens}{' ' * max(0, _TOKENS_CELLS - width(tokens))}  {said}"
+
+    def _kept(self, record: RoundRecord, end: events.RoundEnd) -> str:
+        """How many were kept, of those drafted; where rounds judge what others drafted, of those judged."""
+        if record.start.n_pending or record.every(Fork):
+            of = f" of {len(record.verdicts)} judged" if record.verdicts else ""
+            return f"{end.n_accepted}{of} kept, {end.n_drafted} drafted"
+        return f"{end.n_accepted} of {end.n_drafted} kept"
+
+    def _drafted(self, record: RoundRecord) -> str:
+        family = Family(record)
+        if self._run.level == "none":
+            return self._committed(record)
+        if record.every(Fork):
+            return self._branching(record, family)
+        judged = [i for i in family.kept_nodes if i in record.verdicts]
+        is_chain = all(sum(child in judged for child in children) <= 1 for children in family.children.values())
+        listed = judged if is_chain else [v.node for v in family.tests]
+        tokens = [self._token(_MARKS[record.verdicts[i].status], record.query.nodes[i]) for i in listed]
+        if not is_chain:
+            tokens = self._shortened(tokens, [record.verdicts[i].status == "rejected" for i in listed])
+        hidden, window = len(judged) - len(listed), len(family.kept_nodes) - len(judged)
+        counts = [f"(+{hidden} never tested)"] * bool(hidden) + [f"(+{window} not judged)"] * bool(window)
+        return " ".join([*tokens, *counts])
+
+    def _shortened(self, tokens: list[str], lost: list[bool]) -> list[str]:
+        """Long rows of rejected siblings as their first few and a count."""
+        out: list[str] = []
+        for is_lost, group in groupby(zip(tokens, lost, strict=True), key=lambda pair: pair[1]):
+            words = [token for token, _ in group]
+            if is_lost and len(words) > _LOST + 1:
+                words = [*words[:_LOST], f"{palette.glyph('rejected', self._ascii)}+{len(words) - _LOST}"]
+            out += words
+        return out
+
+    def _branching(self, record: RoundRecord, family: Family) -> str:
+        """What was pending or drafted first, the branch tokens behind it, and how many nobody could judge yet."""
+        judged = {i: node for i, node in family.nodes.items() if i in record.verdicts}
+        branches = {token.node for fork in record.every(Fork) for token in fork.branches}
+        line = [self._judged(record, i) for i in judged if i not in branches]
+        fan = [self._judged(record, i) for i in judged if i in branches]
+        n_ahead = sum(i not in judged and node.kept for i, node in record.nodes.items())
+        signals = [f"s{signal.s}" for signal in record.every(Signal)]
+        mode = "B" if record.start.n_pending else "D"
+        return " ".join(
+            [mode, *signals, *line, *([f"[{' '.join(fan)}]"] if fan else []), *([f"+{n_ahead} ahead"] * bool(n_ahead))]
+        )
+
+    def _judged(self, record: RoundRecord, node: int) -> str:
+        return self._token(_MARKS[record.verdicts[node].status], record.query.nodes[node])
+
+    def _committed(self, record: RoundRecord) -> str:
+        """Level `none` has no nodes: the kept tokens are all there is to show."""
+        commit = record.commit
+        pairs = zip(commit.kinds, commit.texts, strict=True) if commit else ()
+        last = record.closing_mark
+        marks = ((last if kind == "bonus" and last else _MARKS[kind], text) for kind, text in pairs)
+        return " ".join(self._piece(mark, shown(text)) for mark, text in marks)
+
+    def _closing(self, record: RoundRecord) -> str:
+        last = record.closing
+        if last is None or last.kind == "none" or last.token is None:
+            return ""
+        mark = record.closing_mark or _MARKS[last.kind]
+        return f"{'->' if self._ascii else '→'} {self._piece(mark, self._run.word(last.token))}"
+
+    def _token(self, mark: Mark, node: events.Node) -> str:
+        return self._piece(mark, clip(shown(node.text, node.bytes), _TOKEN_CELLS))
+
+    def _piece(self, mark: Mark, token: str) -> str:
+        return palette.glyph(mark, self._ascii) + (ascii_only(token) if self._ascii else token)
+
+    def _sentences(self) -> Iterator[str]:
+        """What `specviz.view` says of every tested node, in the order of the tests, and of the closing token."""
+        record = self._run.rounds[-1]
+        family = Family(record)
+        for verdict in family.tests:
+            yield self._readable(node_words(case(self._run, family, verdict.node)))
+        if record.closing is not None:
+            yield self._readable(closing_words(self._run, family))
+
+    def _readable(self, sentence: str) -> str:
+        return ascii_only(sentence) if self._ascii else sentence
+
+    def _write(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+
+def _ahead(record: RoundRecord) -> Iterator[str]:
+    """How a fork came out, and what was rolled back."""
+    for fork, match in zip(record.every(Fork), [*record.every(Match), None], strict=False):
+        hit = "" if match is None else " miss" if match.branch is None else f" hit {match.branch}"
+        yield f"fork {fork.k}{hit}"
+    for rollback in record.every(Rollback):
+        yield f"rollback ({rollback.cause})"
+
+
+def _grown(record: RoundRecord) -> Iterator[str]:
+    """How a drafted tree came about: calls with the nodes they began at, tokens offered, merged and sent."""
+    if record.tree is None or not record.blocks:
+        return
+    at = [sum(block.block == level for block in record.blocks) for level in {b.block: 0 for b in record.blocks}]
+    where = "+".join(map(str, at)) if len(at) <= _LEVELS else str(sum(at))
+    calls = f"{len(at)} {'call' if len(at) == 1 else 'calls'}"
+    yield f"{calls} at {where} {'node' if at == [1] else 'nodes'}"
+    merged = f", {record.tree.n_merged} merged" if record.tree.n_merged else ""
+    yield f"{record.tree.n_raw} offered{merged}, {record.tree.n_kept} sent"
+
+
+def _can_print(out: TextIO, characters: str) -> bool:
+    """Whether the encoding of a stream has these characters; a stream without one takes anything."""
+    try:
+        characters.encode(out.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

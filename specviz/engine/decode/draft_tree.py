@@ -1,0 +1,197 @@
+"""`Tree`: how a drafter builds its `Draft`."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from specviz.engine.model.rows import Tensor
+from specviz.names import DraftEnd, Mode
+from specviz.probability.draft import ROOT, Carry, Draft, Node
+from specviz.probability.rows import Certain, Row
+from specviz.probability.rows import Rows as LawRows
+
+if TYPE_CHECKING:
+    from specviz.engine.decode.context import Context
+
+
+class Tree:
+    """Builds a `Draft`: hands out ids, keeps laws, puts unfed nodes behind the fed ones.
+
+    Not fed are stop tokens and the nodes in `unfed` (branch tokens): their parent's row judges them. What hangs below
+    such a node is ahead of this round: born now, judged in a later one if its branch survives.
+    """
+
+    def __init__(self, ctx: "Context") -> None:
+        self._ctx = ctx
+        self.unfed: set[int] = set()
+        self._n_pending = 0
+        self._nodes: list[Node] = []
+        self._parents: list[int] = []
+        self._laws: list[Row | None] = []
+        self._depths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def depth(self, node: int) -> int:
+        """Depth of a node, 0 for the root."""
+        return 0 if node == ROOT else self._depths[node]
+
+    def parent(self, node: int) -> int:
+        """The node before, ROOT for children of the root."""
+        return self._parents[node]
+
+    def token(self, node: int) -> int:
+        """The node's token."""
+        return self._nodes[node].token
+
+    def path(self, node: int) -> list[int]:
+        """Tokens from the root (exclusive) to the node."""
+        out: list[int] = []
+        while node != ROOT:
+            out.append(self._nodes[node].token)
+            node = self._parents[node]
+        return out[::-1]
+
+    def ends(self, node: int) -> bool:
+        """Whether the node is an end-of-text token, after which nothing is drafted."""
+        return node != ROOT and self._nodes[node].token in self._ctx.eos
+
+    def add(
+        self,
+        token: int,
+        parent: int,
+        law: Row | None = None,
+        log_conf: float | None = None,
+        mode: Mode = "argmax",
+        raw: Tensor | None = None,
+        **facts: Any,
+    ) -> int:
+        """A drafted token after node `parent`. `law`: the row it was drawn from; None or certain: a point mass.
+
+        `raw`: the draft model's logits `[V]`, from which the probe works out `log_conf` when the drafter did not.
+        """
+        counters = self._ctx.counters
+        drawn = None if law is None or isinstance(law, Certain) else law
+        recorded = self._ctx.level != "none"  # a look at a law or at logits stops a device, so only for records
+        node = Node(
+            id=counters.next_id,
+            parent=ROOT if parent == ROOT else self._nodes[parent].id,
+            depth=self.depth(parent) + 1,
+            token=token,
+            logq=math.log(max(float(drawn[token]), 1e-300)) if drawn is not None and recorded else None,
+            log_conf=log_conf,
+            mode=mode,
+            raw=raw if recorded else None,
+            **facts,
+        )
+        counters.next_id += 1
+        self._nodes.append(node)
+        self._parents.append(parent)
+        self._depths.append(node.depth)
+        self._laws.append(drawn)
+        return len(self._nodes) - 1
+
+    def put(self, node: Node, law: Row | None, parent: int) -> int:
+        """A pending node of an earlier round, with its id and the law it was drawn from; before any new node."""
+        assert self._n_pending == len(self._nodes), "pending nodes come first"
+        self._n_pending += 1
+        self._nodes.append(node)
+        self._parents.append(parent)
+        self._depths.append(self.depth(parent) + 1)  # from this round's root; the node's own is that of its birth
+        self._laws.append(law)
+        return len(self._nodes) - 1
+
+    def node(self, node: int) -> Node:
+        """What is recorded of a node."""
+        return self._nodes[node]
+
+    def law(self, node: int) -> Row | None:
+        """The row a node was drawn from; None for a point mass."""
+        return self._laws[node]
+
+    def _ahead(self) -> set[int]:
+        """Nodes below one that is not fed."""
+        out: set[int] = set()
+        for node, parent in enumerate(self._parents):
+            if parent in out or parent in self.unfed:
+                out.add(node)
+        return out
+
+    def draft(
+        self,
+        draft_end: DraftEnd = "full",
+        keep: Iterable[int] | None = None,
+        shared: bool = False,
+        planned: int | None = None,
+        number: bool = False,
+    ) -> Draft:
+        """The frozen draft of the nodes in `keep` (all by default; a kept node's parent must be kept).
+
+        `number`: also say which candidate each node belongs to. Siblings drawn from the same row share it.
+        """
+        kept, ahead = list(range(len(self))) if keep is None else sorted(keep), self._ahead()
+        unfed = {node for node in kept if self.ends(node)} | self.unfed
+        order = sorted((node for node in kept if node not in ahead), key=lambda node: node in unfed)  # stable
+        place = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
+        n_fed = sum(node not in unfed for node in order)
+        laws = [self._laws[node] for node in order]
+        distinct = {id(law): law for law in laws if law is not None}
+        row = {key: k for k, key in enumerate(distinct)}
+        cands = candidates(self._parents) if number else [None] * len(self)
+        nodes = [_marked(node, k in place or k in ahead, cands[k]) for k, node in enumerate(self._nodes)]
+        return Draft(
+            tokens=tuple(self._nodes[node].token for node in order),
+            parents=tuple(place[self._parents[node]] for node in order),
+            ids=tuple(self._nodes[node].id for node in order),
+            n_judged=n_fed,
+            n_fed=n_fed,
+            law_rows=_stack(list(distinct.values())),
+            row_of=tuple(-1 if law is None else row[id(law)] for law in laws),
+            shared=shared,
+            nodes=tuple(nodes[self._n_pending :]),
+            pending=tuple(nodes[: self._n_pending]),
+            draft_end=draft_end,
+            planned=planned,
+        )
+
+    def carried(self, law_rows: LawRows, carry: Carry) -> Draft:
+        """The empty draft of a carried round: the draft law after the root `[1, V]`, and what is carried."""
+        return Draft(law_rows=law_rows, carry=carry)
+
+
+def candidates(parents: Sequence[int]) -> list[int | None]:
+    """Which root-to-leaf path each node belongs to, in the order of the paths' first own nodes.
+
+    A path is continued by the eldest child of its last node; every other child begins the next path.
+    """
+    out: list[int | None] = []
+    continued: set[int] = set()
+    count = 0
+    for parent in parents:
+        if parent != ROOT and parent not in continued:
+            out.append(out[parent])
+        else:
+            out.append(count)
+            count += 1
+        continued.add(parent)
+    return out
+
+
+def _marked(node: Node, kept: bool, cand: int | None) -> Node:
+    if kept and cand is None:
+        return node
+    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
+    return Node(**{**fields, "kept": kept, "cand": cand})
+
+
+def _stack(rows: list[Any]) -> Any:
+    if not rows:
+        return None
+    if hasattr(rows[0], "new_empty"):
+        import torch
+
+        return torch.stack(rows)
+    import numpy as np
+
+    return np.stack(rows)

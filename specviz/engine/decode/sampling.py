@@ -1,0 +1,132 @@
+"""The law a token is drawn from: penalties, bans, temperature, top-k, top-p, min-p, in the library's order.
+
+The same `Warper` serves target and draft, so the two laws differ only by the models. Order and edge cases equal
+`transformers`' logits processors (tested); at temperature 0 a row is certain and no uniform is spent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.errors import SpecvizError
+from specviz.knobs import Knobs
+from specviz.probability.draws import NOT_FINITE
+from specviz.probability.rows import CertainRows, Rows
+
+Tensor = torch.Tensor
+COLD = 1e-6  # below it, temperatures are applied to differences
+MOST = 1e30  # largest penalised score
+NUCLEUS = 1024  # sort this many first; the whole vocabulary only when they do not hold the mass
+
+
+@dataclass(frozen=True, slots=True)
+class Warper:
+    """Logits to laws. Immutable; one per knob version."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    banned: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, knobs: Knobs, banned: tuple[int, ...] = ()) -> "Warper":
+        """The warper of a knob snapshot. `banned`: the ids that its knob `ban` names."""
+        return cls(
+            knobs["temperature"], knobs["top_k"], knobs["top_p"], knobs["min_p"], knobs["repetition_penalty"], banned
+        )  # fmt: skip
+
+    @property
+    def greedy(self) -> bool:
+        """Temperature 0."""
+        return self.temperature == 0
+
+    @property
+    def needs_prefix(self) -> bool:
+        """Whether a row depends on its own prefix beyond the model's logits."""
+        return self.repetition_penalty != 1.0
+
+    def laws(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Rows:
+        """Rows `[n, V]` that sum to 1 (float32, float64 for float64 logits), or `CertainRows` at temperature 0.
+
+        `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only.
+        """
+        if self.greedy:
+            scores = self.scores(logits, prefixes)
+            return CertainRows(_best(scores), scores.shape[-1])
+        return self._filtered(self._tempered(self.allowed(logits, prefixes))).softmax(-1)
+
+    def allowed(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """The scores `[n, V]` that tokens are ranked by. Raises SpecvizError for rows that no token can be drawn from:
+
+        a NaN or +infinity anywhere, or nothing above minus infinity. Single tokens at minus infinity are never drawn,
+        which is what masks are for.
+        """
+        scores = self.scores(logits, prefixes)
+        if not bool(scores.amax(-1).isfinite().all()):  # the largest entry of a row is NaN if any is
+            raise SpecvizError(NOT_FINITE)
+        return scores
+
+    def scores(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
+        """The same, unlooked at, for drafters that draft nothing where their numbers are none: penalised, banned ones
+        at minus infinity."""
+        scores = logits
+        if self.needs_prefix:
+            assert prefixes is not None, "a repetition penalty needs each row's prefix"
+            scores = self._penalised(logits, prefixes)
+        if self.banned:
+            scores = scores.index_fill(-1, torch.tensor(self.banned, device=scores.device), float("-inf"))
+        return scores
+
+    def _tempered(self, scores: Tensor) -> Tensor:
+        if self.temperature >= COLD:
+            return scores / self.temperature
+        # The plain quotient overflows: from the top score on down it cannot, and the law is the same.
+        return (scores - scores.amax(-1, keepdim=True)) / max(self.temperature, torch.finfo(scores.dtype).tiny)
+
+    def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
+        out = logits.clone()
+        for row, prefix in enumerate(prefixes):
+            seen = torch.tensor(sorted(set(prefix)), device=logits.device)
+            values = logits[row, seen]
+            out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
+        # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
+        # finite number stays as it is: clamped it would pass for one.
+        return torch.where(logits.isfinite(), out.clamp(-MOST, MOST), logits)
+
+    def _filtered(self, scores: Tensor) -> Tensor:
+        if 0 < self.top_k < scores.shape[-1]:
+            floor = scores.topk(self.top_k, -1).values[..., -1:]
+            scores = scores.masked_fill(scores < floor, float("-inf"))
+        if self.top_p < 1:
+            scores = nucleus(scores, self.top_p)
+        if self.min_p > 0:
+            probs = scores.softmax(-1)
+            scores = scores.masked_fill(probs < self.min_p * probs.amax(-1, keepdim=True), float("-inf"))
+        return scores
+
+
+def _best(scores: Tensor) -> tuple[int, ...]:
+    """The first largest entry of every row, in one copy off the device. Raises SpecvizError for rows with NaN."""
+    best = scores.max(-1)
+    tokens = best.indices.masked_fill(~best.values.isfinite(), -1).tolist()
+    if -1 in tokens:
+        raise SpecvizError(NOT_FINITE)
+    return tuple(tokens)
+
+
+def nucleus(scores: Tensor, top_p: float) -> Tensor:
+    """Keep, by falling score, every token whose predecessors hold less than `top_p`; the first always."""
+    vocab = scores.shape[-1]
+    probs = scores.softmax(-1)
+    for size in {min(NUCLEUS, vocab): 0, vocab: 0}:
+        kept, order = probs.topk(size, -1)
+        before = kept.cumsum(-1) - kept
+        if size == vocab or bool(((before[..., -1] + kept[..., -1]) >= top_p).all()):
+            break
+    drop = before >= top_p
+    drop[..., 0] = False
+    out = torch.full_like(scores, float("-inf"))
+    return out.scatter(-1, order, scores.gather(-1, order).masked_fill(drop, float("-inf")))

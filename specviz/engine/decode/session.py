@@ -1,0 +1,263 @@
+"""`Session`: one prompt being decoded, and the one round that every method shares (architecture.md 4).
+
+Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
+plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
+nothing else differs.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from specviz.engine.decode.context import Context, Counters, Observation
+from specviz.engine.decode.knob_queue import Requests
+from specviz.engine.decode.parts import Parts, Sink
+from specviz.engine.decode.refusals import refuse_draft, refuse_prompt
+from specviz.engine.decode.round import Clock, Kind, Round
+from specviz.engine.decode.sampling import Warper
+from specviz.engine.decode.taps import Taps
+from specviz.engine.decode.text_output import Ends, Said
+from specviz.engine.decode.texts import Texts, banned_ids
+from specviz.engine.model import places
+from specviz.engine.model.rows import Rows, Tensor, fill
+from specviz.events import Knob
+from specviz.events.round import Finish
+from specviz.knobs import Knobs, KnobTable
+from specviz.probability.draft import ROOT, Carry, Draft
+from specviz.probability.draws import Keys
+from specviz.probability.plan import DrawResult, Draws, Outcome
+from specviz.probability.rows import Rows as LawRows
+
+__all__ = ["Parts", "Session", "Sink"]
+
+
+class Session:
+    """Decodes one prompt. `rounds()` is a generator, `generate()` runs it to the end.
+
+    `tokens` always holds prompt + committed tokens; `finish` says why decoding ended (None: not yet). `query` is
+    added to the seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them. `more`: a query
+    follows, so that knobs which apply then may be asked for.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        prompt: Sequence[int],
+        table: KnobTable,
+        knobs: Knobs,
+        *,
+        eos: frozenset[int] = frozenset(),
+        texts: Texts | None = None,
+        sink: Sink | None = None,
+        query: int = 0,
+        draws: Callable[[int], Draws] | None = None,
+        more: bool = False,
+    ) -> None:
+        self.parts, self.table, self.knobs = parts, table, knobs
+        self.target, self.drafter = parts.models.target, parts.drafter
+        self.prompt = tuple(prompt)
+        self.tokens: list[int] = list(prompt)
+        self.eos, self.texts, self.sink, self.query = eos, texts, sink, query
+        self.cache = self.target.new_cache(parts.models.capacity)
+        self.counters, self.number = Counters(), 0
+        self.finish: Finish | None = None
+        self.carry: Carry | None = None  # what the last round left to carried rounds
+        self.verifier = parts.verifier.tuned(knobs)
+        self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
+        self.warper = Warper.of(knobs, self._banned)
+        self._requests = Requests(table, more)
+        self._taps = Taps.of(parts.drafter, self.target.n_layers)
+        self._cuda = places.cuda_devices(parts.models)
+        self._prefilled, self.prefill_ns = False, 0
+        self._said = Said(texts, prompt)
+        seed, way = knobs["seed"] + query, knobs["draw"]
+        self._draws = draws or (lambda round_: Keys(seed, round_, way))
+        refuse_prompt(self.prompt, self.target.context)
+
+    @property
+    def seed(self) -> int:
+        """The seed this query's draws are keyed by."""
+        return int(self.knobs["seed"]) + self.query
+
+    @property
+    def text(self) -> str:
+        """The new text so far."""
+        return self._said.text
+
+    @property
+    def new_tokens(self) -> list[int]:
+        """Tokens committed so far."""
+        return self.tokens[len(self.prompt) :]
+
+    @property
+    def room(self) -> int:
+        """Most tokens that may still be committed."""
+        left: int = min(self.knobs["max_new_tokens"] - len(self.new_tokens), self.target.context - len(self.tokens))
+        return left
+
+    def request(self, name: str, value: Any, by: str = "user") -> None:
+        """Ask for a knob; it is applied at the start of the next round. Raises KnobError."""
+        self._requests.ask(name, value, by, self.number)
+
+    def between(self) -> tuple[Knobs, list[Knob]]:
+        """Behind the end: the knobs of the next query, and what was asked for and changes with it."""
+        return self._requests.between(self.knobs)
+
+    def generate(self) -> list[int]:
+        """Decode to the end; the new tokens."""
+        for _ in self.rounds():
+            pass
+        return self.new_tokens
+
+    def rounds(self) -> Iterator[Round]:
+        """Prefill, then one `Round` after another until something ends the text."""
+        self.prefill()
+        while self.finish is None:
+            yield self._round()
+
+    @torch.inference_mode()
+    def prefill(self) -> None:
+        """Feed `prompt[:-1]`; commits nothing. Once: `rounds()` does it when it was not done before."""
+        if self._prefilled:
+            return
+        self._prefilled = True
+        began = time.perf_counter_ns()
+        if len(self.prompt) > 1:
+            seen = self._show_prompt if self._taps.layers else None
+            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, seen=seen)
+        self.prefill_ns = time.perf_counter_ns() - began
+        if self.sink:
+            self.sink.prefilled(self, self.prefill_ns)
+
+    def _show_prompt(self, rows: Rows) -> None:
+        shown = self._taps.of_prompt(rows, self.prompt)
+        if shown is not None and self.drafter:
+            self.drafter.observe(shown)
+
+    @torch.inference_mode()
+    def _round(self) -> Round:
+        self.number += 1
+        self._apply_knobs()
+        now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry)
+        now.clock = Clock(self._cuda)
+        now.started_ns = time.perf_counter_ns()
+        try:
+            ctx = self._open()
+            self._decide(now, ctx)
+            with now.clock.stage("commit"):
+                seen = self._commit(now, ctx)
+        except BaseException as error:
+            self._abort(now, error)
+            raise
+        # What follows is bookkeeping: the drafter writes its records, which no stage of the round shall be charged for.
+        now.ended_ns = time.perf_counter_ns()
+        if self.drafter:
+            self.drafter.observe(seen)
+        now.kv_after = self._filled()
+        now.observe_ns = time.perf_counter_ns() - now.ended_ns
+        if self.sink:
+            self.sink.round(now)
+        return now
+
+    def _apply_knobs(self) -> None:
+        self.knobs, told = self._requests.apply(self.knobs, self.number, within_block=self.carry is not None)
+        for event in told if self.sink else ():
+            assert self.sink is not None
+            self.sink.knob(event)
+        if told:
+            self.warper = Warper.of(self.knobs, self._banned)
+            self.verifier = self.parts.verifier.tuned(self.knobs)
+
+    def _open(self) -> Context:
+        rows = Rows(self.target, self.cache, self._taps.layers)
+        root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
+        self.counters.n_draft_calls = self.counters.n_syncs = 0
+        return Context(
+            tokens=tuple(self.tokens), room=self.room, knobs=self.knobs, warper=self.warper,
+            keys=self._draws(self.number), rows=rows, root_row=root, eos=self.eos,
+            level=self.sink.level if self.sink else "none", counters=self.counters, carry=self.carry,
+        )  # fmt: skip
+
+    def _decide(self, now: Round, ctx: Context) -> None:
+        """Draft, target pass, laws, plan, walk."""
+        self._draft(now, ctx)
+        with now.clock.stage("other"):
+            refuse_draft(self.verifier, now.draft)
+            assert now.logits is not None
+            now.target_probs = self._laws(now.draft, now.logits)
+        with now.clock.stage("verdict"):
+            now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
+            now.outcome = now.plan.walk(ctx.keys, now.n)
+        now.facts, now.ledger = ctx.facts, ctx.rows.ledger
+        now.n_draft_calls = self.counters.n_draft_calls
+        now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
+
+    def _draft(self, now: Round, ctx: Context) -> None:
+        """Propose, then the target's pass over it with `meanwhile` beside; the draft is whole after both."""
+        if self.drafter:
+            with now.clock.stage("draft"):
+                now.draft = self.drafter.propose(ctx)
+        fed = now.draft
+        ahead = getattr(self.drafter, "meanwhile", None)
+        both = self.parts.lanes.run(
+            lambda: ctx.rows.finish(fed, ctx.root_row), ahead and partial(ahead, ctx, fed), now.clock.settle
+        )
+        now.clock.beside(both)
+        whole = fed if both.drafter is None else both.drafter
+        now.logits, now.draft = both.target, places.beside(whole, self.target)
+        assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
+
+    def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
+        if not self.warper.needs_prefix:
+            return self.warper.laws(logits)
+        paths = [draft.path(node) for node in range(ROOT, draft.n_fed)]
+        return self.warper.laws(logits, [[*self.tokens, *path] for path in paths])
+
+    def _commit(self, now: Round, ctx: Context) -> Observation:
+        """The one cut, at the end token, a stop text or the limit; then the text grows and the cache follows it."""
+        outcome = now.outcome
+        assert outcome is not None
+        tokens = [now.draft.tokens[node] for node in outcome.accepted]
+        kinds: list[Kind] = ["accepted" if now.draft.has_row(node) else "branch" for node in outcome.accepted]
+        if outcome.closing is not None:
+            tokens.append(outcome.closing)
+            kinds.append(outcome.kind or "bonus")
+        texts, self.finish = self._said.take(tokens, len(self.tokens), self._ends())
+        kept = len(texts)
+        now.tokens, now.kinds, now.texts = tuple(tokens[:kept]), tuple(kinds[:kept]), tuple(texts)
+        now.n_accepted = min(kept, len(outcome.accepted))
+        now.cut, now.finish = kept < len(tokens), self.finish
+        self.tokens += now.tokens
+        self.carry = None if self.finish else outcome.carry
+        features = self._taps.path(ctx.rows, ctx.root_row, outcome.accepted, kept)
+        self.cache.follow(self.tokens[:-1])
+        return Observation(
+            now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish,
+            now.clock.ns.get("target", 0),
+        )  # fmt: skip
+
+    def _ends(self) -> Ends:
+        longest = len(self.prompt) + self.knobs["max_new_tokens"]
+        return Ends(self.eos, self.knobs["stop"], longest, self.target.context)
+
+    def _abort(self, now: Round, error: BaseException) -> None:
+        """Leave the cache as the committed text has it; the number is used again."""
+        self.cache.follow(self.tokens[:-1])
+        self.number -= 1
+        forget = getattr(self.drafter, "aborted", None)
+        if forget is not None:
+            forget()
+        if self.sink:
+            self.sink.aborted(now, f"{type(error).__name__}: {error}".strip(": "))
+
+    def _filled(self) -> dict[str, int | None]:
+        return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}
+
+
+def host_reads(outcome: Outcome) -> int:
+    """Device reads of a verdict: the gathered thresholds are one, every draw is one."""
+    draws = sum(isinstance(result, DrawResult) for result in outcome.trace)
+    return draws + (len(outcome.trace) > draws)

@@ -1,0 +1,303 @@
+"""Loading a pair: a local folder or hub id each, tokenizers compared, adapters tested before the first token.
+
+`transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
+one line before anything heavy is read. What the library would fill in or leave out by itself (weights that are missing,
+of another shape or type, an adapter beside them) is refused by name: the text would be nobody's.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz import model_folder
+from specviz.engine.model import hub
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.model.selftest import reference, self_test
+from specviz.errors import ModelError
+from specviz.events import ModelInfo
+
+EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that passed its self-test, with its tokenizer."""
+
+    adapter: ModelAdapter
+    tokenizer: Any
+    info: ModelInfo
+
+
+def embedded(role: str) -> Path:
+    """The folder of the embedded target or draft model. Raises ModelError when this install has none."""
+    folder = Path(str(files("specviz_assets"))) / "models" / EMBEDDED[role]
+    if not (folder / "config.json").exists():
+        raise ModelError(
+            f"this install has no embedded {role} model; name one with --{role} FOLDER, or run specviz train pair"
+        )
+    return folder
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name; the CPU by default. Raises ModelError for one that is not there."""
+    wanted = name or "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise ModelError(f"device '{wanted}' is no device name; use cpu, cuda, cuda:0 or mps") from None
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        raise ModelError(
+            f"device '{wanted}' is not available here; available: {', '.join(k for k, v in there.items() if v)}"
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelError(
+            f"device '{wanted}': this machine has {torch.cuda.device_count()} CUDA device(s), counted from 0"
+        )
+    return device
+
+
+def pick_dtype(name: str | None, device: torch.device) -> torch.dtype:
+    """The dtype of that name; float32 on a CPU, bfloat16 elsewhere by default."""
+    if name is None:
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if name not in DTYPES:
+        raise ModelError(f"dtype '{name}' is unknown; use {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def load(source: str | None, role: str, device: str | None, dtype: str | None) -> Loaded:
+    """Load a model and its tokenizer. `source`: folder, hub id, or None for the embedded one. Raises ModelError."""
+    name = str(embedded(role)) if source is None else source
+    place = pick_device(device)
+    where = found(name, f"--{role}")
+    from transformers import AutoTokenizer
+
+    with _one_line(f"--{role} {name}"):
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+    model = plain_model(name, role, pick_dtype(dtype, place), where).to(place).requires_grad_(False).eval()
+    vocab = _size(tokenizer)
+    want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
+    with _one_line(f"--{role} {name}"):
+        adapter = ModelAdapter(model, name=_name(name), vocab=vocab)
+    self_test(adapter, want)
+    return Loaded(adapter, tokenizer, _info(adapter, name))
+
+
+def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = None) -> Any:
+    """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
+
+    `where`: what `found` said of the name, if it was asked already.
+    """
+    option = f"--{role} {name}"
+    where = found(name, f"--{role}") if where is None else where
+    from transformers import AutoModelForCausalLM
+
+    # Some families draw numbers before they load over them: not from the generator of the program around.
+    with _one_line(option), torch.random.fork_rng(devices=[]):
+        model, told = AutoModelForCausalLM.from_pretrained(
+            where, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True,
+            ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused below
+        )  # fmt: skip
+    _refuse_holes(option, model, told)
+    _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
+    return model
+
+
+@contextmanager
+def _one_line(option: str) -> Iterator[None]:
+    """The library's many-line reports stay unsaid, and what it raises becomes one line."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # it would stand between the lines of our own narration
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        said = str(error)
+        if "custom code" in said or "trust_remote_code" in said:
+            raise ModelError(
+                f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
+                "give a model whose architecture the library has"
+            ) from None
+        raise ModelError(f"{option}: cannot be loaded: {_first_line(error)}") from error
+    finally:
+        logging.set_verbosity(before)
+
+
+def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
+    """Raises ModelError unless every weight was in the folder: the library fills gaps with random numbers."""
+    kind = type(model).__name__
+    mismatched = sorted(told.get("mismatched_keys") or (), key=str)
+    if mismatched:
+        name, held, wanted = (*mismatched[0], None, None)[:3]
+        shapes = f"is {list(held)}, config.json makes it {list(wanted)}" if held is not None else "has another shape"
+        raise ModelError(f"{option}: tensor '{name}' {shapes}{_more(len(mismatched))}; the folder's files do not fit")
+    missing = sorted(told.get("missing_keys") or ())
+    if missing:
+        named = ", ".join(f"'{name}'" for name in missing[:3])
+        raise ModelError(
+            f"{option}: {len(missing)} of the weights of a {kind} are missing: {named}"
+            f"{', ..' if len(missing) > 3 else ''}; {_advice(missing, told.get('unexpected_keys') or ())}"
+        )
+    errors = told.get("error_msgs")
+    if errors:
+        raise ModelError(f"{option}: cannot be loaded: {' '.join(str(errors).split())[:300]}")
+
+
+def _more(n: int) -> str:
+    return f" (and {n - 1} more)" if n > 1 else ""
+
+
+def _advice(missing: list[str], unexpected: Any) -> str:
+    if all("head" in name or "embed_out" in name for name in missing):
+        return "it holds a model without a language head: give one saved as a causal LM"
+    if unexpected:
+        return f"it holds {len(unexpected)} tensors of other names, such as '{sorted(unexpected)[0]}'"
+    return "config.json asks for more than the weight files hold: mend it, or save the model again"
+
+
+# What weights may be stored as without a quantisation that the library knows how to undo.
+_FLOATS = re.compile(r"(F|BF)\d+.*|C64")
+
+
+def _refuse_odd_types(option: str, model: Any, folder: Path | None) -> None:
+    """Raises ModelError for weights stored as whole numbers or truth values: read as they stand they mean nothing."""
+    if folder is None or getattr(model.config, "quantization_config", None) is not None:
+        return
+    floating = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
+    endings = {name.split(".", 1)[-1] for name in floating}  # a base model's file leaves the first part out
+    for path in model_folder.weight_files(folder):
+        for tensor in model_folder.tensors(path):
+            is_weight = tensor.name in floating or tensor.name in endings or tensor.name.split(".", 1)[-1] in endings
+            if is_weight and not _FLOATS.fullmatch(tensor.dtype):
+                raise ModelError(
+                    f"{option}: tensor '{tensor.name}' is stored as {tensor.dtype}, and config.json names no "
+                    "quantization; weights are floating point"
+                )
+
+
+def _size(tokenizer: Any) -> int:
+    """One more than the largest id; ids may have gaps, so their number is not enough."""
+    return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))
+
+
+def found(name: str, option: str) -> str:
+    """Where to load from: the folder, once it was looked at, or a hub id that can be had. Raises ModelError."""
+    path = Path(name)
+    try:
+        kind = model_folder.kind_of(path)
+        if kind == "folder":
+            _look_at_folder(path)
+            return name
+    except ModelError as error:
+        raise ModelError(f"{option} {model_folder.shown(name)}: {error}") from None
+    if kind == "file" or model_folder.is_path(name):
+        near = model_folder.suggested(name)
+        raise ModelError(
+            f"{option} {name}: no such folder{near or '; give a folder that save_pretrained wrote, or a hub id'}"
+        )
+    return hub.resolve(name, option)
+
+
+def _look_at_folder(path: Path) -> None:
+    names = model_folder.names_in(path)
+    if "config.json" not in names:
+        held = ", ".join(names[:5]) or "nothing"
+        what = "; it is an adapter alone: merge it into its model first" if ADAPTER in names else ""
+        raise ModelError(
+            f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
+        )
+    given = model_folder.read_config(path)
+    if ADAPTER in names:
+        raise ModelError(
+            f"it holds an adapter ({ADAPTER}) beside a model, and only one of them can be meant: merge the adapter "
+            "and save the model, or move the adapter's files away"
+        )
+    classes = given.get("architectures")
+    odd = [each for each in classes if _NO_TEXT.search(str(each))] if isinstance(classes, list) else []
+    if odd:
+        raise ModelError(f"it holds a {model_folder.shown(odd[0])}, which has no language head: give a causal LM")
+    weights = model_folder.weight_files(path)
+    if not weights:
+        pickled = any(name.endswith((".bin", ".pt")) for name in names)
+        why = (
+            "its weights are pickled, which is never opened here: save them with safe_serialization"
+            if pickled
+            else "no weights"
+        )
+        raise ModelError(f"no .safetensors file in it ({why})")
+    for file in weights:
+        model_folder.tensors(file)
+
+
+ADAPTER = "adapter_config.json"
+_NO_TEXT = re.compile(r"Classification|QuestionAnswering|MultipleChoice|RewardModel")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return model_folder.line(text)
+
+
+def _name(where: str) -> str:
+    path = Path(where)
+    if not path.exists():
+        return where
+    return f"{path.parent.name}/{path.name}" if path.name in ("target", "draft") else path.name
+
+
+def _info(adapter: ModelAdapter, where: str) -> ModelInfo:
+    config = adapter.config
+    return ModelInfo(
+        name=adapter.name, arch=type(adapter.model).__name__, n_layers=adapter.n_layers, width=config.hidden_size,
+        n_params=sum(p.numel() for p in adapter.model.parameters()), vocab=adapter.vocab,
+        dtype=str(adapter.dtype).removeprefix("torch."), device=str(adapter.device),
+        hash=fingerprint(adapter),
+    )  # fmt: skip
+
+
+def compare_tokenizers(target: Any, draft: Any) -> None:
+    """Raises ModelError that says what differs, when the two do not number the same tokens."""
+    first, second = target.get_vocab(), draft.get_vocab()
+    if first != second:
+        sizes = (
+            f"{len(first)} against {len(second)} tokens" if len(first) != len(second) else _difference(first, second)
+        )
+        raise ModelError(
+            f"target and draft model have different tokenizers ({sizes}): use a draft model of the same family"
+        )
+    probe = "Speculative   decoding:\n\tdef f(x): return x**2  # Grüße, 世界 1234"
+    ids = [t(probe, add_special_tokens=True)["input_ids"] for t in (target, draft)]
+    if ids[0] != ids[1]:
+        raise ModelError("target and draft model split text into different tokens though they number the same ones")
+
+
+def _difference(first: dict[str, int], second: dict[str, int]) -> str:
+    for token, number in sorted(first.items(), key=lambda item: item[1]):
+        if second.get(token) != number:
+            return f"token {token!r} is {number} in one and {second.get(token, 'missing')} in the other"
+    return "different entries"
+
+
+def stop_tokens(loaded: Loaded) -> frozenset[int]:
+    """End-of-text ids: the generation config's, then the model's, then the tokenizer's."""
+    generation = getattr(loaded.adapter.model, "generation_config", None)
+    ids = getattr(generation, "eos_token_id", None)
+    if ids is None:
+        ids = getattr(loaded.adapter.config, "eos_token_id", None)
+    if ids is None:
+        ids = loaded.tokenizer.eos_token_id
+    found = [ids] if isinstance(ids, int) else list(ids or [])
+    return frozenset(i for i in found if 0 <= i < loaded.adapter.vocab)

@@ -1,0 +1,69 @@
+"""A loaded pair: the target and, for methods that need one, a draft model of the same tokenizer."""
+
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.model.loading import Loaded, compare_tokenizers, load
+from specviz.errors import ModelError
+from specviz.events import Models as ModelsInfo
+
+SMALL_PARAMS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A target and, when one was loaded, a draft model of the same tokenizer."""
+
+    target: Loaded
+    draft: Loaded | None
+
+    @property
+    def infos(self) -> ModelsInfo:
+        """What a trace says of them."""
+        return ModelsInfo(target=self.target.info, draft=self.draft.info if self.draft else None)
+
+    @property
+    def context(self) -> int:
+        """Most positions both models can hold."""
+        own = self.target.adapter.context
+        return min(own, self.draft.adapter.context) if self.draft else own
+
+
+def load_pair(
+    target: str | None = None,
+    draft: str | None = None,
+    needs_draft: bool = True,
+    device: str | None = None,
+    dtype: str | None = None,
+    threads: int | None = None,
+    draft_device: str | None = None,
+) -> Pair:
+    """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
+
+    `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
+    `draft_device`: where the draft model goes when that is another place than the target's.
+    """
+    first = load(target, "target", device, dtype)
+    second = None
+    if needs_draft:
+        if target is not None and draft is None:
+            raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+        second = load(draft, "draft", draft_device or device, dtype)
+        compare_tokenizers(first.tokenizer, second.tokenizer)
+        if first.adapter.vocab != second.adapter.vocab:  # padded beyond the tokenizer is fine: both are cut to it
+            raise ModelError(
+                f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
+                "use a draft model of the same family"
+            )
+    if threads is not None or small(first):
+        torch.set_num_threads(max(1, threads or 1))
+    return Pair(first, second)
+
+
+def small(target: Loaded) -> bool:
+    """Whether one thread serves the target best: the work of a layer is less than what threads cost to wake.
+
+    A rule of size and not a probe, so that the same request rounds alike every time it is run on a machine.
+    """
+    return target.adapter.device.type == "cpu" and (target.info.n_params or 0) < SMALL_PARAMS

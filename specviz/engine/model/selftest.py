@@ -1,0 +1,111 @@
+"""Start-up proof of an adapter: its logits against the untouched model's, on a chain and on a small tree.
+
+Cheap (a few rows), and it turns every architecture the adapter misreads into a refusal instead of wrong text. What is
+compared with is taken before the adapter replaces anything in the model: afterwards both sides would be wrong alike.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.rows import Rows
+from specviz.errors import ModelError
+from specviz.model_folder import line
+from specviz.probability.draft import ROOT
+
+PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Largest allowed difference, relative to the spread of the logits.
+
+    In float64 too it is that of float32: where the library spells attention out, its softmax is taken in float32.
+    """
+    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.15)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Logits of the library's own model, untouched: of every row of a chain, and of root and nodes of a tree."""
+
+    chain: torch.Tensor  # [6, vocab]
+    tree: torch.Tensor  # [1 + 4, vocab]
+
+
+@torch.inference_mode()
+def reference(model: Any, name: str, vocab: int) -> Reference:
+    """What an adapter must say too. Taken before there is one: an adapter changes the model's attention and norms.
+
+    Raises ModelError when the model gives no logits for plain ids.
+    """
+    vocab = min(vocab, getattr(model.config.get_text_config(), "vocab_size", vocab))
+    ids, nodes = _probe(vocab)
+    try:
+        chain = _plain(model, ids, vocab)
+        tree = torch.stack([_plain(model, ids + path, vocab)[-1] for path in _paths(nodes)])
+    except Exception as error:
+        raise ModelError(f"{name}: a {type(model).__name__} gives no logits for plain text: {_line(error)}") from error
+    for logits in (chain, tree):
+        if bool(logits.isnan().any()):
+            raise ModelError(f"{name}: its logits are not numbers (NaN): the weights are damaged; try --dtype float32")
+    return Reference(chain, tree)
+
+
+@torch.inference_mode()
+def self_test(adapter: ModelAdapter, want: Reference) -> None:
+    """Raises ModelError with the layer type's name when the adapter's logits are not the untouched model's."""
+    ids, nodes = _probe(adapter.vocab)
+    kind = type(adapter.layers[0]).__name__
+    try:
+        cache = adapter.new_cache(16)
+        rows = Rows(adapter, cache)
+        rows.add_line(ids)
+        got = [rows.take()]
+        rows = _next(adapter, cache, ids)
+        for token, parent in zip(nodes, PARENTS, strict=True):
+            rows.add(token, 0 if parent == ROOT else parent + 1)
+        got.append(rows.take())
+    except ModelError as error:
+        raise ModelError(f"{adapter.name}: layers of type {kind}: {error}") from None
+    except Exception as error:
+        raise ModelError(
+            f"{adapter.name}: layers of type {kind} cannot be driven one by one: {_line(error)}"
+        ) from error
+    for name, mine, theirs in zip(("a chain", "a tree"), got, (want.chain, want.tree), strict=True):
+        apart = torch.where(mine == theirs, 0.0, mine - theirs).abs().max()  # equal infinities are equal
+        gap = float(apart / theirs[theirs.isfinite()].std().clamp(min=1e-6))
+        if not gap < tolerance(adapter.dtype):
+            raise ModelError(
+                f"{adapter.name}: layers of type {kind} are not supported: logits of {name} differ by {gap:.2g}"
+            )
+
+
+def _next(adapter: ModelAdapter, cache: "object", ids: list[int]) -> Rows:
+    cache.follow(ids[:-1])  # type: ignore[attr-defined]
+    rows = Rows(adapter, cache)  # type: ignore[arg-type]
+    rows.add(ids[-1], -1)
+    return rows
+
+
+def _paths(nodes: list[int]) -> list[list[int]]:
+    paths: list[list[int]] = [[]]
+    for token, parent in zip(nodes, PARENTS, strict=True):
+        paths.append([*paths[parent + 1], token])
+    return paths
+
+
+def _probe(vocab: int) -> tuple[list[int], list[int]]:
+    """The chain's ids, and those of the tree's nodes behind it."""
+    return [(7 * k + 3) % vocab for k in range(6)], [(11 * k + 5) % vocab for k in range(len(PARENTS))]
+
+
+def _plain(model: Any, ids: list[int], vocab: int) -> torch.Tensor:
+    device = next(model.parameters()).device
+    out: torch.Tensor = model(torch.tensor([ids], device=device), use_cache=False).logits[0, :, :vocab]
+    return out if out.dtype == torch.float64 else out.float()
+
+
+def _line(error: Exception) -> str:
+    return line(str(error).strip() or type(error).__name__)

@@ -1,0 +1,269 @@
+"""A run in this process: load a pair once, then one `LocalRun` per prompt, or per stream of prompts.
+
+The worker, the command line, scripts and tests all decode through this; it turns a `Start` command into a `Session`
+and its events into a whole run, `header` to `end`, however the run ends.
+"""
+
+import platform
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+import torch
+
+from specviz.commands import Start
+from specviz.engine.decode.calibrate import calibrate
+from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.overlap_choice import choose, threads_of
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
+from specviz.engine.decode.texts import Texts
+from specviz.engine.model.pair import Pair, load_pair, small
+from specviz.engine.record.probe import Probe
+from specviz.engine.record.query_end import Ended, Served
+from specviz.engine.run import build_drafter
+from specviz.engine.run.build_drafter import make_drafter
+from specviz.engine.run.queries import Queries, Setup, encode_prompt, length_of
+from specviz.errors import KnobError, ModelError
+from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
+from specviz.knobs import Knobs
+from specviz.methods import get_method, pick_verifier
+
+__all__ = ["LocalRun", "Pair", "encode_prompt", "environment", "load_pair", "make_drafter", "small"]
+
+TOPK = 8
+
+
+class LocalRun:
+    """A prompt, or a stream of them one after another, decoded with a loaded pair; events go to `sink` as they happen.
+
+    Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is
+    written by `rounds()` itself, with the reason, also when an exception passes through. `session`: the query in hand.
+    """
+
+    def __init__(self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None) -> None:
+        self.pair, self.start = pair, start
+        self.method = get_method(start.method)
+        knobs = self.method.table.knobs(start.knobs)
+        self.verifier = pick_verifier(self.method, start.verifier, knobs)
+        if self.method.needs_draft and pair.draft is None:
+            raise ModelError(f"method {self.method.name} needs a draft model; start with one, or use --method ngram")
+        self.queries = Queries(pair, start, self.method, knobs)
+        models = self.queries.models(0, knobs)
+        self.texts = Texts(pair.target.tokenizer)
+        self._sink = sink
+        self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
+        self.probe = Probe(self._tell, self.texts, start.level, TOPK)
+        drafter = make_drafter(self.method, models, knobs)
+        self.table, knobs = build_drafter.fitted(self.method.table, drafter, start.knobs)
+        self.choice = choose(start.lanes, models, drafter)
+        self._setup = Setup(pair, self.method, self.verifier, self.table, self.choice.lanes, self.texts)
+        self.served = Served()
+        self.session = self._opened(0, drafter, knobs)
+        self.run = run or f"r-{uuid.uuid4().hex[:8]}"
+        self.reason: str | None = None
+        self._stop_asked: Literal["stopped", "cancelled"] | None = None
+        self._begun = False
+        self._n_threads = torch.get_num_threads()
+
+    def _opened(self, query: int, drafter: Drafter | None, knobs: Knobs) -> Session:
+        self.served, self.probe.prompt = Served(), self.queries.prompts[query]
+        return self.queries.session(query, self._setup, knobs, drafter, self.probe)
+
+    @property
+    def text(self) -> str:
+        """The new text of this query so far."""
+        return self.session.text
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a query follows the one in hand."""
+        return self.session.query + 1 < len(self.queries)
+
+    @property
+    def tokens(self) -> list[int]:
+        """Ids of its new tokens so far."""
+        return self.session.new_tokens
+
+    def set_knob(self, name: str, value: Any, by: str = "user") -> None:
+        """Ask for a knob; applied at the next round, or at the next query of a stream if it is of that kind.
+
+        Raises KnobError, also when the verifier could not go on.
+        """
+        asked = self.session.knobs.with_(**self.table.check({name: value}))
+        refusal = self.verifier.refuses(self.method.example(asked.values))
+        if refusal is not None:
+            raise KnobError(f"knob {name}: verifier {self.verifier.name} could not go on: {refusal}")
+        self.session.request(name, value, by)
+
+    def stop(self, reason: Literal["stopped", "cancelled"] = "stopped") -> None:
+        """End after the round in hand. Safe in a signal handler: a round is finished or never begun, not torn."""
+        self._stop_asked = self._stop_asked or reason
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop_asked is not None
+
+    def header(self) -> Header:
+        """The first line of the trace."""
+        knobs = self.session.knobs
+        own = {spec.name for spec in self.method.own}
+        probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
+        return Header(
+            schema=SCHEMA, v=VERSION, run=self.run, wall=datetime.now(UTC).isoformat(timespec="seconds"),
+            method=self.method.name, drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
+            verifier=self.verifier.name, lanes=self.session.parts.lanes.name, lossless=self.verifier.lossless,
+            keeps_tokens=self.verifier.keeps_tokens, distance=self.verifier.distance, models=self._models_info(),
+            knobs={name: value for name, value in knobs.values.items() if name in own},
+            knob_specs=list(self.table.specs),
+            sampling={name: value for name, value in knobs.values.items() if name not in own},
+            level=self.start.level, topk=TOPK,
+            method_traits=self.method.traits, verifier_traits=self.verifier.traits,
+            env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
+        )  # fmt: skip
+
+    def _stream(self) -> dict[str, Any]:
+        """How many queries of which kinds a stream will have."""
+        if not self.start.stream:
+            return {}
+        return {"stream": {"n_queries": len(self.queries), "domains": Counter(p.domain for p in self.queries.prompts)}}
+
+    def _models_info(self) -> Any:
+        """The pair, and the trained parts that the drafter found for it."""
+        infos = self.pair.infos
+        draft = infos.draft if self.method.needs_draft else None  # a draft model at hand is none of this run
+        return msgspec.structs.replace(infos, draft=draft, parts=build_drafter.parts(self.session.drafter))
+
+    def begin(self) -> None:
+        """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it otherwise."""
+        if self._begun:
+            return
+        self._begun = True
+        self._n_threads = torch.get_num_threads()
+        _use_threads(threads_of(self.start.lanes, self._n_threads))
+        self.probe.emit(self.header(), 0)
+        with self._ending():
+            self._preface()
+            self.session.prefill()
+
+    def _preface(self) -> None:
+        """What stands between header and prompt: a warning about the lanes, what passes cost on this machine."""
+        if self.choice.warning is not None:
+            self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
+        drafter = self.session.drafter
+        if self.start.level != "none" and build_drafter.wants_calibration(drafter):
+            costs = calibrate(self.session.parts.models, drafter)
+            if costs is not None:
+                self.probe.emit(costs, 0)
+
+    def rounds(self) -> Iterator[Round]:
+        """Decode; every event reaches the sink, `end` last, whatever happens."""
+        self.begin()
+        with self._ending():
+            while True:
+                yield from self._query()
+                if self.session.finish is None or not self._go_on():
+                    break
+            whole = self.session.finish is not None and not self.has_more
+            self._end("done" if whole or not self._stop_asked else self._stop_asked)
+
+    def _query(self) -> Iterator[Round]:
+        rounds = self.session.rounds()
+        while not self._stop_asked and (done := next(rounds, None)) is not None:
+            self.served.add(done)
+            yield done
+
+    def _go_on(self) -> bool:
+        """A query is over: let the drafter learn from it, then open the next; False when there is none."""
+        query, drafter = self.session.query + 1, self.session.drafter
+        knobs, told = self.session.between()
+        self._learn(drafter, knobs)
+        if not self.has_more or self._stop_asked:
+            return False
+        for name, value in _spent(drafter, knobs).items():
+            told.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
+            knobs = knobs.with_(**{name: value})
+        after = self.queries.next_drafter(drafter, self.method, query, knobs)
+        self.session = self._opened(query, after, knobs)
+        self.session.prefill()
+        for event in told:
+            self.probe.knob(event)
+        return True
+
+    def _learn(self, drafter: Drafter | None, knobs: Knobs) -> None:
+        """Tell the drafter that the query is over, and record what it made of that."""
+        learn = getattr(drafter, "ended", None)
+        if learn is None:
+            return
+        session = self.session
+        self.served.prefilled(session.prefill_ns)
+        told = Ended(
+            session.query, knobs, self.served, self.queries.prompts[session.query].domain, session.prompt[0],
+            self._next_length if self.has_more else None,
+        )  # fmt: skip
+        for event in learn(told):
+            self.probe.emit(event, session.number)
+
+    def _next_length(self, drafter: Drafter) -> float | None:
+        """Tokens a round of the next query, decoded with that drafter and recorded nowhere."""
+        knobs = self.session.knobs
+        session = self.queries.session(self.session.query + 1, self._setup, knobs, drafter, None)
+        return length_of(session, lambda: self.stopping)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Write `end` with the reason when an exception passes through."""
+        try:
+            yield
+        except (KeyboardInterrupt, GeneratorExit):
+            self._end("cancelled")
+            raise
+        except BrokenPipeError:
+            self._end("cancelled", "the reader closed the pipe")
+            raise
+        except BaseException as error:
+            self._end("error", f"{type(error).__name__}: {error}")
+            raise
+
+    def _tell(self, event: Event) -> None:
+        """Hand an event on. Totals count what was told: an interrupt may fall between a commit and its records."""
+        self._sink(event)
+        if isinstance(event, RoundEnd):
+            self.totals["n_rounds"] += 1
+            self.totals["n_new_tokens"] += event.n_emitted
+        elif isinstance(event, Commit):
+            self.totals["finish"] = event.finish
+
+    def _end(self, reason: str, message: str | None = None) -> None:
+        if self.reason is None:
+            self.reason = reason
+            _use_threads(self._n_threads)
+            self.probe.emit(End(reason=reason, message=message, totals=dict(self.totals)), self.session.number)
+
+
+def _spent(drafter: Drafter | None, knobs: Knobs) -> dict[str, Any]:
+    """Knobs that asked for something to be done once, and it is done: the values they return to."""
+    tell = getattr(drafter, "spent", None)
+    return {} if tell is None else dict(tell(knobs))
+
+
+def _use_threads(n: int) -> None:
+    if torch.get_num_threads() != n:
+        torch.set_num_threads(n)
+
+
+def environment() -> dict[str, Any]:
+    """What a reader of numbers must know of the machine, without its name or paths."""
+    import transformers
+
+    return {
+        "python": platform.python_version(), "torch": str(torch.__version__), "transformers": transformers.__version__,
+        "machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads(),
+        "started_ns": time.perf_counter_ns(),
+    }  # fmt: skip

@@ -1,0 +1,114 @@
+"""The queries of a run: their prompts, all checked before the first one begins, and a session for each.
+
+One drafter goes through all of them. Most know nothing of another query and are simply made anew; one with
+`next_query(models, knobs)` goes on from what it learnt.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.commands import Prompt, Start
+from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.overlap import Lanes
+from specviz.engine.decode.parts import Parts, Sink
+from specviz.engine.decode.refusals import refuse_prompt
+from specviz.engine.decode.session import Session
+from specviz.engine.decode.texts import Texts
+from specviz.engine.model.loading import stop_tokens
+from specviz.engine.model.pair import Pair
+from specviz.engine.record.query_end import Served
+from specviz.engine.run import build_drafter
+from specviz.engine.run.build_drafter import make_drafter
+from specviz.errors import KnobError, SpecvizError
+from specviz.knobs import LAST_SEED, Knobs, KnobTable
+from specviz.methods import Method
+from specviz.probability.plan import Verifier
+
+
+def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
+    """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template."""
+    if not prompt:
+        raise SpecvizError("the prompt is empty: give at least one character")
+    if not chat:
+        return list(tokenizer(prompt, verbose=False)["input_ids"])  # its length is checked, and told, by the session
+    if not getattr(tokenizer, "chat_template", None):
+        raise SpecvizError("this tokenizer has no chat template; leave out --chat")
+    messages = [{"role": "user", "content": prompt}]
+    try:
+        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    except Exception as error:  # a template is a program of its author's: it may refuse, or be broken
+        why = " ".join(str(error).split())
+        raise SpecvizError(f"the tokenizer's chat template fails ({why}); leave out --chat") from error
+    return list(encoded["input_ids"])
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all queries of a run share."""
+
+    pair: Pair
+    method: Method
+    verifier: Verifier
+    table: KnobTable
+    lanes: Lanes
+    texts: Texts
+
+
+class Queries:
+    """Prompts and their token ids. Raises SpecvizError for any that cannot be decoded, by its place in the stream."""
+
+    def __init__(self, pair: Pair, start: Start, method: Method, knobs: Knobs) -> None:
+        if start.stream and start.prompt:
+            raise SpecvizError("a run has a prompt or a stream of them, not both")
+        self.prompts = list(start.stream) or [Prompt(text=start.prompt)]
+        self.pair, self.method = pair, method
+        self.ids = [self._ids(prompt, start) for prompt in self.prompts]
+        last = knobs["seed"] + len(self.prompts) - 1
+        if last > LAST_SEED:
+            raise KnobError(f"knob seed: the last query would have seed {last}; the last there is is {LAST_SEED}")
+
+    def _ids(self, prompt: Prompt, start: Start) -> list[int]:
+        try:
+            ids = encode_prompt(self.pair.target.tokenizer, prompt.text, start.chat)
+            refuse_prompt(ids, self.pair.target.adapter.context)
+        except SpecvizError as error:
+            if not prompt.where:
+                raise
+            raise SpecvizError(f"{prompt.where}: {error}") from error
+        return ids
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def models(self, query: int, knobs: Knobs) -> Models:
+        """Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run."""
+        flight = build_drafter.in_flight(self.method, knobs)
+        wanted = len(self.ids[query]) + int(knobs["max_new_tokens"]) + flight
+        target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
+        return Models(target, draft, min(wanted, target.context + flight))
+
+    def session(
+        self, query: int, setup: Setup, knobs: Knobs, drafter: Drafter | None, sink: Sink | None
+    ) -> Session:  # fmt: skip
+        """A query that has not begun."""
+        parts = Parts(self.models(query, knobs), drafter, setup.verifier, setup.lanes)
+        return Session(
+            parts, self.ids[query], setup.table, knobs, eos=stop_tokens(self.pair.target), texts=setup.texts,
+            sink=sink, query=query, more=query + 1 < len(self),
+        )  # fmt: skip
+
+    def next_drafter(self, before: Drafter | None, method: Method, query: int, knobs: Knobs) -> Drafter | None:
+        """Who drafts in that query after `before` did in the one ahead of it."""
+        models, go_on = self.models(query, knobs), getattr(before, "next_query", None)
+        return make_drafter(method, models, knobs) if go_on is None else go_on(models, knobs)
+
+
+def length_of(session: Session, stopped: Callable[[], bool]) -> float | None:
+    """Decode a session to its end; tokens a round, None when it was stopped before."""
+    served = Served()
+    for done in session.rounds():
+        if stopped():
+            return None
+        served.add(done)
+    return served.mean_acceptance_length

@@ -1,0 +1,143 @@
+"""SpecBranch and PEARL: draft ahead of the verdict, in branches (specbranch.md 4 and 6; `methods/specbranch.py`).
+
+`propose` brings the pending tokens: after a hit the part of the surviving branch that the signal keeps (posterior
+drafting, with this round's knobs), else a draft stage of its own, during which the target waits. `meanwhile`, beside
+the target's pass, forks branches behind the last pending token and drafts on in each. `observe` keeps the rest of the
+branch that was hit for the next `propose`.
+
+Whether a position is pending, a branch point or neither is told before anything is drawn there (5.1 b): by the signal,
+by the top of the draft row, by the room left. A token that was drawn is never dropped for what it is. An aborted round
+leaves nothing behind: what survived the last finished round is given up only when the next one is observed.
+"""
+
+from collections import deque
+from dataclasses import replace
+from statistics import median
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.events import Posterior
+from specviz.knobs import Knobs
+from specviz.methods.branch.fork import Forking
+from specviz.methods.branch.hrad import pick
+from specviz.methods.branch.model_cache import KEPT, BranchRows
+from specviz.methods.branch.outcome import Landing
+from specviz.methods.branch.round import Flight, Held
+from specviz.methods.branch.signal import Alternating, Signals
+from specviz.names import DraftEnd, Mode
+from specviz.probability.draft import Draft
+
+
+class Branching:
+    """Works ahead in branches. Owns the draft model's cache; `signals` say how much to draft and to keep."""
+
+    newest_only = True  # of the observed states, the signal reads those of the newest token only
+
+    def __init__(self, models: Models, mode: Mode, signals: Signals) -> None:
+        assert models.draft is not None
+        self.rows = BranchRows(models.draft, models.capacity)
+        self.mode, self.signals = mode, signals
+        self.taps = signals.taps
+        self._open: list[Held] | None = None  # of the branch that survived the last round; None: none did
+        self._flight: Flight | None = None
+        self._target_ns: deque[int] = deque(maxlen=KEPT)
+
+    def propose(self, ctx: Context) -> Draft:
+        """The pending tokens of this round."""
+        flight = self._flight = Flight(ctx, Tree(ctx), self.mode)
+        end = self._draft_stage(flight) if self._open is None else self._posterior(flight, self._open)
+        return flight.tree.draft(end, shared=flight.shared)
+
+    def meanwhile(self, ctx: Context, draft: Draft) -> Draft:
+        """The branches, drafted while the target judges the pending tokens."""
+        flight = self._flight
+        assert flight is not None
+        Forking(flight, self.rows, median(self._target_ns) if self._target_ns else None).run()
+        return flight.tree.draft(draft.draft_end, shared=flight.shared)
+
+    def observe(self, seen: Observation) -> None:
+        """Settle what is known now; keep what is left of the surviving branch."""
+        self.signals.seen(seen)
+        flight, self._flight = self._flight, None
+        if flight is None or seen.outcome is None:
+            return
+        landing = Landing(flight, seen)
+        landing.note()
+        self._open = landing.open
+        rest = [held.node.token for held in self._open or ()]
+        self.rows.close([*flight.ctx.tokens, *seen.tokens, *rest])
+        self._target_ns.append(seen.target_ns)
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header about the classifier."""
+        return self.signals.parts()
+
+    def cached(self) -> int | None:
+        """Slots of the draft model's cache that spell the text and the open rest of a surviving branch."""
+        return self.rows.held
+
+    def _posterior(self, flight: Flight, rest: list[Held]) -> DraftEnd:
+        """Keep the beginning of the surviving branch; the draft row at the cut is the branch point's."""
+        ctx = flight.ctx
+        s = self.signals.ask(ctx, "posterior") if rest else 2
+        wanted = n_kept(rest, s, ctx.knobs)
+        keep = min(wanted, self.rows.reach(ctx))
+        for held in rest[:keep]:
+            flight.put(held)
+        for held in rest[keep:]:
+            flight.fates[held.node.id], flight.costs[held.node.id] = "trimmed", held.cost_ns
+        known = keep < len(rest)
+        if known:  # the forward is shared out already, to the tokens that were drawn from it when it was made
+            flight.point = replace(rest[keep].look, cost_ns=0, span=None)
+            flight.reason = "cap" if keep < wanted else "s0" if s == 0 else "low_conf"
+        self.rows.open(ctx, [held.node.token for held in rest[:keep]])
+        if rest:
+            flight.note(Posterior(s=s, n_kept=keep, n_trimmed=len(rest) - keep, pos=ctx.n + keep, known=known))
+        if not known:
+            return "full"
+        return "length" if keep < wanted else "signal" if s == 0 else "low_conf"
+
+    def _draft_stage(self, flight: Flight) -> DraftEnd:
+        """Draft after a rollback, until the draft model is unsure if the signal says so; the target waits."""
+        ctx, tree, knobs = flight.ctx, flight.tree, flight.ctx.knobs
+        cap = min(knobs["gamma"], self.rows.reach(ctx))
+        if cap == 0:  # nothing will be drafted; past its context the draft model must not even read
+            return "full" if knobs["gamma"] == 0 else "length"
+        self.rows.open(ctx, [])
+        s = self.signals.ask(ctx, "draft")
+        if s == 0:
+            flight.reason = "s0"
+            return "signal"
+        while len(flight.pending) < cap:
+            look = flight.looks(self.rows.tip(ctx)[None], self.rows, "draft")[0]
+            bound = knobs["epsilon"] if s == 1 and len(flight.pending) >= knobs["soft_min_keep"] else None
+            if bound is not None and look.conf < bound:
+                flight.point, flight.reason = look, "low_conf"
+                flight.step(None, look, bound)
+                return "low_conf"
+            law = flight.law([flight.tip], [look])[0]
+            node = flight.add(flight.draw(law, len(flight.pending) + 1), flight.tip, law, look)
+            flight.pending.append(node)
+            flight.step(node, look, bound)
+            if tree.ends(node):
+                return "stop_token"
+            self.rows.push(tree.token(node))
+        return "full" if cap == knobs["gamma"] else "length"
+
+
+def n_kept(rest: list[Held], s: int, knobs: Knobs) -> int:
+    """How many tokens of a surviving branch to keep (4.5): told by the rows they came from."""
+    if s != 1:
+        return 0 if s == 0 else len(rest)
+    least, bound = knobs["soft_min_keep"], knobs["epsilon"]
+    return next((j for j, held in enumerate(rest) if j >= least and held.look.conf < bound), len(rest))
+
+
+def specbranch(models: Models, knobs: Knobs) -> Branching:
+    """The drafter of method `specbranch`. Raises ModelError for a classifier that is not of this pair."""
+    asked: str | None = next(iter(knobs["hrad"]), None)
+    return Branching(models, knobs["draft_mode"], Signals(pick(models.target, models.draft, asked, knobs["gamma"])))
+
+
+def pearl(models: Models, knobs: Knobs) -> Branching:
+    """The drafter of method `pearl`: one branch, and a signal that knows only whether there was a rollback."""
+    return Branching(models, knobs["draft_mode"], Alternating())

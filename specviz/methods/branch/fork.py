@@ -1,0 +1,117 @@
+"""Forking: how many branches, which tokens, how long, and drafting on in all of them at once (specbranch.md 4.3).
+
+There is no confidence stop in here: what of a branch is worth keeping is told when it has survived (4.5), and then by
+the rows its tokens were drawn from, not by the tokens.
+"""
+
+from specviz.cost.pipelines import auto_branch_len
+from specviz.events import BranchToken, Fork, log6, six
+from specviz.events.branch import Rule
+from specviz.methods.branch.branch_choice import Choice, choose
+from specviz.methods.branch.model_cache import BranchRows
+from specviz.methods.branch.round import Flight, Look
+from specviz.methods.branch.specbranch import AUTO_LEN, PARALLEL, branch_count
+from specviz.methods.common.runner import prefixes
+from specviz.probability.rows import Certain, at
+
+
+class Forking:
+    """The branches of one flight. `target_ns`: how long the target's pass takes, as far as is known."""
+
+    def __init__(self, flight: Flight, rows: BranchRows, target_ns: float | None) -> None:
+        self.flight, self.rows, self.target_ns = flight, rows, target_ns
+        self.ctx, self.tree, self.knobs = flight.ctx, flight.tree, flight.ctx.knobs
+
+    def run(self) -> None:
+        """Fork and draft, unless nothing may follow the pending tokens."""
+        flight = self.flight
+        fork = self._empty()
+        flight.note(fork)
+        if self.tree.ends(flight.tip):
+            fork.reason = "eos"
+            return
+        longest = min(self.knobs["gamma"], self.rows.reach(self.ctx) - len(flight.pending))
+        if longest <= 0:
+            fork.reason = "cap"
+            return
+        known = flight.point is not None
+        look = flight.point or flight.looks(self.rows.tip(self.ctx)[None], self.rows, "fork")[0]
+        k_max = self.knobs.get("k_max", 1)
+        k = branch_count(k_max, look.conf, len(look.raw))
+        length = self._length(longest, k, known)
+        fork.conf, fork.k_raw, fork.known, fork.branch_len = six(look.conf), six(k_max * (1 - look.conf)), known, length
+        self._fork(fork, look, k)
+        self._grow(length)
+        fork.n_rows = self.rows.peak
+        fork.kv_bytes = fork.n_rows * self.rows.slot_bytes
+        prefix = self.ctx.n - 1 + len(flight.pending)
+        fork.kv_saved = max(0, fork.k - 1) * prefix * self.rows.slot_bytes
+
+    def _empty(self) -> Fork:
+        pos = self.ctx.n + len(self.flight.pending)
+        k_max = self.knobs.get("k_max", 1)
+        return Fork(pos=pos, conf=None, k_raw=None, k=0, k_max=k_max, known=False, reason=self.flight.reason)
+
+    def _length(self, longest: int, k: int, known: bool) -> int:
+        """Tokens per branch, told before anything is drawn: by knob, room, free slots, or the target's usual time.
+
+        A timed length keeps the law; but two runs may draft differently, and only `walk` then gives the same tokens.
+        """
+        asked = self.knobs.get("branch_len", PARALLEL)
+        if asked == AUTO_LEN and self.target_ns is not None:
+            first, each = self.rows.typical_ns(1), self.rows.typical_ns(k)
+            if first is not None and each is not None:
+                asked = auto_branch_len(self.target_ns, first, each, known)
+        wanted = longest if asked in (AUTO_LEN, PARALLEL) else min(longest, asked)
+        return max(1, min(wanted, 1 + self.rows.free(len(self.flight.pending)) // k))
+
+    @property
+    def rule(self) -> Rule:
+        """The match rule of this round; where nothing is drawn all three are `topk`."""
+        if self.ctx.warper.greedy or self.flight.mode == "argmax":
+            return "topk"
+        asked: str = self.knobs.get("branch_rule", "hybrid")
+        return "topk" if asked == "topk" else "swor" if asked == "swor" else "hybrid"
+
+    def _fork(self, fork: Fork, look: Look, k: int) -> None:
+        """Place the branch tokens behind the last pending one; they are not fed to the target."""
+        flight, tip = self.flight, self.flight.tip
+        law = flight.law([tip], [look])[0]
+        scores = self.ctx.warper.allowed(look.raw[None], prefixes(self.ctx, self.tree, [tip]))[0]
+        depth = self.tree.depth(tip) + 1
+        flight.rule = self.rule
+        choices = choose(flight.rule, scores, law, k, lambda row: flight.draw(row, depth))
+        for b, choice in enumerate(choices):
+            node = flight.add(choice.token, tip, choice.law, look, len(choices), b)
+            self.tree.unfed.add(node)
+            flight.branches.append([node])
+        fork.k = len(choices)
+        if flight.recorded:
+            taken = {choice.token for choice in choices}
+            ranks = {token: int((scores > scores[token]).sum()) + 1 for token in taken}
+            logs = {token: log6(at(law, token)) for token in taken}
+            fork.branches = [self._told(b, choice, ranks, logs) for b, choice in enumerate(choices)]
+
+    def _told(self, branch: int, choice: Choice, ranks: dict[int, int], logs: dict[int, float]) -> BranchToken:
+        node = self.tree.node(self.flight.branches[branch][0]).id
+        is_drawn = choice.law is not None and not isinstance(choice.law, Certain)
+        return BranchToken(
+            branch=branch, node=node, token=choice.token, logq=logs[choice.token], rank=ranks[choice.token],
+            kind="drawn" if is_drawn else "top",
+        )  # fmt: skip
+
+    def _grow(self, length: int) -> None:
+        """Draft on in all branches, one forward a level, until they are long enough or have ended."""
+        flight, tree = self.flight, self.tree
+        for level in range(1, length):
+            live = [b for b, nodes in enumerate(flight.branches) if len(nodes) == level and not tree.ends(nodes[-1])]
+            if not live:
+                return
+            ends = [flight.branches[b][-1] for b in live]
+            before = [-1 if level == 1 else flight.branches[b][-2] for b in live]
+            logits = self.rows.branch(self.ctx, ends, [tree.token(node) for node in ends], before)
+            looks = flight.looks(logits, self.rows, f"branch x{len(live)}")
+            for b, end, look, law in zip(live, ends, looks, flight.law(ends, looks), strict=True):
+                node = flight.add(flight.draw(law, tree.depth(end) + 1), end, law, look, len(live), b)
+                flight.branches[b].append(node)
+                flight.step(node, look, None, b)

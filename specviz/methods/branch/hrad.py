@@ -1,0 +1,212 @@
+"""H-RAD: a small network that tells, before anything is drafted, how much of a draft will live (specbranch.md 3).
+
+It reads `z = (f, e)`: the target's states at the row whose logits chose the newest committed token (the last
+`hrad_layers` entries of the library's list of hidden states, so the last of them is behind the final norm), and the
+embedding of that token. Three classes: 0 nothing will be accepted, 1 some, 2 all of `gamma_label`. It looks at
+committed text only, so that drafting as it says keeps the law (5.1 b).
+
+A folder holds `hrad.safetensors` and `config.json`, and is refused for any other target or draft model than its own.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import torch
+from torch import nn
+
+from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.errors import ModelError
+from specviz.methods.trained import part_files
+from specviz.methods.trained.part_files import fingerprint
+
+Tensor = torch.Tensor
+FORMAT, VERSION = "specviz-hrad", 1
+LAYERS = 4  # K of the paper
+CLASSES = ("none", "some", "all")  # of the drafted tokens are accepted
+_OPTION = "--hrad"
+_ADVICE = "train one for this pair with specviz train hrad"
+
+
+class Signal(NamedTuple):
+    """The class and the probabilities of all three."""
+
+    s: int
+    probs: tuple[float, float, float]
+
+
+class Classifier(Protocol):
+    """What a drafter needs of an H-RAD: which states it reads, and its word on them."""
+
+    taps: tuple[int, ...]
+
+    def classify(self, features: Mapping[int, Tensor], token: int) -> Signal: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`config.json`. `target`, `draft`: fingerprints; `gamma_label`, `temperature`: of the rounds it learned from.
+
+    `counts`: those rounds by class. `confusion[true][predicted]`: rounds of held-out prompts.
+    """
+
+    target: str
+    target_name: str
+    draft: str
+    draft_name: str
+    n_layers: int
+    width: int
+    hrad_layers: int
+    gamma_label: int
+    temperature: float
+    counts: tuple[int, int, int]
+    confusion: tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]]
+
+    @property
+    def n_inputs(self) -> int:
+        """Length of a feature row."""
+        return (self.hrad_layers + 1) * self.width
+
+    def write(self, folder: Path) -> None:
+        """Beside the weights."""
+        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
+        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+
+
+_NAMES = tuple(each.name for each in fields(Config))
+
+
+def taps(n_layers: int, hrad_layers: int = LAYERS) -> tuple[int, ...]:
+    """The last entries of the library's list of hidden states, which has one more than there are layers."""
+    return tuple(range(n_layers + 1 - hrad_layers, n_layers + 1))
+
+
+class Network(nn.Module):
+    """Standardisation, then 256, 64, 3, in float32 (3.2). Features not seen to vary are left out by a scale of zero."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, n_inputs: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_inputs))
+        self.register_buffer("scale", torch.ones(n_inputs))  # 1 / deviation
+        self.layers = nn.Sequential(
+            nn.Linear(n_inputs, 256), nn.ReLU(), nn.Dropout(0.2),
+            nn.Linear(256, 64), nn.ReLU(), nn.Dropout(0.2),
+            nn.Linear(64, len(CLASSES)),
+        )  # fmt: skip
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Scores `[n, 3]` of feature rows `[n, inputs]` of any dtype."""
+        out: Tensor = self.layers((rows.float() - self.mean) * self.scale)
+        return out
+
+
+class Hrad:
+    """A trained H-RAD of one pair, on the target's device."""
+
+    def __init__(self, target: ModelAdapter, config: Config, network: Network) -> None:
+        self.target, self.config = target, config
+        self.network = network.to(target.device).float().eval().requires_grad_(False)
+        self.taps = taps(config.n_layers, config.hrad_layers)
+
+    @torch.inference_mode()
+    def classify(self, features: Mapping[int, Tensor], token: int) -> Signal:
+        """The class of the round that begins after `token`, the newest committed one. One read of the device.
+
+        `features[tap]`: states `[n, width]` as observed; the last row is the one whose logits chose `token`.
+        """
+        newest = {tap: features[tap][-1:] for tap in self.taps}
+        probs = self.network(feature_rows(self.target, newest, [token]))[0].softmax(-1).tolist()
+        return Signal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
+
+    def mismatch(self, gamma: int, temperature: float) -> str | None:
+        """Why its word is about other rounds than those of a run with these knobs; None when it learned from such."""
+        learned = self.config
+        if (learned.gamma_label, learned.temperature) == (gamma, temperature):
+            return None
+        return (
+            f"H-RAD learned from rounds of gamma {learned.gamma_label} at temperature {learned.temperature:g}, this "
+            f"run has gamma {gamma} at temperature {temperature:g}: the text keeps its law, but it may cut too early "
+            f"or too late; train one with specviz train hrad --gamma {gamma} --temperature {temperature:g}"
+        )
+
+
+def feature_rows(target: ModelAdapter, states: Mapping[int, Tensor], tokens: Sequence[int]) -> Tensor:
+    """`z` `[n, (K + 1) * width]`, float32: states `[n, width]` by ascending layer, then the embedding of the token that
+    each of them chose.
+    """
+    ids = torch.tensor(tokens, device=target.device)
+    parts = [*(states[tap] for tap in sorted(states)), target.embedding(ids)]
+    return torch.cat([part.float() for part in parts], -1)
+
+
+def width_of(target: ModelAdapter) -> int:
+    """Width of the target's hidden states."""
+    return int(target.head.weight.shape[1])
+
+
+def pick(target: Model, draft: Model | None, wanted: str | None = None, gamma: int = 4) -> Hrad | None:
+    """The H-RAD to use: a folder, or of those shipped with the pair the one whose `gamma_label` is nearest to `gamma`.
+
+    None: the fallback, s = 1; also when `wanted` is `none`. Raises ModelError in one line for a folder that holds no
+    H-RAD, or none of this pair.
+    """
+    if wanted == "none" or not isinstance(target, ModelAdapter) or not isinstance(draft, ModelAdapter):
+        return None
+    if wanted is not None:
+        return load(Path(wanted), target, draft)
+    own = (fingerprint(target), fingerprint(draft))
+    found = {folder: _read(folder) for folder in part_files.shipped(target, "hrad*", "hrad*")}
+    fitting = [folder for folder, given in found.items() if (given.get("target"), given.get("draft")) == own]
+    nearest = min(fitting, key=lambda folder: abs(read(folder).gamma_label - gamma), default=None)
+    return None if nearest is None else load(nearest, target, draft)
+
+
+def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
+    """The H-RAD in a folder. Raises ModelError in one line for one that holds none, or none of this pair."""
+    config = read(folder)
+    _refuse_other_pair(folder, config, target, draft)
+    with torch.device("meta"):  # no weights are drawn only to be replaced: decoding leaves torch's generator alone
+        network = Network(config.n_inputs)
+    tensors = part_files.read_tensors(folder, _OPTION, target.device)
+    part_files.refuse_odd(folder, _OPTION, tensors)
+    try:
+        network.load_state_dict(tensors, assign=True)
+    except RuntimeError as error:
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error
+    return Hrad(target, config, network)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    return part_files.read_config(folder, _OPTION, "give one that specviz train hrad wrote, or none")
+
+
+def read(folder: Path) -> Config:
+    """The checked `config.json` of a folder. Raises ModelError in one line."""
+    given = _read(folder)
+    part_files.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "weights of H-RAD")
+    try:
+        config = msgspec.convert({name: given[name] for name in _NAMES if name in given}, Config)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"{_OPTION} {folder}: config.json: {error}") from None
+    if not 1 <= config.hrad_layers <= config.n_layers + 1 or config.gamma_label < 1:
+        wrong = "hrad_layers" if config.gamma_label >= 1 else "gamma_label"
+        raise ModelError(f"{_OPTION} {folder}: config.json: {wrong} is {getattr(config, wrong)}, which cannot be")
+    return config
+
+
+def _refuse_other_pair(folder: Path, config: Config, target: ModelAdapter, draft: ModelAdapter) -> None:
+    width = width_of(target)
+    if (config.n_layers, config.width) != (target.n_layers, width):
+        raise ModelError(
+            f"{_OPTION} {folder}: made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
+            f"the target {target.name} has {target.n_layers} of width {width}; {_ADVICE}"
+        )
+    part_files.refuse_other_model(folder, _OPTION, "target", (config.target_name, config.target), target, _ADVICE)
+    part_files.refuse_other_model(folder, _OPTION, "draft model", (config.draft_name, config.draft), draft, _ADVICE)

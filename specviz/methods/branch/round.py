@@ -1,0 +1,157 @@
+"""A round of a branch drafter in flight: its pending tokens and the branches behind them, and how they are drawn."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from specviz.engine.decode.context import Context, Tree
+from specviz.engine.model.rows import Tensor
+from specviz.errors import SpecvizError
+from specviz.events import DraftStep, Event, Span, log6, six
+from specviz.events.branch import ForkReason, Rule, TokenFate
+from specviz.methods.branch.model_cache import BranchRows
+from specviz.methods.common.runner import laws
+from specviz.names import Mode
+from specviz.probability.draft import ROOT, Node
+from specviz.probability.draws import NOT_FINITE, Stream
+from specviz.probability.rows import Certain, Row
+
+TOP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A draft row before anything is drawn from it. `conf`: the top of its raw softmax; `cost_ns`: of its forward."""
+
+    raw: Tensor  # [V]
+    conf: float
+    cost_ns: int = 0
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A drafted token that is not judged yet, with the law it was drawn from (None: a point mass)."""
+
+    node: Node
+    law: Row | None
+    look: Look
+    cost_ns: int  # its share of the forward
+
+
+@dataclass(slots=True)
+class Flight:
+    """One round. Nodes are numbers of `tree`; `branches[b]` are those of branch b, its branch token first.
+
+    `point`: the look at the branch point, if it is at hand. `fates` by stable id.
+    """
+
+    ctx: Context
+    tree: Tree
+    mode: Mode
+    pending: list[int] = field(default_factory=list)
+    branches: list[list[int]] = field(default_factory=list)
+    held: dict[int, Held] = field(default_factory=dict)  # by node
+    point: Look | None = None
+    reason: ForkReason = "after_last"
+    rule: Rule = "topk"
+    fates: dict[int, TokenFate] = field(default_factory=dict)
+    costs: dict[int, int] = field(default_factory=dict)  # by stable id
+    spans: list[Span] = field(default_factory=list)
+    _ordinals: dict[int, int] = field(default_factory=dict)  # nodes drawn so far, by depth
+
+    @property
+    def recorded(self) -> bool:
+        """Whether anybody reads what is noted."""
+        return self.ctx.level != "none"
+
+    @property
+    def tip(self) -> int:
+        """The node that drafting goes on behind."""
+        return self.pending[-1] if self.pending else ROOT
+
+    @property
+    def shared(self) -> bool:
+        """Whether tokens are drawn with the target's noise."""
+        return self.mode == "shared" and not self.ctx.warper.greedy
+
+    def note(self, fact: Event) -> None:
+        """Put on record, if anybody reads it."""
+        if self.recorded:
+            self.ctx.note(fact)
+
+    def ids(self, nodes: Iterable[int]) -> list[int]:
+        """Stable ids of nodes."""
+        return [self.tree.node(node).id for node in nodes]
+
+    def looks(self, logits: Tensor, rows: BranchRows, name: str) -> list[Look]:
+        """The rows `[n, V]` of the last forward, their confidences in one copy."""
+        self.ctx.counters.n_syncs += 1
+        confs = logits.softmax(-1).amax(-1).tolist()
+        if any(math.isnan(conf) for conf in confs):
+            raise SpecvizError(NOT_FINITE)
+        done = rows.finished()
+        span = Span(lane="draft", name=name, t0=done.t0_ns, dur_ns=done.dur_ns)
+        self.spans.append(span)
+        self.note(span)
+        return [Look(raw, conf, done.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
+
+    def law(self, parents: Sequence[int], looks: Sequence[Look]) -> list[Row]:
+        """The draft laws after some nodes, by the target's own processors."""
+        rows = laws(self.ctx, self.tree, parents, torch.stack([look.raw for look in looks]))
+        return [rows[k] for k in range(len(looks))]
+
+    def draw(self, law: Row, depth: int) -> int:
+        """A token at a depth: keyed, the most likely one in mode argmax, with the target's noise in mode shared."""
+        if isinstance(law, Certain):
+            return law.token
+        self.ctx.counters.n_syncs += 1
+        if self.mode == "argmax":
+            return int(law.argmax())
+        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
+        stream: Stream = "target" if self.mode == "shared" else "draft"
+        return self.ctx.draw(stream, depth, law, 0 if self.mode == "shared" else ordinal).token
+
+    def add(
+        self, token: int, parent: int, law: Row | None, look: Look, share: int = 1, branch: int | None = None
+    ) -> int:
+        """A drawn token; `law` None: it was fixed. `share`: how many tokens came from the same forward."""
+        drawn = law is not None and not isinstance(law, Certain) and self.mode != "argmax"
+        mode: Mode = self.mode if drawn else "argmax"
+        node = self.tree.add(token, parent, law if drawn else None, None, mode, look.raw, branch=branch)
+        self._hold(node, Held(self.tree.node(node), law if drawn else None, look, look.cost_ns // share))
+        return node
+
+    def put(self, held: Held) -> None:
+        """A pending token that an earlier round drew."""
+        node = self.tree.put(held.node, held.law, self.tip)
+        self.pending.append(node)
+        self._hold(node, held)
+
+    def _hold(self, node: int, held: Held) -> None:
+        self.held[node] = held
+        self.costs[held.node.id] = held.cost_ns
+
+    def step(self, node: int | None, look: Look, bound: float | None = None, branch: int | None = None) -> None:
+        """Note a look: a token was drawn under it, or it was too unsure and nothing was."""
+        if not self.recorded:
+            return
+        depth = self.tree.depth(self.tip) + 1 if node is None else self.tree.depth(node)
+        record = DraftStep(
+            pos=self.ctx.n - 1 + depth, branch=branch, node=None if node is None else self.tree.node(node).id,
+            conf=six(look.conf), bound=bound, stopped=node is None,
+        )  # fmt: skip
+        if node is None and self.ctx.level == "full":  # of a drawn token they stand on its node
+            probs = look.raw.softmax(-1)
+            best = probs.topk(min(TOP, len(probs)))
+            record.top = [
+                (t, log6(p)) for t, p in zip(best.indices.tolist(), best.values.tolist(), strict=True) if p > 0
+            ]
+            record.entropy = six(float(-(probs * probs.clamp_min(1e-300).log()).sum()))
+        self.ctx.note(record)
+
+    def settle(self, nodes: Iterable[int], fate: TokenFate) -> None:
+        """The fate of some nodes."""
+        self.fates |= dict.fromkeys(self.ids(nodes), fate)

@@ -1,0 +1,59 @@
+"""Which methods can run with a loaded pair, and what the others lack. Configs are read, no trained part is loaded."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.model.pair import Pair
+from specviz.events import Missing
+from specviz.methods import Method, Part
+
+
+def missing(method: Method, pair: Pair) -> Missing | None:
+    """What the method lacks beside this pair; None: it can run."""
+    if method.needs_draft and pair.draft is None:
+        return Missing(why="it drafts with a second model and none was loaded", command="start with --draft FOLDER")
+    return None if method.part is None else missing_part(method.part, pair.target.adapter)
+
+
+def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
+    """Whether a trained part lies with the target, made for its very weights."""
+    found = [folder for folder in shipped(target, part.beside, part.beside) if _made_for(folder, target)]
+    if any((folder / part.file).is_file() for folder in found):
+        return None
+    name, folder = named(target), Path(str(named(target))).is_dir()
+    return Missing(
+        why=f"no {part.what} for the target {target.name}", command=part.command(name, folder, bool(found)),
+        then="" if (name and folder) or found else f"--{part.knob} {part.beside}", knob=part.knob,
+    )  # fmt: skip
+
+
+def named(target: ModelAdapter) -> str | None:
+    """How a command line names the target; None: it is the embedded one, or was never given a name."""
+    name = str(getattr(target.model, "name_or_path", "") or "")
+    return None if not name or Path(name) == _pair() / "target" else name
+
+
+def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
+    """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder.
+
+    Both are patterns. What is found there may be another model's: compare fingerprints before loading.
+    """
+    own = str(getattr(target.model, "name_or_path", "") or "")
+    found = [*sorted(_pair().glob(embedded)), *(sorted(Path(own).glob(beside)) if own else ())]
+    return [folder for folder in found if (folder / "config.json").is_file()]
+
+
+def _pair() -> Path:
+    return Path(str(files("specviz_assets"))) / "models" / "pair"
+
+
+def _made_for(folder: Path, target: ModelAdapter) -> bool:
+    """Whether its config names this target; one that cannot be read is none, and is told of where it is loaded."""
+    try:
+        given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(given, dict) and given.get("target") == fingerprint(target)

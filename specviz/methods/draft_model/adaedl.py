@@ -1,0 +1,113 @@
+"""AdaEDL: a chain that ends where the entropy of the draft law promises a rejection (specbranch.md 8.3).
+
+Looked at before a token is drawn, so the stop depends on the law alone and the text keeps its law (5.1 b). The first
+token of a round is always drafted; a stop costs one forward whose token is never drawn, and it is counted. The
+threshold moves by what the round before drafted and kept, under the knobs of the round that begins.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.model.rows import Tensor
+from specviz.engine.record.device_stats import top_lists
+from specviz.events import DraftStep
+from specviz.knobs import Knobs
+from specviz.methods.common.runner import laws
+from specviz.methods.draft_model.chain import Chain
+from specviz.names import DraftEnd, Mode
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.rows import Certain
+
+KEEP_RATE, KEEP_THRESHOLD = 0.5, 0.9  # beta_1 and beta_2 of the paper
+TOPK = 8
+
+
+@dataclass(slots=True)
+class Controller:
+    """The threshold, and the smoothed acceptance rate that steers it."""
+
+    threshold: float
+    rate: float
+
+    def learn(self, drafted: int, accepted: int, longest: int, knobs: Knobs) -> None:
+        """Move by one round in which `accepted` of `drafted` tokens were kept, `longest` being the cap."""
+        self.rate = KEEP_RATE * self.rate + (1 - KEEP_RATE) * accepted / drafted
+        full = accepted == longest
+        moved = self.threshold
+        if self.rate < knobs["target_rate"]:
+            moved += knobs["entropy_step"]
+        elif full == (knobs["entropy_decrease"] == "full"):
+            moved -= knobs["entropy_step"]
+        self.threshold = KEEP_THRESHOLD * self.threshold + (1 - KEEP_THRESHOLD) * moved
+
+
+class AdaEdl(Chain):
+    """Up to gamma drafted tokens in a row, fewer where the draft model is unsure."""
+
+    calibrated = True
+
+    def __init__(self, models: Models, mode: Mode) -> None:
+        super().__init__(models, mode)
+        self.controller: Controller | None = None
+        self._longest = 0
+        self._seen: tuple[int, int] | None = None  # drafted, accepted of the round before
+
+    def propose(self, ctx: Context) -> Draft:
+        """A chain of at most `gamma` tokens, cut to the room, at a stop token, or at the entropy stop."""
+        threshold = self._steer(ctx.knobs)
+        tree, node = Tree(ctx), ROOT
+        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
+        end: DraftEnd = "full" if length == ctx.knobs["gamma"] else "length"
+        while len(tree) < length:
+            logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
+            step = self._look(ctx, tree, node, logits, threshold if len(tree) else None)
+            if step.stopped:
+                end = "low_conf"
+                break
+            node = self._draw(ctx, tree, node, logits)
+            step.node = tree.node(node).id
+            if tree.ends(node):
+                end = "stop_token"
+                break
+        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
+
+    def _look(self, ctx: Context, tree: Tree, node: int, logits: Tensor, bound: float | None) -> DraftStep:
+        """Whether to stop before the token after `node` is drawn; `bound` None: not here."""
+        entropy = self._entropy(ctx, tree, node, logits)
+        conf = 1 - math.sqrt(ctx.knobs["entropy_gain"] * entropy)
+        step = DraftStep(
+            pos=ctx.n + tree.depth(node), conf=conf, bound=bound, stopped=bound is not None and conf < bound
+        )
+        if ctx.level == "full":
+            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOPK)[0]
+        ctx.note(step)
+        return step
+
+    def _entropy(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> float:
+        """Of the law the next token would be drawn from, in nats; of the raw softmax where that law is certain."""
+        law = laws(ctx, tree, [node], logits)[0]
+        ctx.counters.n_syncs += 1
+        row = logits[0].softmax(-1) if isinstance(law, Certain) else law
+        return max(0.0, float(torch.special.entr(row).sum()))
+
+    def _steer(self, knobs: Knobs) -> float:
+        """The threshold of the round that begins."""
+        if self.controller is None:
+            self.controller = Controller(knobs["lambda0"], knobs["target_rate"])
+        elif self._seen is not None and self._seen[0]:
+            self.controller.learn(*self._seen, self._longest, knobs)
+        self._seen, self._longest = None, knobs["gamma"]
+        return self.controller.threshold
+
+    def observe(self, seen: Observation) -> None:
+        """How many were drafted and kept."""
+        if seen.outcome is not None:
+            self._seen = (len(seen.draft), len(seen.outcome.accepted))
+
+
+def make(models: Models, knobs: Knobs) -> AdaEdl:
+    """The drafter of method `adaedl`."""
+    return AdaEdl(models, knobs["draft_mode"])

@@ -1,0 +1,101 @@
+"""`draft`: a small model drafts a chain, several chains or a tree, the target verifies it in one pass.
+
+Layouts (knob `shape`): `chain` (Leviathan 2023, Chen 2023), `tree` of the most likely continuations, `chains` beside
+each other, `caterpillar`, `drawn_tree`. `auto` is argmax for `tree` and sampled for all others; at temperature 0 no
+layout draws: several chains begin with the most likely tokens in turn, since copies of one greedy chain are pointless.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.errors import KnobError
+from specviz.knobs import KnobSpec
+from specviz.methods import Method
+from specviz.methods.common.samples import CHAIN, TREE, by_mode
+from specviz.names import Mode
+from specviz.probability.draft import ROOT, Draft
+
+_CHAINS: dict[str, list[str]] = {"shape": ["chain", "chains", "caterpillar"]}
+_SEVERAL: dict[str, list[str]] = {"shape": ["chains", "caterpillar", "drawn_tree"]}
+_TREE: dict[str, list[str]] = {"shape": ["tree"]}
+_TREES: dict[str, list[str]] = {"shape": ["tree", "drawn_tree"]}
+_PARENTS = {
+    "chain": CHAIN,
+    "tree": (ROOT, ROOT, 0),
+    "chains": (ROOT, ROOT, 0, 1),
+    "caterpillar": (ROOT, ROOT, 0, 1, 0),
+    "drawn_tree": TREE,
+}
+
+
+def drawn_mode(knobs: Mapping[str, Any]) -> Mode:
+    """How tokens are chosen at T > 0. Raises KnobError for a mode the layout has no law for."""
+    shape, mode = knobs["shape"], knobs["draft_mode"]
+    if shape == "tree" and mode not in ("auto", "argmax"):
+        raise KnobError(
+            f"knob draft_mode: a tree of the k best nodes is argmax, not '{mode}'; "
+            f"use shape {'drawn_tree' if mode == 'sampled' else 'chain'}"
+        )
+    if mode == "shared" and shape != "chain":
+        raise KnobError(
+            f"knob draft_mode: the target's noise draws one token a place, so not shape {shape}; use shape chain"
+        )
+    chosen: Mode = ("argmax" if shape == "tree" else "sampled") if mode == "auto" else mode
+    return chosen
+
+
+def example(knobs: Mapping[str, Any]) -> Draft:
+    """What a verifier will be handed under these knobs, in its smallest form."""
+    single = knobs["candidates"] == 1 and knobs["shape"] in ("chains", "caterpillar", "drawn_tree")
+    return by_mode(knobs, _PARENTS["chain" if single else knobs["shape"]], drawn_mode(knobs))
+
+
+METHOD = Method(
+    name="draft",
+    help="a draft model proposes a chain, several chains or a tree (shape)",
+    drafter="specviz.methods.draft_model.drafter:make",
+    needs_draft=True,
+    verifiers=(
+        "walk", "tokenwise", "blockwise", "hsd", "hsd_naive", "multi_tokenwise", "multi_hsd", "multi_traversal",
+        "hsd_ref", "slack",
+    ),
+    default_verifier=("walk", "tokenwise"),
+    example=example,
+    walks=lambda knobs: knobs["shape"] == "tree" or knobs["draft_mode"] == "shared",
+    knobs=(
+        KnobSpec(
+            name="shape", kind="choice", choices=tuple(_PARENTS), default="chain", applies="X",
+            help="draft layout: one chain, the best continuations, chains side by side, chains off a main one, a "
+            "sampled tree",
+        ),
+        KnobSpec(
+            name="draft_mode", kind="choice", choices=("auto", "argmax", "sampled", "shared"), default="auto",
+            applies="X", help="how a drafted token is chosen at T > 0 (auto: argmax for shape tree, else sampled)",
+        ),
+        KnobSpec(
+            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, needs=_CHAINS,
+            help="most drafted tokens per chain",
+        ),
+        KnobSpec(
+            name="candidates", symbol="K", kind="int", lo=1, hi=16, default=2, needs=_SEVERAL,
+            help="chains; children of a node (caterpillar, drawn_tree)",
+        ),
+        KnobSpec(
+            name="replacement", kind="bool", default=True, needs=_SEVERAL,
+            help="siblings may repeat a token; off: each is drawn from what the elder ones left",
+        ),
+        KnobSpec(name="d_max", symbol="d", kind="int", lo=1, hi=16, default=5, needs=_TREES, help="deepest tree level"),
+        KnobSpec(
+            name="w_max", symbol="w", kind="int", lo=1, hi=20, default=4, needs=_TREE,
+            help="most children of a node below the root",
+        ),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=20, default=10, needs=_TREES,
+            help="nodes expanded per level; children of the root (tree)",
+        ),
+        KnobSpec(
+            name="node_budget", symbol="N", kind="int", lo=0, hi=256, default=60, needs=_TREES,
+            help="nodes sent to the target, most likely first; 0 drafts nothing",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""`eagle3`: the tree of EAGLE-3 over the shared verification (specblock.md 10).
+
+Call 0 appends the new pairs and gives the children of the root; every further level is one call for its `k_max` best
+nodes. Rows of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.errors import ModelError
+from specviz.events import TreeMade, Warn, six
+from specviz.events.tree_drafting import Block
+from specviz.knobs import Knobs
+from specviz.methods.common.cost_model import Pace
+from specviz.methods.eagle3.files import KIND, Trained
+from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.follow import Follower
+from specviz.methods.trained.levels import Levels
+from specviz.methods.trained.tree_builder import ranked
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.names import DraftEnd
+from specviz.probability.draft import ROOT, Draft
+
+Tensor = torch.Tensor
+Ranked = tuple[list[int], list[float]]
+
+
+class Eagle:
+    """Drafts for one query; the network is shared by all."""
+
+    def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
+        self.trained = trained
+        self.taps: tuple[int, ...] = trained.config.taps
+        self.text = Follower(trained.network, adapter.embedding, self.taps)
+        self.pace = Pace(trained.network.parameters(), adapter)
+
+    def observe(self, seen: Observation) -> None:
+        """Keep the new pairs for the next call, and complete what is on record of this round."""
+        self.pace.judge(seen)
+        self.text.observe(seen)
+
+    def cached(self) -> int | None:
+        """Committed pairs."""
+        return self.text.calls.pairs
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header."""
+        return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
+
+    def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
+        """Where this round's candidates go."""
+        return Levels(ctx.knobs["k_max"], deepest, lambda token: token in ctx.eos)
+
+    def propose(self, ctx: Context) -> Draft:
+        """Level by level, then the best nodes of all."""
+        knobs, tree = ctx.knobs, Tree(ctx)
+        budget, deepest = knobs["node_budget"], min(knobs["d_max"], ctx.reach)
+        if not budget or deepest < 1:
+            return tree.draft("budget" if not budget else "length")
+        if not self.text.ready(ctx.n):
+            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
+        grower = Grower(ctx, self.trained, self.text.calls, self.levels(ctx, budget, deepest))
+        if not grower.grow(self.text.root()):
+            ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
+            return tree.draft("no_match")
+        return self._drafted(ctx, tree, grower, budget)
+
+    def _drafted(self, ctx: Context, tree: Tree, grower: "Grower", budget: int) -> Draft:
+        """The best nodes as a draft."""
+        levels, spread = grower.levels, self.trained.vocabulary.spread
+        raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
+        kept, place = levels.kept(budget), {ROOT: ROOT}
+        for number in kept if ctx.level == "none" else range(len(levels.nodes)):  # pruned ones are for the record
+            node = levels.nodes[number]
+            src = {"rank": node.rank, "cum": six(node.cum)}
+            parent = place[node.parent]
+            place[number] = tree.add(node.token, parent, None, node.log, "argmax", raws[node.row], src=src)
+        end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
+        draft = tree.draft(end, keep=[place[number] for number in kept])
+        if ctx.level != "none":
+            grower.note(draft)
+            ctx.note(self.pace.of(grower.tree(len(kept)), ctx.counters.n_draft_calls))
+        return draft
+
+
+class Grower:
+    """Runs one round's calls. `logits[r]` `[V_d]` is what expanded node `levels.rows[r]` said."""
+
+    def __init__(self, ctx: Context, trained: Trained, calls: Calls, levels: Levels) -> None:
+        self.ctx, self.trained, self.calls, self.levels = ctx, trained, calls, levels
+        self.logits: list[Tensor] = []
+        self._links: dict[int, tuple[Link, ...]] = {ROOT: ()}  # the rows down to an expanded node, its own the last
+        self._blocks: list[Block] = []
+
+    def grow(self, root: Tensor) -> bool:
+        """All levels; False when a number was not finite."""
+        began = time.perf_counter_ns()
+        self._links[ROOT] = (Link(1, self.calls.first_row, 0),)
+        if not self._offer([ROOT], root, 1, began):
+            return False
+        level = 1
+        while found := self.levels.next():
+            level += 1
+            began = time.perf_counter_ns()
+            nodes = [self.levels.nodes[n] for n in found]
+            starts = [Start(node.token, node.depth, self._links[node.parent]) for node in nodes]
+            h, rows = self.calls.later(starts)
+            for n, start, row in zip(found, starts, rows, strict=True):
+                self._links[n] = (*start.chain, Link(level, row, 0))
+            if not self._offer(found, h[:, 0], level, began):
+                return False
+        return True
+
+    def _offer(self, parents: list[int], h: Tensor, level: int, began: int) -> bool:
+        """Children of expanded nodes, from one call's states `[n, width]`."""
+        self.ctx.counters.n_draft_calls += 1
+        logits = self.trained.network.speak(h)
+        paths = [self.levels.path(n) for n in parents]
+        ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
+        if ranked is None:
+            return False
+        self.levels.offer(parents, ranked)
+        self.logits += list(logits)
+        took = time.perf_counter_ns() - began
+        for k, n in enumerate(parents):
+            chain = [(link.block, link.row, link.slot) for link in self._links[n][:-1]]
+            self._blocks.append(Block(
+                start=len(self._blocks), node=n, block=level, chain=chain, kv_len=self.calls.first_row + level,
+                batch=len(parents), dur_ns=0 if k else took,
+            ))  # fmt: skip
+        return True
+
+    def note(self, draft: Draft) -> None:
+        """Leave the calls on record; node numbers become ids."""
+        for block in self._blocks:
+            block.node = ROOT if block.node == ROOT else draft.nodes[block.node].id
+            self.ctx.note(block)
+
+    def tree(self, n_kept: int) -> TreeMade:
+        """The tree's record."""
+        made = Counter(node.row for node in self.levels.nodes)
+        widths = [made[row] for row in range(len(self.levels.rows))]
+        return TreeMade(
+            n_raw=len(self.levels.nodes), n_merged=0, n_kept=n_kept,
+            widths=[widths.count(n) for n in range(max(widths) + 1)], buckets=[],
+        )  # fmt: skip
+
+
+def best(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
+) -> list[Ranked] | None:  # fmt: skip
+    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
+    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
+    ctx.counters.n_syncs += 1
+    n = ids.shape[-1]
+    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
+    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+
+
+def make(models: Models, knobs: Knobs) -> Eagle:
+    """The drafter of method `eagle3`. Raises ModelError where there is none for the target."""
+    if not isinstance(models.target, ModelAdapter):
+        raise ModelError("eagle3 reads hidden states of its target: it needs a model, not a table")
+    folder = " ".join(knobs["drafter"]) or None
+    return Eagle(KIND.pick(models.target, folder), models.target)

@@ -1,0 +1,26 @@
+"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025; specblock.md 10)."""
+
+from specviz.knobs import KnobSpec
+from specviz.methods import Method
+from specviz.methods.common.tree_knobs import EAGLE, MOST_CHILDREN, budget, example, folder, levels
+from specviz.traits import MethodTraits
+
+METHOD = Method(
+    name="eagle3",
+    help="one layer over the target's features drafts a tree, one call a level",
+    drafter="specviz.methods.eagle3.drafter:make",
+    part=EAGLE,
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    traits=MethodTraits(tree="levels"),
+    knobs=(
+        budget(),
+        levels(),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10,
+            help="children of a node; nodes expanded per level",
+        ),
+        folder("EAGLE-3 drafter"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,210 @@
+"""What an early-exit round leaves on record: climbs, gates and costs (specbound.md 12).
+
+Kept while drafting as it happens, written once the verdict is in. With `observe_all` the states of every layer are
+kept and every head is asked about every row *after* the verdict: such values cannot reach a decision.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from specviz.cost.gates import annealed, raw_threshold
+from specviz.cost.ledger import Clock, RoundCost
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.model.rows import Call, Tensor
+from specviz.events import Climb, ExitRound, Gate, six
+from specviz.methods.early_exit.heads import Heads
+from specviz.methods.early_exit.spec import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a head said about a row: confidences without and with the annealed temperature, and its best token."""
+
+    row: int
+    layer: int
+    logits: Tensor  # [1, V]
+    temp: float
+    conf: float
+    raw: float
+    top1: int
+    top2: int | None = None
+    margin: float | None = None
+    entropy: float | None = None
+
+    @classmethod
+    def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "Look":
+        """Read off the device in one copy. `full` also asks for the runner-up and the entropy."""
+        return cls.several([row], layer, logits, temp, full)[0]
+
+    @classmethod
+    def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[Look]":
+        """The same for several rows `[n, V]` of one layer, in one copy for all."""
+        values = _numbers(logits, temp, full).tolist()
+        return [
+            cls(
+                row, layer, logits[k : k + 1], temp, conf, raw, int(top1),
+                int(more[0]) if more else None, more[1] if more else None, more[2] if more else None,
+            )
+            for k, (row, (conf, raw, top1, *more)) in enumerate(zip(rows, values, strict=True))
+        ]  # fmt: skip
+
+    @property
+    def log_raw(self) -> float:
+        """Log of the raw confidence."""
+        return math.log(max(self.raw, 1e-300))
+
+
+def _numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
+    """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy.
+
+    Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
+    """
+    best = logits.topk(2 if full and logits.shape[-1] > 1 else 1, -1)
+    below = logits - best.values[:, :1]
+    mass = below.exp().sum(-1)
+    raw = 1.0 / mass
+    conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
+    columns = [conf, raw, best.indices[:, 0]]
+    if full:
+        mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
+        columns += [best.indices[:, -1], best.values[:, 0] - best.values[:, -1], mass.log() - mean]
+    return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One row's climb while it happens: where its calls begin in the ledger, and where it stopped."""
+
+    row: int
+    first_call: int
+    exit_layer: int | None = None
+    draft: int | None = None
+    raw: float | None = None
+
+
+@dataclass(slots=True)
+class _Test:
+    look: Look
+    took: bool
+    head_ns: int
+
+
+@dataclass
+class Trail:
+    """The record of a round in the making. At level `none` it keeps nothing."""
+
+    ctx: Context
+    limits: Limits
+    heads: Heads
+    clock: Clock | None
+    walks: list[_Walk] = field(default_factory=list)
+    tests: list[_Test] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.on = self.ctx.level != "none"
+        self.full = self.ctx.level == "full"
+        self.watching = self.on and bool(self.ctx.knobs.get("observe_all"))
+        if self.watching:  # kept as rows pass, so that watching moves no work from one stage of the round to another
+            self.ctx.rows.keep(range(1, self.ctx.rows.model.n_layers))
+        self._begin(self.ctx.root_row)
+
+    def _begin(self, row: int) -> None:
+        self.walks.append(_Walk(row, len(self.ctx.rows.ledger)))
+
+    def tested(self, look: Look, took: bool, head_ns: int) -> None:
+        """A test was made."""
+        if self.on:
+            self.tests.append(_Test(look, took, head_ns))
+
+    def drafted(self, row: int, look: Look, token: int) -> None:
+        """A token was drafted after `row`. One that is not fed leaves its row climbing."""
+        walk = self.walks[-1]
+        walk.draft, walk.raw = token, look.raw
+        if token not in self.ctx.eos:
+            walk.exit_layer = look.layer
+            self._begin(row + 1)
+
+    def close(self, seen: Observation) -> None:
+        """Note climbs, gates and costs, in this order, now that it is known what was kept."""
+        if not self.on:
+            return
+        for climb in self._climbs():
+            self.ctx.note(climb)
+        for gate in sorted([*self._gates(seen), *self._watched(seen)], key=lambda gate: (gate.row, gate.layer)):
+            self.ctx.note(gate)
+        self.ctx.note(self._cost(seen))
+
+    def _climbs(self) -> Iterator[Climb]:
+        rows, root = self.ctx.rows, self.ctx.root_row
+        fill = [rows.first] * rows.model.n_layers
+        ends = [walk.first_call for walk in self.walks[1:]] + [len(rows.ledger)]
+        for walk, end in zip(self.walks, ends, strict=True):
+            calls = rows.ledger[walk.first_call : end]
+            past, widths, times = _by_layer(calls, fill)
+            yield Climb(
+                row=walk.row - root, pos=rows.position(walk.row), token=rows.tokens[walk.row],
+                source="root" if walk.row == root else "draft", exit_layer=walk.exit_layer,
+                terminal=walk is self.walks[-1], draft_token=walk.draft,
+                raw_conf=None if walk.raw is None else six(walk.raw), layer_from=calls[0].lo if calls else 1,
+                past_len=past, width=widths, layer_ns=times, fill_after=list(fill),
+            )  # fmt: skip
+
+    def _gates(self, seen: Observation) -> Iterator[Gate]:
+        for test in self.tests:
+            yield self._gate(seen, test.look, test.took, test.head_ns if self.full else None)
+
+    def _watched(self, seen: Observation) -> Iterator[Gate]:
+        """What the heads say where nobody asked them; the top needs none."""
+        known = {(test.look.row, test.look.layer) for test in self.tests}
+        n_layers = self.ctx.rows.model.n_layers
+        rows = range(self.ctx.root_row, len(self.ctx.rows)) if self.watching else ()
+        for layer in range(1, n_layers):
+            unasked = [row for row in rows if (row, layer) not in known]
+            if unasked:
+                logits = self.heads.logits(layer, self.ctx.rows.states(layer, unasked))
+                temp = annealed(self.limits.alpha, layer, n_layers)
+                for look in Look.several(unasked, layer, logits, temp, self.full):
+                    yield self._gate(seen, look, None, None)
+
+    def _gate(self, seen: Observation, look: Look, took: bool | None, head_ns: int | None) -> Gate:
+        row = look.row - self.ctx.root_row
+        chosen = seen.tokens[row] if row < len(seen.tokens) else None
+        return Gate(
+            row=row, layer=look.layer, raw_conf=look.raw, temp=six(look.temp), conf=look.conf, tau=self.limits.tau,
+            raw_thr=six(raw_threshold(look.raw, look.conf, look.temp, self.limits.tau)), took=bool(took),
+            top1=look.top1, observed_only=took is None, top2=look.top2,
+            margin=None if look.margin is None else six(look.margin),
+            entropy=None if look.entropy is None else six(look.entropy), head_ns=head_ns,
+            agrees=None if chosen is None or not self.full else look.top1 == chosen,
+        )  # fmt: skip
+
+    def _cost(self, seen: Observation) -> ExitRound:
+        rows, outcome = self.ctx.rows, seen.outcome
+        kept = sum(seen.draft.has_row(node) for node in outcome.accepted) if outcome else 0
+        exits = tuple(walk.exit_layer for walk in self.walks if walk.exit_layer is not None)
+        cost = RoundCost(rows.model.n_layers, exits, kept)
+        calls = [call.n_rows for call in rows.ledger for _ in range(call.lo, call.hi + 1)]
+        predicted: int | None = None
+        if self.clock is not None:
+            predicted = self.clock.round_ns(calls, len(rows.ledger), len(self.tests), len(exits) + 1)
+        return ExitRound(
+            n_rows=len(exits) + 1, layer_calls=len(calls), cells=sum(calls), head_tests=len(self.tests),
+            saved_calls=cost.saved_calls, wasted_cells=cost.wasted_cells, predicted_ns=predicted,
+        )  # fmt: skip
+
+
+def _by_layer(calls: list[Call], fill: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Past lengths, widths and times of the layers a climb called; `fill` grows by what they took in."""
+    past: list[int] = []
+    widths: list[int] = []
+    times: list[int] = []
+    for call in calls:
+        for layer in range(call.lo, call.hi + 1):
+            past.append(fill[layer - 1])
+            widths.append(call.n_rows)
+            times.append(call.dur_ns // (call.hi - call.lo + 1))
+            fill[layer - 1] += call.n_rows
+    return past, widths, times

@@ -1,0 +1,169 @@
+"""What the early-exit methods share: their knobs, and how a setting is read for a model of L layers (specbound.md 9).
+
+Layers count from 1. They are named by number or as a share of the model, so that a default fits every target:
+`L/8, L/4, 3L/8, L/2` are layers 2, 3, 5 and 6 of 12. `auto` are the layers that the target's exit heads advise, chosen
+by replay when they were trained; those four where there is no advice.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from specviz.cost.gates import shares
+from specviz.errors import KnobError
+from specviz.knobs import KnobSpec
+from specviz.methods.common.samples import by_mode
+from specviz.probability.draft import Draft
+
+AUTO, UNADVISED = "auto", "L/8, L/4, 3L/8, L/2"
+_SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A round's setting, read for the target. `asked`: the layers named, `d_max` at most the last but one."""
+
+    alpha: float
+    tau: float
+    d_max: int
+    w_max: int
+    asked: tuple[int, ...]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Those of `asked` that may stop a row."""
+        return tuple(layer for layer in self.asked if layer <= self.d_max)
+
+
+def read(knobs: Mapping[str, Any], n_layers: int, depth: float, advised: Sequence[int] = ()) -> Limits:
+    """The setting of a round. `depth`: the share of the layers that `d_max = -1` stands for.
+
+    With `advised` layers in use, -1 is the deepest of them.
+    """
+    asked = layers(knobs["exit_layers"], n_layers, advised)
+    d_max, deepest = knobs.get("d_max", -1), math.ceil(depth * n_layers)
+    if d_max < 0:
+        d_max = max(asked, default=deepest) if advised and asked == sorted(advised) else deepest
+    return Limits(
+        alpha=knobs.get("alpha", 0.0),
+        tau=knobs["tau"],
+        d_max=min(d_max, n_layers - 1),
+        w_max=knobs["w_max"],
+        asked=tuple(asked),
+    )
+
+
+def layers(texts: Sequence[str], n_layers: int | None = None, advised: Sequence[int] = ()) -> list[int]:
+    """The layers named in `3, 5`, `L/4`, `auto` or several of them, each once, below the last. Raises KnobError.
+
+    Without `n_layers` the words are only read: shares come out empty.
+    """
+    numbers: set[int] = set()
+    given = texts if advised else [text.replace(AUTO, UNADVISED) for text in texts]
+    for word in " ".join(given).replace(",", " ").split():
+        if word == AUTO:
+            numbers |= set(advised)
+            continue
+        share = _SHARE.fullmatch(word)
+        if share and n_layers is not None:
+            numbers |= set(shares([int(share[1] or 1) / int(share[2] or 1)], n_layers))
+        elif _NUMBER.fullmatch(word):
+            numbers.add(int(word))
+        elif not share:
+            raise KnobError(
+                f"knob exit_layers: '{word[:40]}' is no layer; give numbers from 1, shares such as L/4, or auto"
+            )
+    return sorted(layer for layer in numbers if n_layers is None or layer < n_layers)
+
+
+def fitted(spec: KnobSpec, n_layers: int, depth: float, advised: Sequence[int] = ()) -> KnobSpec:
+    """A knob of these methods with the range and default it has on a model of `n_layers`; others as they are."""
+    if spec.name == "exit_layers":
+        return msgspec.structs.replace(spec, default=[", ".join(map(str, layers(spec.default, n_layers, advised)))])
+    if spec.name == "d_max":
+        auto = {"exit_layers": [AUTO] if advised else [], "tau": 0.0, "w_max": 0}
+        return msgspec.structs.replace(spec, lo=0, hi=n_layers - 1, default=read(auto, n_layers, depth, advised).d_max)
+    return spec
+
+
+def outside(texts: Sequence[str], n_layers: int) -> list[int]:
+    """Layers named by number that are not below the last."""
+    return [layer for layer in layers(texts) if layer >= n_layers]
+
+
+def single(knobs: Mapping[str, Any], name: str) -> str | None:
+    """The one text of a knob, None when it has none. Raises KnobError for several: only one can be meant."""
+    given: list[str] = knobs[name]
+    if len(given) > 1:
+        raise KnobError(f"knob {name}: {len(given)} were given, only one can be used; give one of them")
+    return given[0] if given else None
+
+
+def example(knobs: Mapping[str, Any]) -> Draft:
+    """What a verifier will be handed: one chain, of point masses unless drafts are drawn."""
+    layers(knobs["exit_layers"])
+    if "heads" in knobs:
+        single(knobs, "heads")
+    return by_mode(knobs)
+
+
+def alpha() -> KnobSpec:
+    """The annealing strength."""
+    return KnobSpec(
+        name="alpha", symbol="α", kind="float", lo=0, hi=4, default=0.5,
+        help="how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
+    )  # fmt: skip
+
+
+def tau(
+    default: float, help_: str = "a row stops at a layer whose head is at least this sure; above 1 never"
+) -> KnobSpec:
+    """The exit threshold."""
+    return KnobSpec(name="tau", symbol="τ", kind="float", lo=0, hi=1.01, default=default, help=help_)
+
+
+def depth(meaning: str) -> KnobSpec:
+    """The deepest layer that may stop a row."""
+    return KnobSpec(
+        name="d_max", symbol="d", kind="int", lo=-1, hi=128, default=-1,
+        help=f"deepest layer that may stop a token; 0 drafts nothing, -1 is {meaning}",
+    )  # fmt: skip
+
+
+def width(default: int) -> KnobSpec:
+    """The most drafts fed per round."""
+    return KnobSpec(
+        name="w_max", symbol="w", kind="int", lo=0, hi=16, default=default,
+        help="drafts fed per round; 0 decodes plainly",
+    )  # fmt: skip
+
+
+def tests(default: str) -> KnobSpec:
+    """The layers with a test."""
+    return KnobSpec(
+        name="exit_layers", symbol="E", kind="texts", default=[default],
+        help="layers after which a head is asked: numbers from 1, shares such as L/4, or auto",
+    )  # fmt: skip
+
+
+def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
+    """The knobs that all have alike."""
+    return (
+        KnobSpec(
+            name="draft_mode", kind="choice", choices=("argmax", "sampled", "shared"), default="argmax", applies="X",
+            help="how a drafted token is chosen at T > 0",
+        ),
+        KnobSpec(
+            name="heads", kind="texts", default=list(heads), applies="X",
+            help="folder of exit heads, or lens for the model's own head; none: those trained for the target",
+        ),
+        KnobSpec(
+            name="observe_all", kind="bool", default=False,
+            help="also ask every layer about every row, after all is decided, for the record",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Kangaroo's adapter: what turns the states after a shallow layer into a draft model (specbound.md 14.2).
+
+A norm, one multi-head attention with a residual, a norm; no feed-forward; then the target's own head. With 4 d^2
+weights it reads all the states of the text, where an exit head reads one. Attention, norms and rotary table are the
+library's Llama modules whatever the target is; angles and their scaling are the target's where it has any.
+
+`AdapterModel` is the adapter behind the engine's model interface: one layer with a cache of its own, whose input are
+the target's states in place of token embeddings.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm, LlamaRotaryEmbedding
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.attention import NAME
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.rope import RopeTable
+from specviz.methods.early_exit.exit_head import FinalHead, Tensor
+
+_SCALED = ("default", "linear", "llama3", "yarn")  # kinds of angles that fit heads of another width
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an adapter is built from. `rope`: the library's rotary parameters; `context`: positions of the target."""
+
+    width: int
+    n_heads: int
+    eps: float
+    context: int
+    rope: dict[str, Any]
+
+    @classmethod
+    def of(cls, target: ModelAdapter) -> "Shape":
+        """The adapter that fits a target: heads about as wide as the target's own."""
+        width = int(target.head.weight.shape[1])
+        wanted = round(width / (getattr(target.config, "head_dim", None) or width // target.config.num_attention_heads))
+        n_heads = next(n for n in range(max(1, wanted), 0, -1) if width % n == 0 and width // n % 2 == 0)
+        eps = float(getattr(target.config, "rms_norm_eps", None) or 1e-6)
+        return cls(width, n_heads, eps, min(target.context, 1 << 17), _rope(target.config))
+
+    @property
+    def config(self) -> LlamaConfig:
+        """The same in the library's words."""
+        made = LlamaConfig(
+            hidden_size=self.width, num_attention_heads=self.n_heads, num_key_value_heads=self.n_heads,
+            head_dim=self.width // self.n_heads, num_hidden_layers=1, rms_norm_eps=self.eps,
+            max_position_embeddings=self.context, rope_parameters=dict(self.rope),
+        )  # fmt: skip
+        made._attn_implementation = NAME
+        return made
+
+
+def _rope(config: Any) -> dict[str, Any]:
+    """Rotary parameters like the target's; those of its global layers where it has several, plain ones without."""
+    given = getattr(config, "rope_parameters", None) or {}
+    given = given.get("full_attention", given)
+    theta = float(given.get("rope_theta", 10_000.0))
+    if given.get("rope_type") not in _SCALED:
+        return {"rope_type": "default", "rope_theta": theta}
+    return {name: value for name, value in given.items() if name != "partial_rotary_factor"}
+
+
+class Adapter(nn.Module):
+    """The weights. Begins as the logit lens: the attention's output is zero, the last norm is the target's."""
+
+    kind = "adapter"
+
+    def __init__(self, shape: Shape, like: torch.dtype = torch.float32, device: Any = "cpu") -> None:
+        super().__init__()
+        config = shape.config
+        cuda = [device] if torch.device(device).type == "cuda" else []
+        # The library draws first weights from the global generator.
+        with torch.random.fork_rng(devices=cuda), torch.device(device):
+            self.input_norm = LlamaRMSNorm(shape.width, shape.eps)
+            self.attention = LlamaAttention(config, 0)
+            self.norm = LlamaRMSNorm(shape.width, shape.eps)
+        self.to(like)
+
+    @torch.no_grad()
+    def begin(self, final_norm: Any, seed: int) -> "Adapter":
+        """First weights for a training."""
+        noise = torch.Generator().manual_seed(seed)
+        attention = self.attention
+        for part in (attention.q_proj, attention.k_proj, attention.v_proj):
+            drawn = torch.randn(part.weight.shape, generator=noise) * part.weight.shape[1] ** -0.5
+            part.weight.copy_(drawn)
+        attention.o_proj.weight.zero_()
+        gain = getattr(final_norm, "weight", None)
+        if gain is not None and gain.shape == self.norm.weight.shape:
+            self.norm.weight.copy_(gain)
+        return self
+
+    def forward(
+        self, states: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor | None = None, cache: Any = None
+    ) -> Tensor:
+        """States `[B, n, d]` to states `[B, n, d]`, in front of the last norm."""
+        out, _ = self.attention(
+            self.input_norm(states), position_embeddings=rope, attention_mask=mask, past_key_values=cache
+        )
+        return states + out  # type: ignore[no-any-return]
+
+    @property
+    def n_params(self) -> int:
+        """Parameters of its own."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+class AdapterModel:
+    """An adapter for layer `layer` of a target, as a model of one layer."""
+
+    n_layers = 1
+
+    def __init__(self, target: ModelAdapter, adapter: Adapter, shape: Shape, layer: int) -> None:
+        self.adapter, self.layer = adapter, layer
+        self.vocab, self.context, self.device = target.vocab, target.context, target.device
+        self.final = FinalHead(target)
+        self._rope = rope_table(shape, target.device)
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache of that many slots."""
+        return KVCache(1, capacity)
+
+    def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
+        """Refused: it reads the target's states (`Reader`)."""
+        raise NotImplementedError("an adapter reads states of the target, not tokens")
+
+    def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
+        """Rotary tables and mask of n rows."""
+        where = torch.tensor([positions], device=hidden.device)
+        mask = None
+        if visible is not None:
+            mask = torch.from_numpy(np.ascontiguousarray(visible)).to(hidden.device)[None, None]
+        return self._rope.at(hidden, positions, where), mask
+
+    def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
+        """Rows through the adapter, writing their keys and values to its cache."""
+        rope, mask = block
+        return self.adapter(hidden, rope, mask, cache)  # type: ignore[no-any-return]
+
+    def normed(self, hidden: Tensor) -> Tensor:
+        """States behind the adapter's last norm."""
+        return self.adapter.norm(hidden)  # type: ignore[no-any-return]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """`[n, V]` of `[1, n, d]`: its last norm, the target's head. Float32, or the model's float64."""
+        out = self.final.scores(self.normed(hidden)[0])
+        return out if out.dtype == torch.float64 else out.float()
+
+    @property
+    def weights_read(self) -> int:
+        """Weights that one draft reads besides the target's layers."""
+        return self.adapter.n_params + self.final.weight.numel()
+
+
+def rope_table(shape: Shape, device: Any) -> RopeTable:
+    """The rotary table of an adapter."""
+    return RopeTable(LlamaRotaryEmbedding(shape.config).to(device))

@@ -1,0 +1,124 @@
+"""Kangaroo: the target's first layers and an adapter draft (specbound.md 14.2).
+
+Every row climbs to one layer, the adapter reads its state, and its best token is fed next. A token that the adapter
+gave less than `tau` is the last one drafted; it is fed and verified like any other. The last draft climbs with the
+target pass, which is the same climb (`EarlyExit`). Nothing is computed twice, and the adapter's cache is a memo of the
+text (`Reader`).
+"""
+
+import time
+
+from specviz.engine.decode.context import Context, Models, Observation
+from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.model.rows import Tensor
+from specviz.events import Warn
+from specviz.knobs import Knobs
+from specviz.methods.common.top_k import Steps
+from specviz.methods.early_exit.drafter import EarlyExit
+from specviz.methods.early_exit.heads import LogitLens
+from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.spec import Limits, single
+from specviz.methods.kangaroo.adapter import AdapterModel
+from specviz.methods.kangaroo.adapter_reader import Reader
+from specviz.methods.kangaroo.clock import measured
+from specviz.methods.kangaroo.files import pick
+from specviz.names import Mode
+
+USUAL = 1 / 4  # where the lens drafts when there is no adapter to say
+
+
+class Adapted(LogitLens):
+    """What drafts behind a layer: the adapter behind its own, the model's own head behind any other."""
+
+    kind = "adapter"
+
+    def __init__(self, model: Model, layer: int, trained: bool) -> None:
+        super().__init__(model)
+        self.advised = (layer,)
+        self.layers = self.advised if trained else ()
+
+
+class Kangaroo(EarlyExit):
+    """Drafts by climbing `ctx.rows` to one layer. `reader` None: there is no adapter, the lens stands in."""
+
+    def __init__(self, target: Model, layer: int, reader: Reader | None, mode: Mode) -> None:
+        super().__init__(target, Adapted(target, layer, reader is not None), mode, 1.0)
+        self.layer, self.reader = layer, reader
+        self.taps = () if reader is None else (layer,)
+
+    def _open(self, ctx: Context, limits: Limits) -> Trail:
+        return Steps(ctx, limits, self.heads, self.clock)
+
+    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+        """The newest row up to the layer; what the adapter says there, never declined."""
+        if not limits.layers:
+            return None
+        layer = limits.layers[0]
+        hidden = ctx.rows.climb(layer)
+        began = time.perf_counter_ns()
+        look = Look.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
+        ctx.counters.n_syncs += 1
+        ctx.counters.n_draft_calls += 1
+        trail.tested(look, True, time.perf_counter_ns() - began)
+        return look
+
+    def _asked(self, ctx: Context, layer: int, row: int, state: Tensor) -> Tensor:
+        """Logits `[1, V]` after a row."""
+        if self.reader is None or layer != self.layer:
+            return self.heads.logits(layer, state)
+        if row == ctx.root_row:
+            return self.reader.begin(ctx.tokens, state)
+        return self.reader.feed(ctx.rows.tokens[row], state)
+
+    def _last(self, limits: Limits, look: Look) -> bool:
+        return look.conf < limits.tau
+
+    def _say_lens(self, ctx: Context, limits: Limits) -> None:
+        """Once: that the model's own head drafts."""
+        if self.tells and limits.layers and (self.reader is None or limits.layers[0] != self.layer):
+            self.tells = False
+            why = "no adapter for this target" if self.reader is None else f"the adapter reads layer {self.layer}"
+            ctx.note(Warn(code="logit_lens", message=(
+                f"{why}: the logit lens drafts behind layer {limits.layers[0]} (exact, but weak); "
+                "specviz train kangaroo makes an adapter"
+            )))  # fmt: skip
+
+    def observe(self, seen: Observation) -> None:
+        """Keep the states of what was committed for the adapter to read, and write down the round."""
+        if self.reader is not None and self.layer in seen.features:
+            self.reader.learn(seen.features[self.layer], seen.tokens if seen.outcome is not None else ())
+        super().observe(seen)
+
+    def cached(self) -> int | None:
+        """Slots of the adapter's cache that spell the text."""
+        return self.reader.held if self.reader is not None else None
+
+    def parts(self) -> dict[str, str]:
+        """What the adapter is, and what a draft by it costs in layers."""
+        if self.reader is None or not isinstance(self.target, ModelAdapter):
+            return {"adapter": f"none: the model's own head drafts behind layer {self.layer}"}
+        adapter = self.reader.model
+        assert isinstance(adapter, AdapterModel)
+        layer = sum(int(parameter.numel()) for parameter in self.target.layers[0].parameters())
+        return {"adapter": (
+            f"behind layer {self.layer}, {adapter.adapter.n_params:,} weights; one draft reads "
+            f"{adapter.weights_read / layer:.1f} layers' worth of weights besides"
+        )}  # fmt: skip
+
+
+def make(models: Models, knobs: Knobs) -> Kangaroo:
+    """The drafter of method `kangaroo`."""
+    asked = single(knobs.values, "adapter")
+    drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
+    drafter.tells = asked != "lens"
+    return drafter
+
+
+def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
+    """The drafter with this adapter."""
+    target = models.target
+    if adapter is None:
+        return Kangaroo(target, max(1, min(round(USUAL * target.n_layers), target.n_layers - 1)), None, mode)
+    drafter = Kangaroo(target, adapter.layer, Reader(adapter, models.capacity), mode)
+    drafter.clock = measured(target, adapter)
+    return drafter

@@ -1,0 +1,155 @@
+"""Lookahead decoding (Fu et al. 2024; specbranch.md 8.4): the target drafts for itself, in the pass that judges.
+
+Guesses are chains of point masses under the newest token, so whatever the window holds the text is the target's own.
+The window hangs behind them, fed and never judged: ancestors in that tree are exactly what the method's mask lets a
+token see. Its best next tokens come back with the verdict. End tokens and the places it begins with are filled with
+random tokens of the prompt (stream `other`, which shapes drafts alone).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.sampling import Warper
+from specviz.events import Warn
+from specviz.events import Window as WindowRecord
+from specviz.knobs import Knobs
+from specviz.methods.lookahead.window import Pool, Window
+from specviz.names import DraftEnd
+from specviz.probability.draft import ROOT, Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Fillers:
+    """Tokens of the prompt and how often each occurs; end tokens are none of them."""
+
+    tokens: Sequence[int]
+    counts: "np.ndarray[tuple[int], np.dtype[np.float64]]"
+
+    @classmethod
+    def of(cls, prompt: Sequence[int], eos: frozenset[int]) -> "Fillers":
+        """Of a prompt; of the first token that ends no text where the prompt has no other."""
+        known = [token for token in prompt if token not in eos] or [min({*range(len(eos) + 1)} - eos)]
+        tokens, counts = np.unique(known, return_counts=True)
+        return cls(tokens.tolist(), counts.astype(np.float64))
+
+    def draw(self, ctx: Context, depth: int) -> int:
+        """A random one for a place of the window."""
+        return self.tokens[ctx.draw("other", depth, self.counts).token]
+
+
+@dataclass(slots=True)
+class _Fed:
+    """What the round in hand fed of the window: the rows of its tips, and what their laws are made by."""
+
+    tips: list[int]  # rows of the target pass, 0 the root
+    text: list[int]
+    warper: Warper
+    best: list[int] = field(default_factory=list)  # filled by what is observed
+
+
+class Lookahead:
+    """One lane, no model of its own, no cache."""
+
+    taps: tuple[int, ...] = ()
+    calibrated = True
+
+    def __init__(self, size: int, width: int, most: int) -> None:
+        self.size, self.width = size, width
+        self.pool = Pool(most)
+        self.window: Window | None = None
+        self._fillers: Fillers | None = None
+        self._fed: _Fed | None = None
+        self._warned = False
+
+    def propose(self, ctx: Context) -> Draft:
+        """The n-grams that the pool holds under the newest token, then the window, which is not judged."""
+        added, tree = self._grow(ctx), Tree(ctx)
+        self._fed = None
+        if not ctx.reach:
+            return tree.draft("length")
+        tails = self.pool.under(ctx.tokens[-1])[: self._slots(ctx) // max(1, self.size - 1)]
+        for number, tail in enumerate(tails):
+            node = ROOT
+            for token in tail[: ctx.reach]:
+                node = tree.add(token, node, cand=number, src={"guess": number})
+        n_judged = len(tree)
+        self._add_window(ctx, tree)
+        self._note(ctx, len(tree) - n_judged, len(tails), added)
+        end: DraftEnd = "no_match" if not tails else "full" if ctx.reach >= self.size - 1 else "length"
+        return replace(tree.draft(end), n_judged=n_judged)
+
+    def _grow(self, ctx: Context) -> int:
+        """Begin the window, or move it by what the round before showed; n-grams new to the pool."""
+        if self.window is None or self._fillers is None:
+            fillers = self._fillers = Fillers.of(ctx.tokens, ctx.eos)
+            first = [fillers.draw(ctx, depth) for depth in range(1, self.width + self.size - 2)]
+            self.window = Window.begin(self.size, ctx.tokens[-1], first)
+            return 0
+        if self._fed is None or not self._fed.best:
+            return 0
+        best = self._fed.best
+        for column, token in enumerate(best):
+            if token in ctx.eos:
+                best[column] = self._fillers.draw(ctx, column + 1)
+        ctx.counters.n_syncs += 1
+        return self.pool.learn(self.window.advance(best, ctx.tokens[-1]))
+
+    def _slots(self, ctx: Context) -> int:
+        """Rows that the target's cache can still take."""
+        return ctx.rows.cache.capacity - len(ctx.rows.cache.tokens)
+
+    def _add_window(self, ctx: Context, tree: Tree) -> None:
+        """Hang the window behind the guesses, unless it would reach past the context or out of the cache.
+
+        Once that is so it stays so: the text only grows.
+        """
+        assert self.window is not None
+        cells, base = self.window.cells(), len(tree)
+        if ctx.n + self.window.depth > ctx.rows.model.context:
+            return
+        if self._slots(ctx) < (self.size - 1) * (self.width + self.pool.most):
+            self._warn(ctx)
+            return
+        for cell in cells:
+            parent = ROOT if cell.parent < 0 else base + cell.parent
+            tree.add(cell.token, parent, src={"window": [cell.row, cell.column]})
+        tips = [0 if cell < 0 else base + cell + 1 for cell in self.window.tips]
+        self._fed = _Fed(tips, list(ctx.tokens), ctx.warper)
+
+    def _warn(self, ctx: Context) -> None:
+        if not self._warned:
+            message = "the target's cache has no room for the window: nothing more is looked up; use a smaller --window"
+            ctx.note(Warn(code="no_window", message=message))
+        self._warned = True
+
+    def _note(self, ctx: Context, n_window: int, n_guesses: int, added: int) -> None:
+        if ctx.level == "full" and self.window is not None:
+            rows = [list(row) for row in self.window.rows] if n_window else []
+            ctx.note(
+                WindowRecord(
+                    n_window=n_window, n_guesses=n_guesses, pool=len(self.pool), added=added,
+                    filled=len(self.window.rows), rows=rows,
+                )
+            )  # fmt: skip
+
+    def observe(self, seen: Observation) -> None:
+        """The best token after every tip of the window, by the target's own processors; always the best one."""
+        fed = self._fed
+        if fed is None or seen.logits is None:
+            return
+        scores = seen.logits[fed.tips]
+        paths = [seen.draft.path(row - 1) for row in fed.tips] if fed.warper.needs_prefix else []
+        prefixes = [[*fed.text, *path] for path in paths] if paths else None
+        fed.best = fed.warper.allowed(scores, prefixes).argmax(-1).tolist()
+
+    def cached(self) -> int | None:
+        """It has no cache of its own."""
+        return None
+
+
+def make(models: Models, knobs: Knobs) -> Lookahead:
+    """The drafter of method `lookahead`."""
+    return Lookahead(knobs["ngram_size"], knobs["window"], knobs["guesses"])

@@ -1,0 +1,34 @@
+"""`lookahead`: no draft model. The target guesses n-grams in a window beside its own work (specbranch.md 8.4).
+
+Every pass feeds a window of `ngram_size - 1` rows and `window` columns, whose best next tokens make a new row, so that
+each column grows an n-gram by one token a round; finished ones go to a pool. What the pool holds under the newest token
+is judged in the same pass, at most `guesses` of them. The window always takes the best token, also when sampling.
+"""
+
+from specviz.knobs import KnobSpec
+from specviz.methods import Method
+from specviz.probability.draft import ROOT, Draft
+
+METHOD = Method(
+    name="lookahead",
+    help="no draft model: the target looks ahead in a window and tries the n-grams it found there",
+    drafter="specviz.methods.lookahead.drafter:make",
+    verifiers=("walk", "tokenwise"),
+    # One guess `0 0` and, behind the judged nodes, one token of the window.
+    example=lambda knobs: Draft((0, 0, 1), (ROOT, 0, ROOT), (0, 1, 2), 2, 3, row_of=(-1, -1, -1)),
+    cache_slots=lambda knobs: (knobs["ngram_size"] - 1) * (knobs["window"] + knobs["guesses"]),
+    knobs=(
+        KnobSpec(
+            name="ngram_size", symbol="N", kind="int", lo=2, hi=8, default=5, applies="Q",
+            help="tokens of an n-gram; the window has one row less, and a round commits at most that many",
+        ),
+        KnobSpec(
+            name="window", symbol="W", kind="int", lo=1, hi=60, default=7, applies="Q",
+            help="columns of the window: n-grams grown at once",
+        ),
+        KnobSpec(
+            name="guesses", symbol="G", kind="int", lo=0, hi=60, default=7, applies="Q",
+            help="n-grams kept, and tried, per first token; 0 keeps none, which decodes plainly",
+        ),
+    ),
+)  # fmt: skip

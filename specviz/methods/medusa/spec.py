@@ -1,0 +1,17 @@
+"""`medusa`: heads on the target's last state over the shared verification (Cai et al. 2024; specblock.md 10)."""
+
+from specviz.methods import Method
+from specviz.methods.common.tree_knobs import HEADS, budget, example, folder
+from specviz.traits import MethodTraits
+
+METHOD = Method(
+    name="medusa",
+    help="heads on the target's last state draft a fixed tree in one call",
+    drafter="specviz.methods.medusa.drafter:make",
+    part=HEADS,
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    traits=MethodTraits(tree="heads"),
+    knobs=(budget(63), folder("set of Medusa heads")),
+)

@@ -1,0 +1,134 @@
+"""Draft&Verify: the target with some sublayers left out drafts, the whole target verifies (specbound.md 14.5).
+
+A draft begins at the committed text and runs one row at a time through what is left of the layers. It ends after the
+first token that it gave less than the threshold, which is verified like the rest; then the whole target runs all rows
+from the committed text. What the threshold is compared with is known before the token is drawn, and the controller
+reads finished rounds only, so drawn drafts keep their law (6.1).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.model.adapter import Model
+from specviz.engine.model.rows import Rows
+from specviz.events import ExitRound, Warn
+from specviz.knobs import Knobs
+from specviz.methods.common.top_k import steps
+from specviz.methods.early_exit.drafter import drawn
+from specviz.methods.early_exit.recorder import Look
+from specviz.methods.self_skip.files import pick
+from specviz.methods.self_skip.model import Borrowed, SkippedModel
+from specviz.methods.self_skip.skip_control import Control
+from specviz.names import DraftEnd, Mode
+from specviz.probability.draft import ROOT, Draft
+
+
+@dataclass(slots=True)
+class _Round:
+    """What a round must remember until its verdict is in. `most`: the longest draft its knobs allowed."""
+
+    ctx: Context
+    bound: float
+    most: int
+    controlled: bool
+    looks: list[Look] = field(default_factory=list)
+
+
+class SkipDrafter:
+    """Drafts with `model`, which reads the target's cache. `n_kept`: the sublayers of it that a draft runs."""
+
+    taps: tuple[int, ...] = ()
+
+    def __init__(self, model: Model, n_kept: int, mode: Mode) -> None:
+        self.model, self.n_kept, self.mode = model, n_kept, mode
+        self.tells: str | None = None  # what to say once
+        self.control = Control(math.nan)
+        self._tau = math.nan  # the knob that the controller began with
+        self._round: _Round | None = None
+
+    def propose(self, ctx: Context) -> Draft:
+        """A chain of at most `w_max` drafts, cut to the room and at a stop token (kept, not fed)."""
+        if self.tells is not None:
+            ctx.note(Warn(code="skip_set", message=self.tells))
+            self.tells = None
+        now = self._round = self._begin(ctx)
+        tree = Tree(ctx)
+        end = self._fill(now, tree)
+        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
+
+    def _begin(self, ctx: Context) -> _Round:
+        """A threshold set by hand is where the controller begins anew."""
+        if ctx.knobs["tau"] != self._tau:
+            self._tau = ctx.knobs["tau"]
+            self.control = Control(self._tau, self.control.matched)
+        controlled = bool(ctx.knobs["tau_control"])
+        return _Round(ctx, self.control.threshold if controlled else self._tau, ctx.knobs["w_max"], controlled)
+
+    def _fill(self, now: _Round, tree: Tree) -> DraftEnd:
+        ctx, node = now.ctx, ROOT
+        width = min(now.most, ctx.reach)
+        rows = Rows(self.model, Borrowed(ctx.rows.cache))
+        row = rows.add_line(list(ctx.tokens[rows.first :]))
+        while len(tree) < width:
+            look = Look.at(row, 0, rows.take(1), 1.0, ctx.level == "full")
+            ctx.counters.n_draft_calls += 1
+            ctx.counters.n_syncs += 1
+            now.looks.append(look)
+            node = drawn(ctx, tree, node, look, self.mode)
+            if tree.ends(node):
+                return "stop_token"
+            if look.raw < now.bound:
+                return "low_conf"
+            row = rows.add(tree.token(node), row)
+        return "width" if width == now.most else "length"
+
+    def observe(self, seen: Observation) -> None:
+        """Move the threshold, and write down the round."""
+        now, self._round = self._round, None
+        if now is None or seen.outcome is None:
+            return
+        accepted = len(seen.outcome.accepted)
+        if now.controlled:
+            self.control = self.control.after(accepted, len(seen.draft), now.most)
+        if now.ctx.level != "none":
+            for step in steps(now.looks, now.ctx.n, now.bound, seen.draft.ids, now.ctx.level == "full"):
+                now.ctx.note(step)
+            now.ctx.note(self._cost(now, seen))
+
+    def _cost(self, now: _Round, seen: Observation) -> ExitRound:
+        """Two sublayers count as a layer, a half is rounded up; drafts share no cell with the target."""
+        n_layers, n_rows = now.ctx.rows.model.n_layers, seen.draft.n_fed + 1
+        drafting = -(-len(now.looks) * self.n_kept // 2)
+        kept = sum(seen.draft.has_row(node) for node in seen.outcome.accepted) if seen.outcome else 0
+        return ExitRound(
+            n_rows=n_rows, layer_calls=n_layers + drafting, cells=n_rows * n_layers + drafting,
+            head_tests=len(now.looks), saved_calls=kept * n_layers - drafting,
+            wasted_cells=(n_rows - 1 - kept) * n_layers + drafting,
+        )  # fmt: skip
+
+    def cached(self) -> int | None:
+        """It has no cache of its own."""
+        return None
+
+    def parts(self) -> dict[str, str]:
+        """What a draft leaves out."""
+        if not isinstance(self.model, SkippedModel):
+            return {}
+        n_all = 2 * self.model.target.n_layers
+        return {
+            "skip set": f"{self.model.skips or 'nothing'} left out; a draft runs {self.n_kept} of {n_all} sublayers"
+        }
+
+
+def make(models: Models, knobs: Knobs) -> SkipDrafter:
+    """The drafter of method `draft_and_verify`. Raises ModelError in one line for a set that is not this target's."""
+    skips, said = pick(models.target, knobs["skip_set"])
+    drafter = over(models, SkippedModel(models.target, skips), knobs["draft_mode"])  # type: ignore[arg-type]
+    drafter.tells = said
+    return drafter
+
+
+def over(models: Models, model: SkippedModel, mode: Mode) -> SkipDrafter:
+    """The drafter with this draft model."""
+    return SkipDrafter(model, model.skips.kept(models.target.n_layers), mode)

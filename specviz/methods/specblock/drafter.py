@@ -1,0 +1,157 @@
+"""`specblock`: the block network drafts, predicted ranks shape the tree, the target verifies it (specblock.md 9).
+
+One call appends the pairs that were just committed and speaks block 1; each further block is one call for all its
+starts. The drafter is a memo: whatever it says, whichever weights or knobs it has, `walk` writes the target's text. A
+call whose numbers are not finite drafts nothing that round and says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.record.query_end import Ended
+from specviz.errors import ModelError
+from specviz.events import Event, Warn
+from specviz.knobs import Knobs
+from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
+from specviz.methods.online.collect import Notes
+from specviz.methods.online.replay_buffer import Sizes
+from specviz.methods.online.trainer import Tutor
+from specviz.methods.specblock.draws import SiblingDraws
+from specviz.methods.specblock.files import KIND, Trained
+from specviz.methods.specblock.grower import Grower, drafted
+from specviz.methods.specblock.growth import Growth
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.oracle import Oracle
+from specviz.methods.specblock.ranks import Round, read
+from specviz.methods.specblock.recorder import Facts, Made
+from specviz.methods.trained.follow import Follower
+from specviz.names import DraftEnd
+from specviz.probability.draft import Draft
+
+
+class SpecBlock:
+    """Drafts for one query; the network is shared by all. `tutor`: it learns between queries, from `notes` of each."""
+
+    def __init__(
+        self, trained: Trained, adapter: ModelAdapter, capacity: int = 0, tutor: Tutor | None = None,
+        learning: bool = True,
+    ) -> None:  # fmt: skip
+        self.trained, self.network, self.adapter = trained, trained.network, adapter
+        self.capacity = capacity or adapter.context
+        self.taps: tuple[int, ...] = trained.config.taps
+        self.text = Follower(trained.network, adapter.embedding, self.taps)
+        self.facts: Facts | None = None
+        self.pace = Pace(trained.network.parameters(), adapter)
+        self.tutor = tutor
+        self.notes = Notes(trained.vocabulary, self.taps, tutor.n_tokens) if tutor is not None and learning else None
+        self._grown: tuple[Growth, list[Made]] | None = None
+        self._oracle: Oracle | None = None
+        self._said: set[str] = set()
+
+    @property
+    def version(self) -> int:
+        """Of the weights, counted up by what is learnt while serving."""
+        return 0 if self.tutor is None else self.tutor.version
+
+    def observe(self, seen: Observation) -> None:
+        """Keep the new pairs for the next call, and complete what is on record of this round."""
+        if self.facts is not None and seen.outcome is not None:
+            self.facts.judge(seen)
+        if self.notes is not None and self.tutor is not None:
+            began, (growth, made) = self.tutor.clock(), self._grown or (None, [])
+            self.notes.observe(seen, growth, made)
+            self.notes.ns += self.tutor.clock() - began
+        self.facts = self._grown = None
+        self.text.observe(seen)
+
+    def aborted(self) -> None:
+        """A round came to nothing: what it grew is no one's."""
+        self.facts = self._grown = None
+
+    def ended(self, query: Ended) -> Sequence[Event]:
+        """The query is over: learn from it."""
+        if self.tutor is None or self.notes is None:
+            return ()
+        if query.knobs["width_mode"] == "oracle":
+            return ()  # a teaching mode: its trees say nothing of what the drafter is worth
+        widths = read(query.knobs, self.trained.config, 1, False).growing.widths
+        return (self.tutor.over(self.notes, query, Sizes(widths.sizes, widths.beam), self._with),)
+
+    def spent(self, knobs: Knobs) -> dict[str, str]:
+        """A reset acts once, then learning goes on."""
+        return {"adapt_do": "learn"} if str(knobs["adapt_do"]).startswith("reset") else {}
+
+    def _with(self, network: BlockNetwork) -> "SpecBlock":
+        return SpecBlock(replace(self.trained, network=network), self.adapter, self.capacity)
+
+    def next_query(self, models: Models, knobs: Knobs) -> "SpecBlock":
+        """The drafter of the next query, which goes on from what this one learnt."""
+        if self.tutor is None:
+            return make(models, knobs)
+        trained = replace(self.trained, network=self.tutor.network)
+        return SpecBlock(trained, self.adapter, models.capacity, self.tutor, learning=knobs["adapt"] == "on")
+
+    def parts(self) -> dict[str, str]:
+        """What stands in the header."""
+        config = self.trained.config
+        what = f"{config.slots} slots a block, trained for {config.trained_blocks} blocks, positions {config.rope_mode}"
+        return {"drafter": KIND.tell(self.trained, what)}
+
+    def cached(self) -> int | None:
+        """Committed pairs."""
+        return self.text.calls.pairs
+
+    def propose(self, ctx: Context) -> Draft:
+        """Block 1, the further blocks, prune."""
+        tree, plan = Tree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
+        self._say(ctx, plan)
+        if not plan.growing.budget or plan.growing.deepest < 1:
+            why: DraftEnd = "depth" if not ctx.knobs["d_max"] else "length"
+            return tree.draft(why if plan.growing.budget else "budget")
+        if not self.text.ready(ctx.n):
+            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
+        draw = SiblingDraws(ctx, self.trained.vocabulary) if plan.drawn else None
+        growth = Growth(plan.growing, lambda token: token in ctx.eos, draw)
+        learning, oracle = self.notes is not None, self._asked(ctx, plan)
+        grower = Grower(ctx, plan, self.trained, self.text.calls, growth, oracle, learning)
+        if not grower.grow(self.text.root()):
+            ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
+            return tree.draft("no_match")
+        draft = drafted(tree, growth, plan, grower)
+        self._grown = growth, grower.made
+        if ctx.level != "none":
+            self.facts = Facts(growth, draft, self.trained.vocabulary, grower.made, self.pace)
+            self.facts.note(ctx)
+        return draft
+
+    def _say(self, ctx: Context, plan: Round) -> None:
+        """What the knobs ask for and do not get, once a query."""
+        for code, message in plan.notices.items():
+            if message not in self._said:
+                self._said.add(message)
+                ctx.note(Warn(code=code, message=message))
+
+    def _asked(self, ctx: Context, plan: Round) -> Oracle | None:
+        """The target, opened for this round, where widths go by true ranks."""
+        if not plan.oracle:
+            return None
+        if self._oracle is None:
+            self._oracle = Oracle(self.adapter, self.capacity, MOST_STARTS * self.network.slots * (MOST_BLOCKS - 1))
+        self._oracle.open(ctx)
+        return self._oracle
+
+
+def make(models: Models, knobs: Knobs) -> SpecBlock:
+    """The drafter of method `specblock`. Raises ModelError where there is none for the target."""
+    if not isinstance(models.target, ModelAdapter):
+        raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")
+    folder = " ".join(knobs["drafter"]) or None
+    trained = KIND.pick(models.target, folder)
+    if knobs["adapt"] != "on":
+        return SpecBlock(trained, models.target, models.capacity)
+    theirs = [*models.target.model.parameters(), *models.target.model.buffers()]
+    tutor = Tutor(trained.network, models.target.embedding, theirs)
+    return SpecBlock(trained, models.target, models.capacity, tutor)

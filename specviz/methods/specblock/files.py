@@ -1,0 +1,50 @@
+"""Block drafters on disk. `rope_mode` is fixed by training, so it is read from the folder and nowhere else."""
+
+from dataclasses import dataclass
+
+from specviz.methods.specblock.network import BlockNetwork, RopeMode, Shape
+from specviz.methods.trained.fit import TapConfig
+from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.parts import Kind
+from specviz.methods.trained.parts import Trained as AnyTrained
+
+
+@dataclass(frozen=True, slots=True)
+class Config(TapConfig):
+    """`config.json`. `trained_blocks`: how many blocks of a round the training unrolled."""
+
+    embed_width: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float
+    rope_mode: RopeMode
+    slots: int = 4
+    n_layers: int = 2
+    rank_width: int = 256
+    eps: float = 1e-6
+    shift: bool = True
+    broadcast: bool = True
+    trained_blocks: int = 3
+
+    @property
+    def shape(self) -> Shape:
+        """Of the network."""
+        layer = LayerShape(
+            self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
+        )  # fmt: skip
+        return Shape(
+            layer, len(self.taps) * self.target_width, self.embed_width, self.draft_vocab, self.slots, self.n_layers,
+            self.rank_width, self.rope_mode, self.shift, self.broadcast,
+        )  # fmt: skip
+
+
+Trained = AnyTrained[Config, BlockNetwork]
+
+
+KIND = Kind(
+    "specviz-block-drafter", "block drafter", "specviz train block-drafter", "block-drafter", Config,
+    lambda config: BlockNetwork(config.shape),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""One round's calls of the block network, and the tree that grows from what they say.
+
+Block 1 was spoken when the new pairs became rows; each further block is one call for all its starts.
+"""
+
+import time
+from dataclasses import replace
+
+import torch
+
+from specviz.engine.decode.context import Context, Tree
+from specviz.events import six
+from specviz.methods.specblock.files import Trained
+from specviz.methods.specblock.growth import Candidate, Growth, Offer
+from specviz.methods.specblock.oracle import Oracle
+from specviz.methods.specblock.ranks import Round
+from specviz.methods.specblock.recorder import Made
+from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.ranks import N_TOP, bucket, ranks
+from specviz.methods.trained.tree_builder import offers, order
+from specviz.names import DraftEnd
+from specviz.probability.draft import ROOT, Draft
+
+Tensor = torch.Tensor
+
+
+class Grower:
+    """Runs one round's calls and lets what they say grow the tree. `oracle`: widths go by its ranks.
+
+    `learning`: what the calls said is looked at when the round is over, recorded or not.
+    """
+
+    def __init__(
+        self, ctx: Context, plan: Round, trained: Trained, calls: Calls, growth: Growth, oracle: Oracle | None = None,
+        learning: bool = False,
+    ) -> None:  # fmt: skip
+        self.ctx, self.plan, self.trained, self.calls, self.growth = ctx, plan, trained, calls, growth
+        self.oracle, self.wanted = oracle, learning or ctx.level != "none"
+        self.made: list[Made] = []
+
+    def grow(self, root: Tensor) -> bool:
+        """All levels; False when a number was not finite."""
+        began = time.perf_counter_ns()
+        level = [Made(ROOT, 1, Start(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
+        if not self._offer(level, root[None], began):
+            return False
+        for block in range(2, self.plan.blocks + 1):
+            found = self.growth.starts()
+            if not found:
+                break
+            began = time.perf_counter_ns()
+            starts = [self._start(candidate) for candidate in found]
+            h, rows = self.calls.later(starts)
+            level = [
+                Made(candidate.node, block, start, row)
+                for candidate, start, row in zip(found, starts, rows, strict=True)
+            ]
+            if not self._offer(level, h, began):
+                return False
+        return True
+
+    def _start(self, found: Candidate) -> Start:
+        node, offered = self.growth.nodes[found.node], self.made[found.start]
+        return Start(node.token, node.depth, (*offered.start.chain, Link(offered.block, offered.row, found.slot)))
+
+    def _offer(self, level: list[Made], h: Tensor, began: int) -> bool:
+        """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
+        ctx, plan = self.ctx, self.plan
+        ctx.counters.n_draft_calls += 1
+        spoken = self.trained.network.speak(h[:, : plan.slots])
+        paths = [self.growth.path(made.node) for made in level]
+        found = offers(ctx, self.trained.vocabulary, spoken, paths, plan.ranks)
+        if found is None:
+            return False
+        if self.plan.drawn:
+            found = [
+                [replace(offer, logits=row) for offer, row in zip(block, rows, strict=True)]
+                for block, rows in zip(found, spoken[0], strict=True)
+            ]
+        if self.oracle is not None:
+            found = [self._judged(*each) for each in zip(level, paths, found, spoken[0], strict=True)]
+        took = time.perf_counter_ns() - began
+        for k, (made, each) in enumerate(zip(level, found, strict=True)):
+            self.growth.expand(made.node, len(self.made), made.block, each)
+            if self.wanted:
+                made.logits, made.h = spoken[0][k], h[k]
+                made.order = order(ctx, self.trained.vocabulary, paths[k])
+            made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
+            self.made.append(made)
+        return True
+
+    def _judged(self, made: Made, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
+        """A block's offers with their true buckets, as far down as nodes may stand."""
+        assert self.oracle is not None
+        spine = [offer.tokens[0] for offer in block]
+        n = min(len(block), self.plan.growing.deepest - made.start.depth)
+        best = self.oracle.best([(*path, *spine[:slot]) for slot in range(n)])
+        place, known = self.trained.vocabulary.find(torch.tensor(best, device=logits.device))
+        offered = order(self.ctx, self.trained.vocabulary, path)
+        scores = logits[:n] if offered is None else offered(logits[:n])
+        rank = ranks(scores, place).masked_fill(~known, logits.shape[-1] + N_TOP).tolist()
+        return [replace(o, true_bucket=bucket(r)) for o, r in zip(block, rank, strict=False)] + block[n:]
+
+
+def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
+    """The pruned tree as a draft; nodes carry where they came from."""
+    full = plan.ranks.full
+    spread = grower.trained.vocabulary.spread
+    said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
+    rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
+    raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
+    kept = growth.kept()
+    place = {ROOT: ROOT}
+    for number in range(len(growth.nodes)) if grower.wanted else kept:  # pruned ones are for the record
+        node = growth.nodes[number]
+        expansion = growth.expansions[node.expansion]
+        src = {
+            "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": six(node.cum),
+            "merged": node.merged, "spine": node.is_spine, "start": node.start, "expansion": node.expansion,
+        }  # fmt: skip
+        drawn = node.law is not None
+        place[number] = tree.add(
+            node.token, place[node.parent], node.law, None if drawn else expansion.offer.logs[node.rank - 1],
+            "sampled" if drawn else "argmax", raws[node.expansion], src=src,
+        )  # fmt: skip
+    deepest = max((node.depth for node in growth.nodes), default=0)
+    end: DraftEnd = (
+        "budget" if len(kept) < len(growth.nodes) else "depth" if deepest == plan.growing.deepest else "full"
+    )
+    return tree.draft(end, keep=[place[number] for number in kept])

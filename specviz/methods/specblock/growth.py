@@ -1,0 +1,219 @@
+"""Growing the tree: which tokens of a block become nodes, where the next blocks start, what is kept (specblock.md 5).
+
+Pure functions of numbers: no model, no device. An *expansion* is one (block, slot) distribution at one parent; a node
+can be offered by several, which is why rank statistics belong to expansions. Every slot adds its best tokens as
+children of the slot before's best token, so a block is a spine with siblings; siblings get children only when a later
+block starts at them.
+
+Merging joins offers of the same token at the same parent: certain to happen, because slot 0 of a block that starts at
+spine node k speaks of the same place as slot k + 1 of the block before.
+
+Drawn siblings (`draw`) have rules of their own (specblock.md 6.4), without which the recorded laws would be false: how
+many there are is fixed before the first is drawn, one expansion a node, and nothing is dropped or joined afterwards.
+So the budget is spent as the tree grows, and blocks start at leaves only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from specviz.methods.specblock.widths import Width, Widths
+from specviz.probability.draft import ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one slot says: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
+
+    tokens: tuple[int, ...]  # at most 20, best first
+    logs: tuple[float, ...]
+    bucket: int
+    rank_probs: tuple[float, ...] = ()
+    summary: tuple[float, ...] = ()
+    entropy: float | None = None
+    true_bucket: int | None = None  # the target was asked beforehand: widths go by it
+    logits: Any = None  # [V_d], where siblings are drawn
+
+
+class Pick(NamedTuple):
+    """A token that becomes a node. `law`: what it was drawn from, None for one that was chosen."""
+
+    token: int
+    log: float
+    law: Any = None
+
+
+Draw = Callable[[Sequence[int], Offer, int], Sequence[Pick]]
+"""`(tokens down to the parent, offer, how many)` -> siblings in the order they were drawn; fewer when none is left."""
+
+
+@dataclass(slots=True)
+class Grown:
+    """A node of the raw tree. `merged`: expansions that offered it again; `chain` ends at the place it was born."""
+
+    token: int
+    parent: int
+    depth: int
+    cum: float
+    expansion: int  # that made it
+    rank: int  # 1-based, among what that expansion offered
+    is_spine: bool
+    law: Any = None  # it was drawn from
+    merged: list[int] = field(default_factory=list)
+    start: int | None = None  # the block started here
+
+
+@dataclass(slots=True)
+class Expansion:
+    """One distribution at one parent."""
+
+    parent: int
+    block: int
+    slot: int
+    start: int  # number of the block in the round, 0 = the root's
+    offer: Offer
+    width: Width
+    children: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node where a later block may start, and the place that offered it."""
+
+    node: int
+    start: int  # number of the block that offered it
+    slot: int
+    cum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A round's knobs, read for growing. `deepest`: nodes below it are not made."""
+
+    widths: Widths
+    deepest: int
+    merge: bool = True
+    start_cap: int = 10
+    budget: int = 60
+
+
+class Growth:
+    """The raw tree of one round. `ends(token)`: nothing follows that token; `draw`: siblings are drawn by it."""
+
+    def __init__(
+        self, setting: Setting, ends: Callable[[int], bool] = lambda token: False, draw: Draw | None = None
+    ) -> None:
+        self.setting, self.ends, self.draw = setting, ends, draw
+        self.nodes: list[Grown] = []
+        self.expansions: list[Expansion] = []
+        self.n_offered = 0  # nodes there would be without merging
+        self._by_key: dict[tuple[int, int], int] = {}
+        self._candidates: dict[int, Candidate] = {}
+
+    def depth(self, node: int) -> int:
+        """Depth of a node, 0 for the root."""
+        return 0 if node == ROOT else self.nodes[node].depth
+
+    def cum(self, node: int) -> float:
+        """Log of the drafted path's probability."""
+        return 0.0 if node == ROOT else self.nodes[node].cum
+
+    def path(self, node: int) -> list[int]:
+        """Drafted tokens down to a node."""
+        out: list[int] = []
+        while node != ROOT:
+            out.append(self.nodes[node].token)
+            node = self.nodes[node].parent
+        return out[::-1]
+
+    def expand(self, at: int, start: int, block: int, offers: Sequence[Offer]) -> None:
+        """Grow one block's nodes from node `at`; its slots' offers in order."""
+        if at != ROOT and self._left:
+            self.nodes[at].start = start
+        parent, given_up = at, False
+        for slot, offer in enumerate(offers):
+            if not self._left or not self._may_grow(parent):
+                return
+            width = self.setting.widths.of(offer, is_root=block == 1 and slot == 0)
+            given_up = given_up or width.reason == "give_up"
+            if given_up:
+                width = Width(0, "give_up")
+            width = self._afforded(width, len(offers) - slot - 1)
+            made = self._children(parent, Expansion(parent, block, slot, start, offer, width))
+            is_last = slot == len(offers) - 1
+            if width.n >= 2 or (is_last and not given_up):
+                for node, cum in made if width.n >= 2 else made[:1]:
+                    self._candidate(Candidate(node, start, slot, cum))
+            parent = made[0][0]
+
+    @property
+    def _left(self) -> int:
+        """Nodes that may still be made. What is chosen is pruned in the end, what is drawn is not."""
+        return self.setting.budget - len(self.nodes) if self.draw else 1
+
+    def _afforded(self, width: Width, later: int) -> Width:
+        """Before anything is drawn, keep back a node for each of the block's `later` slots."""
+        most = max(1, self._left - later)
+        return Width(most, "override") if self.draw and width.n > most else width
+
+    def _children(self, parent: int, expansion: Expansion) -> list[tuple[int, float]]:
+        """The expansion's nodes, the spine's first, each with the score of this offer."""
+        self.expansions.append(expansion)
+        made = []
+        for rank, pick in enumerate(self._picks(parent, expansion.offer, max(1, expansion.width.n))):
+            cum = self.cum(parent) + min(0.0, pick.log)
+            node = self._node(parent, pick, cum, rank)
+            expansion.children.append(node)
+            made.append((node, cum))
+        return made
+
+    def _picks(self, parent: int, offer: Offer, n: int) -> Sequence[Pick]:
+        """Which tokens become nodes: the first of the offer, or draws."""
+        if self.draw:
+            return self.draw(self.path(parent), offer, n)
+        return [Pick(*each) for each in zip(offer.tokens[:n], offer.logs, strict=False)]
+
+    def _node(self, parent: int, pick: Pick, cum: float, rank: int) -> int:
+        self.n_offered += 1
+        expansion = len(self.expansions) - 1
+        known = self._by_key.get((parent, pick.token)) if self.setting.merge and not self.draw else None
+        if known is not None:
+            node = self.nodes[known]
+            node.cum = max(node.cum, cum)
+            node.merged.append(expansion)
+            node.is_spine = node.is_spine or rank == 0
+            return known
+        depth = self.depth(parent) + 1
+        self.nodes.append(Grown(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
+        self._by_key[parent, pick.token] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def _candidate(self, new: Candidate) -> None:
+        known = self._candidates.get(new.node)
+        if known is None or new.cum > known.cum:
+            self._candidates[new.node] = new
+
+    def starts(self) -> list[Candidate]:
+        """Where the next level starts: the best `start_cap` of what this level offered; asking empties the list.
+
+        One block a node and round. Nothing starts behind an end token or at the deepest level.
+        """
+        offered, self._candidates = list(self._candidates.values()), {}
+        taken = {expansion.parent for expansion in self.expansions} if self.draw else ()
+        free = [c for c in offered if self.nodes[c.node].start is None and c.node not in taken]
+        best = sorted((c for c in free if self._may_grow(c.node)), key=lambda c: (-self.nodes[c.node].cum, c.node))
+        return best[: min(self.setting.start_cap, self._left) if self.draw else self.setting.start_cap]
+
+    def _may_grow(self, node: int) -> bool:
+        return self.depth(node) < self.setting.deepest and (node == ROOT or not self.ends(self.nodes[node].token))
+
+    def kept(self) -> list[int]:
+        """The `budget` best nodes by (score, depth, number), in ascending order.
+
+        Logs are at most 0 and merged scores are maxima, so a child never outscores its parent: the set is closed.
+        """
+        order = sorted(range(len(self.nodes)), key=lambda n: (-self.nodes[n].cum, self.nodes[n].depth, n))
+        kept = sorted(order[: self.setting.budget])
+        inside = {ROOT, *kept}
+        assert all(self.nodes[n].parent in inside for n in kept), "pruning cut a node off from its parent"
+        return kept

@@ -1,0 +1,123 @@
+"""The block network: one call makes K left-to-right dependent positions (specblock.md 3).
+
+A block reads a condition (target features of a pair, or the cached state of the place it starts at), the embedding of
+its input token, and one learned query per slot. Between layers slot k also receives what slot k - 1 had: the layer-wise
+shift. No drafted token is read inside a block. Letters of the spec: Q `queries`, W_c `condition`, W_f `fuse`, S_l
+`shifts`, W_o `head`, h what `forward` returns, g `norm_out(h)`.
+
+Switches that only the ablations of section 11 turn: `shift`, `broadcast` (condition and token reach slot 0 alone).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
+from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
+
+RopeMode = Literal["offset", "repeat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Everything that fixes the tensors of a network, and the two switches of its forward."""
+
+    layer: LayerShape
+    n_features: int  # 3 x the target's width
+    embed_width: int  # of the target's embedding
+    vocab: int  # draft vocabulary
+    slots: int = 4
+    n_layers: int = 2
+    rank_width: int = 256
+    rope_mode: RopeMode = "offset"
+    shift: bool = True
+    broadcast: bool = True
+
+    def __post_init__(self) -> None:
+        """One layer would leave the shift no place."""
+        assert self.n_layers >= 2, f"a block network needs two layers, not {self.n_layers}"
+        assert self.slots >= 1, f"a block has slots, not {self.slots}"
+
+
+class BlockNetwork(nn.Module):
+    """Rows come and go as `[B, n, K, width]`: n blocks of K slots."""
+
+    def __init__(self, shape: Shape, rng: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        width, layer = shape.layer.width, shape.layer
+        self.condition = linear(shape.n_features, width)
+        self.norm_condition = RMSNorm(width, layer.eps)
+        self.norm_token = RMSNorm(shape.embed_width, layer.eps)
+        self.norm_query = RMSNorm(width, layer.eps)
+        self.queries = nn.Parameter(torch.empty(shape.slots, width))
+        self.fuse = linear(2 * width + shape.embed_width, width)
+        self.layers = nn.ModuleList(Layer(layer) for _ in range(shape.n_layers))
+        self.shifts = nn.ModuleList(linear(2 * width, width) for _ in range(shape.n_layers - 1) if shape.shift)
+        self.norm_out = RMSNorm(width, layer.eps)
+        self.head = linear(width, shape.vocab)
+        self.rank = RankHead(width + N_SUMMARY, shape.rank_width)
+        self.rope = Rope(layer)
+        if rng is not None:
+            fill_normal(self, rng)
+
+    @property
+    def slots(self) -> int:
+        """Rows a pair."""
+        return self.shape.slots
+
+    @property
+    def depth(self) -> int:
+        """Layers that keep keys."""
+        return self.shape.n_layers
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return self.queries.dtype
+
+    def conditions(self, features: Tensor) -> Tensor:
+        """`W_c F`."""
+        out: Tensor = self.condition(features)
+        return out
+
+    def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
+        """`X^(0)` `[B, n, K, width]` of conditions `[B, n, width]` and input embeddings `[B, n, embed_width]`."""
+        prefix = torch.cat([self.norm_condition(condition), self.norm_token(embedded)], -1)
+        spread = prefix[..., None, :].expand(*prefix.shape[:-1], self.shape.slots, -1)
+        if not self.shape.broadcast:
+            spread = torch.cat([spread[..., :1, :], torch.zeros_like(spread[..., 1:, :])], -2)
+        queries = self.norm_query(self.queries).expand(*prefix.shape[:-1], -1, -1)
+        fused: Tensor = self.fuse(torch.cat([spread, queries], -1))
+        return fused
+
+    def forward(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+        """`h` `[B, n, K, width]`. `positions` `[B or 1, n * K]`; `mask` over the flattened rows, None: causal."""
+        rope = self.rope.at(positions, rows)
+        for index, layer in enumerate(self.layers):
+            if index and self.shape.shift:
+                before = torch.cat([rows[..., :1, :], rows[..., :-1, :]], -2)  # slot 0 is paired with itself
+                rows = self.shifts[index - 1](torch.cat([rows, before], -1))
+            rows = layer(rows.flatten(1, 2), rope, index, keys, mask).unflatten(1, rows.shape[1:3])
+        return rows
+
+    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
+        """Rotary positions `[.., n * K]` of blocks whose input tokens stand at `inputs` `[.., n]`.
+
+        `depths`: how deep in the tree they start; `rope_mode` repeat puts every block where the root's own is.
+        """
+        first = inputs - depths if self.shape.rope_mode == "repeat" else inputs
+        slots = torch.arange(self.shape.slots, device=first.device)
+        return (first[..., None] + slots).flatten(-2)
+
+    def speak(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Draft logits `[.., V_d]`, rank logits `[.., 4]` and the summary `[.., 15]` behind them, of `h` `[.., width]`.
+
+        The rank head sees both its inputs detached: its loss moves nothing but itself.
+        """
+        normed = self.norm_out(states)
+        logits = self.head(normed)
+        told = summary(logits.detach())
+        return logits, self.rank(torch.cat([normed.detach(), told.to(normed.dtype)], -1)), told

@@ -1,0 +1,72 @@
+"""A round's knobs, read for a drafter of K slots: what it will do, and what it cannot do as asked."""
+
+import math
+from dataclasses import dataclass, field
+
+from specviz.knobs import Knobs
+from specviz.methods.common.tree_knobs import ints, reals
+from specviz.methods.specblock.files import Config
+from specviz.methods.specblock.growth import Setting
+from specviz.methods.specblock.widths import PRESETS, Widths
+from specviz.methods.trained.tree_builder import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What this round does: how the tree grows, how ranks are read, how many blocks run and slots are looked at.
+
+    `drawn`: siblings are draws; `oracle`: widths go by true ranks. `notices`: what a person should know, by code.
+    """
+
+    growing: Setting
+    ranks: Reading
+    blocks: int
+    slots: int
+    drawn: bool = False
+    oracle: bool = False
+    notices: dict[str, str] = field(default_factory=dict)
+
+
+def read(knobs: Knobs, trained: Config, reach: int, full: bool) -> Round:
+    """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run."""
+    preset = PRESETS[knobs["preset"]]
+    used = min(knobs["slots_used"] or trained.slots, trained.slots)
+    wanted = knobs["d_max"] if knobs["d_max"] >= 0 else used * knobs["blocks"]
+    deepest = min(wanted, reach, used * knobs["blocks"])
+    sizes = ints("widths", knobs["widths"]) or preset.widths
+    trims = {"on": True, "off": False}.get(knobs["trims"], preset.trims)
+    cap = knobs["w_max"]
+    fixed = max(1, min(sizes[1], cap)) if knobs["width_mode"] == "fixed" else None
+    rule = Widths((sizes[0], sizes[1], sizes[2], sizes[3]), knobs["k_max"], cap, trims, fixed)
+    budget = preset.budget if knobs["node_budget"] < 0 else knobs["node_budget"]
+    return Round(
+        Setting(rule, deepest, knobs["merge"], knobs["start_cap"], budget),
+        Reading(reals("bucket_bias", knobs["bucket_bias"]), knobs["rank_temp"], full),
+        blocks=math.ceil(deepest / used),
+        slots=used,
+        drawn=knobs["siblings"] == "sampled" and knobs["temperature"] > 0,
+        oracle=knobs["width_mode"] == "oracle",
+        notices=notices(knobs, trained, used),
+    )
+
+
+def notices(knobs: Knobs, trained: Config, used: int) -> dict[str, str]:
+    """By code: what is clamped, what is beyond the training, what costs more than it seems."""
+    out: dict[str, str] = {}
+    blocks, depth = knobs["blocks"], used * knobs["blocks"]
+    if knobs["slots_used"] > trained.slots:
+        out["slots_clamped"] = f"slots_used {knobs['slots_used']}: the drafter has {trained.slots}, which are all used"
+    if knobs["d_max"] > depth:
+        out["depth_clamped"] = (
+            f"d_max {knobs['d_max']}: {blocks} x {used} slots reach {depth}; raise blocks to go deeper"
+        )
+    if blocks > trained.trained_blocks:
+        out["blocks_beyond_training"] = (
+            f"blocks {blocks}: the drafter was trained for {trained.trained_blocks}; later ones guess badly"
+        )
+    if knobs["width_mode"] == "oracle":
+        out["oracle_widths"] = (
+            "width_mode oracle: the target says the true ranks before drafting, a pass more for every drafter call; "
+            "times mean nothing and nothing is learnt"
+        )
+    return out

@@ -1,0 +1,149 @@
+"""What a block-drafted round leaves on record: blocks, expansions, the tree; true ranks once the target has spoken.
+
+Written while drafting, completed after the verdict: records are held back until the round is over, so values that need
+the target cannot reach a decision. Every kept parent has a target row, so true ranks cost one comparison.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.decode.context import Context, Observation
+from specviz.events import six
+from specviz.events.tree_drafting import Block, Expansion, TreeMade
+from specviz.methods.common.cost_model import Pace
+from specviz.methods.specblock.growth import Growth
+from specviz.methods.trained.calls import Start
+from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
+from specviz.methods.trained.tree_builder import Order
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.rows import CertainRows, Rows
+
+Tensor = torch.Tensor
+
+
+@dataclass(slots=True)
+class Made:
+    """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache.
+
+    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them; `order`: how the logits were ranked.
+    """
+
+    node: int
+    block: int
+    start: Start
+    row: int
+    logits: Tensor | None = None
+    h: Tensor | None = None
+    order: Order | None = None
+    kv_len: int = 0
+    batch: int = 1
+    dur_ns: int = 0
+
+    @property
+    def scores(self) -> Tensor:
+        """`[K, V_d]`, what tokens were offered by."""
+        assert self.logits is not None
+        return self.logits if self.order is None else self.order(self.logits)
+
+
+class Facts:
+    """The records of one round."""
+
+    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[Made], pace: Pace) -> None:
+        self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
+        self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
+        self.n_kept = len(draft)
+        self.expansions: list[Expansion] = []
+
+    def _id(self, node: int) -> int:
+        return ROOT if node == ROOT else self.ids[node]
+
+    def note(self, ctx: Context) -> None:
+        """Hand the records to the round."""
+        for number, made in enumerate(self.made):
+            chain = [(link.block, link.row, link.slot) for link in made.start.chain]
+            ctx.note(Block(
+                start=number, node=self._id(made.node), block=made.block, chain=chain, kv_len=made.kv_len,
+                batch=made.batch, dur_ns=made.dur_ns,
+            ))  # fmt: skip
+        full = ctx.level == "full"
+        for number, each in enumerate(self.growth.expansions):
+            offer = each.offer
+            record = Expansion(
+                id=number, parent=self._id(each.parent), block=each.block, slot=each.slot, start=each.start,
+                bucket=offer.bucket, width=each.width.n, width_reason=each.width.reason, n_children=len(each.children),
+            )  # fmt: skip
+            if full:
+                record.rank_probs, record.phi = [six(p) for p in offer.rank_probs], [six(x) for x in offer.summary]
+                record.top = [(token, six(log)) for token, log in zip(offer.tokens, offer.logs, strict=True)]
+                record.entropy = None if offer.entropy is None else six(offer.entropy)
+            self.expansions.append(record)
+            ctx.note(record)
+        ctx.note(self.pace.of(self._tree(), ctx.counters.n_draft_calls))
+
+    def _tree(self) -> TreeMade:
+        growth = self.growth
+        widths = [each.width.n for each in growth.expansions]
+        guessed = [each.offer.bucket for each in growth.expansions]
+        return TreeMade(
+            n_raw=growth.n_offered, n_merged=growth.n_offered - len(growth.nodes), n_kept=self.n_kept,
+            widths=[widths.count(n) for n in range(max(widths) + 1)],
+            buckets=[guessed.count(b) for b in range(N_BUCKETS)],
+        )  # fmt: skip
+
+    def judge(self, seen: Observation) -> None:
+        """Complete the expansions of parents the target ran on, and the tree."""
+        self.pace.judge(seen)
+        row_of = {ROOT: 0} | {seen.draft.ids[k]: k + 1 for k in range(seen.draft.n_fed)}
+        known = [record for record in self.expansions if record.parent in row_of]
+        best = best_tokens(seen.target_probs, [row_of[record.parent] for record in known])
+        emitted = _emitted(seen)
+        followed = [emitted.get(record.parent, -1) for record in known]
+        scores = self._scores(known)
+        by_best, by_emitted = self._ranks(scores, best), self._ranks(scores, followed)
+        for record, first, second in zip(known, by_best, by_emitted, strict=True):
+            record.true_rank_argmax, record.true_rank_emitted = first, second
+            record.true_bucket = N_BUCKETS - 1 if first is None else bucket(first)
+            record.on_path = record.parent in emitted
+        self._prefixes()
+
+    def _scores(self, records: list[Expansion]) -> Tensor:
+        """`[n, V_d]`, what each expansion's tokens were offered by."""
+        rows = {start: self.made[start].scores for start in {record.start for record in records}}
+        return torch.stack([rows[record.start][record.slot] for record in records]) if records else torch.empty(0, 0)
+
+    def _ranks(self, scores: Tensor, tokens: list[int]) -> list[int | None]:
+        """The rank of each token in its expansion; None for one that is not there to rank."""
+        if not tokens:
+            return []
+        wanted = torch.tensor(tokens, device=scores.device)
+        place, there = self.vocabulary.find(wanted.clamp(min=0))
+        found = ranks(scores, place).masked_fill(~there | (wanted < 0), 0).tolist()
+        return [rank or None for rank in found]
+
+    def _prefixes(self) -> None:
+        """Whether all earlier slots of an expansion's block were right; unknown behind an unknown one."""
+        right: dict[int, bool | None] = {}
+        for record in self.expansions:  # the slots of a block stand in order
+            so_far = right.get(record.start, True)
+            record.valid_prefix = so_far
+            unknown = record.true_bucket is None
+            right[record.start] = None if so_far is None or unknown else so_far and record.true_rank_argmax == 1
+
+
+def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
+    """The target's best token by row."""
+    if isinstance(laws, CertainRows):
+        return [laws.tokens[row] for row in rows]
+    best: list[int] = laws[list(rows)].argmax(-1).tolist()
+    return best
+
+
+def _emitted(seen: Observation) -> dict[int, int]:
+    """By node id on the path (root first): the token written after it."""
+    assert seen.outcome is not None
+    path = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]
+    return dict(zip(path, seen.tokens, strict=False))

@@ -1,0 +1,120 @@
+"""The decoder layer of drafters: pre-norm attention with rotary positions and grouped heads, then SwiGLU; no biases.
+
+Rows know nothing of blocks here. Who sees whom is the mask's business, where keys and values are kept is `Keys`'s: a
+cache when decoding, plain concatenation when training. So one layer serves packed, incremental and batched forwards.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from specviz.engine.model.attention import packed_attention
+
+Tensor = torch.Tensor
+Keys = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""`(layer, key, value)` of new rows `[B, heads, n, head_dim]` -> all keys and values those rows may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """Sizes of one layer."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float = 10_000.0
+    eps: float = 1e-6
+
+
+def linear(n_in: int, n_out: int) -> nn.Linear:
+    """A map without bias whose weights are left for the caller to fill: nothing is drawn from a global generator.
+
+    On the default device, so that shapes alone can be built on `meta`.
+    """
+    device = torch.get_default_device()
+    made: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out, bias=False, device=device)  # type: ignore[no-untyped-call]
+    return made
+
+
+class RMSNorm(nn.RMSNorm):
+    """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """`rows` at mean square one, times the gain."""
+        return nn.functional.rms_norm(rows, self.normalized_shape, self.weight.to(rows.dtype), self.eps)
+
+
+def fill_normal(module: nn.Module, rng: torch.Generator, std: float = 0.02) -> None:
+    """Matrices from N(0, std), gains at one."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(1.0) if parameter.dim() == 1 else parameter.normal_(0.0, std, generator=rng)
+
+
+class Rope:
+    """Rotary angles, worked out from positions at every call: drafters place few rows, anywhere."""
+
+    def __init__(self, shape: LayerShape) -> None:
+        self.dim, self.theta = shape.head_dim, shape.rope_theta
+
+    def at(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        """`(cos, sin)`, `[.., n, head_dim]`, in float32 or wider, then in the rows' dtype."""
+        wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+        half = torch.arange(0, self.dim, 2, device=positions.device, dtype=wide) / self.dim
+        angles = positions[..., None].to(wide) * self.theta**-half
+        angles = torch.cat([angles, angles], -1)
+        return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+
+
+def turned(rows: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
+    """`[B, heads, n, head_dim]` turned by their positions."""
+    cos, sin = (each.unsqueeze(-3) for each in rope)
+    first, second = rows.chunk(2, -1)
+    return rows * cos + torch.cat([-second, first], -1) * sin
+
+
+def _attended(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """`[B, n, heads * head_dim]`. Rows that are all there is are causal as they stand: half the work of a mask."""
+    if mask is None and keys.shape[2] == query.shape[2]:
+        seen = nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
+        return seen.transpose(1, 2).flatten(2)
+    return packed_attention(None, query, keys, values, mask)[0].flatten(2)
+
+
+class Layer(nn.Module):
+    """One layer. `forward` takes rows `[B, n, width]` and a mask `[B or 1, 1, n, kv]` (None: causal)."""
+
+    def __init__(self, shape: LayerShape, attention_in: int | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        inner = attention_in or shape.width  # EAGLE-3 reads two vectors side by side
+        self.norm_attention = RMSNorm(shape.width, shape.eps)
+        self.q = linear(inner, shape.heads * shape.head_dim)
+        self.k = linear(inner, shape.kv_heads * shape.head_dim)
+        self.v = linear(inner, shape.kv_heads * shape.head_dim)
+        self.o = linear(shape.heads * shape.head_dim, shape.width)
+        self.norm_mlp = RMSNorm(shape.width, shape.eps)
+        self.gate, self.up = linear(shape.width, shape.ff), linear(shape.width, shape.ff)
+        self.down = linear(shape.ff, shape.width)
+
+    def forward(self, rows: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None) -> Tensor:
+        """The rows after this layer; its number is what `keys` files them under."""
+        return self.after(rows, self.norm_attention(rows), rope, index, keys, mask)
+
+    def after(
+        self, rows: Tensor, read: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None
+    ) -> Tensor:
+        """The same with what attention reads, `[B, n, attention_in]`, handed in."""
+        q, k, v = (self._split(each(read)) for each in (self.q, self.k, self.v))
+        all_k, all_v = keys(index, turned(k, rope), v)
+        rows = rows + self.o(_attended(turned(q, rope), all_k, all_v, mask))
+        read = self.norm_mlp(rows)
+        mixed: Tensor = rows + self.down(nn.functional.silu(self.gate(read)) * self.up(read))
+        return mixed
+
+    def _split(self, rows: Tensor) -> Tensor:
+        return rows.view(*rows.shape[:2], -1, self.shape.head_dim).transpose(1, 2)

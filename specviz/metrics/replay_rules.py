@@ -1,0 +1,153 @@
+"""A recorded sampled chain, decided again by three verifiers on the same draft and the same uniforms; no model runs.
+
+Thresholds (verification.md 3.2-3.5): tokenwise `a_t = min(1, rho_t)`, forward; capped HSD, which is blockwise,
+`h_t = D+/(D+ + 1 - c)`, last position `c`; naive HSD `Dhat+/(Dhat+ + 1 - r)`, last position `min(1, r)`, both
+backward. They come from the `chain` records; the uniform of a position is a pure function of the key (contract.md 2),
+so it is known where no test was made too. The run's own rule keeps its own recorded thresholds, to the last digit.
+
+What a round's counterfactual says is exact for that round. It says nothing of the text a run of its own would have
+gone on with: after another stop the next draft is another one.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from specviz.events import ZERO, Chain, Node, Verify
+from specviz.probability.draws import uniform
+from specviz.traits import CAPPED, NAIVE, TOKENWISE, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Position `t` = 1.. of a chain. Logs are natural, -inf for probability 0; what was not recorded is None."""
+
+    node: int
+    t: int
+    log_rho: float
+    log_r: float  # joint ratio, uncapped
+    cap_at: int  # where the ratio peaked, 0 when it never exceeded 1
+    log_c: float  # joint ratio over its running maximum, at most 0
+    u: float | None
+    keep: Mapping[Rule, float | None]
+    credit: Mapping[Rule, float]
+    chain: Chain | None = None
+
+
+def links(
+    nodes: Sequence[Node], verdicts: Mapping[int, Verify], chains: Mapping[int, Chain], own: Rule | None,
+    key: tuple[int, int] | None, ordinals: Mapping[int, int] | None = None,
+) -> tuple[Link, ...]:  # fmt: skip
+    """The links of one chain, `nodes` from the root on. `key`: the query's seed and the round, None when unknown.
+    `own`: the rule that the run itself had, if it was one of these.
+
+    `ordinals`: the index of every node's accept draw, where several were drafted for one position; 0 else.
+
+    Without `chain` records (level summary) the ratios are summed from `logp - logq`, and what needs whole rows is None.
+    """
+    out: list[Link] = []
+    at = _Ratio()
+    for t, node in enumerate(nodes, 1):
+        verdict, chain = verdicts.get(node.node), chains.get(node.node)
+        rho = _log_rho(node, verdict)
+        if rho is None:
+            break
+        at = at.next(t, rho, chain)
+        keep: dict[Rule, float | None] = {
+            TOKENWISE: math.exp(min(0.0, rho)),
+            CAPPED: capped_keep(chain, at.log_c),
+            NAIVE: naive_keep(chain, at.log_r),
+        }
+        if own and verdict is not None and verdict.kind == "test" and verdict.thr is not None:
+            keep[own] = verdict.thr
+        u = _u(node, verdict, key, 0 if ordinals is None else ordinals.get(node.node, 0))
+        out.append(Link(node.node, t, rho, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
+    return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """The joint ratio as it is summed along a chain; a `chain` record, where there is one, knows better."""
+
+    log_r: float = 0.0
+    log_c: float = 0.0
+    cap_at: int = 0
+    peak: float = 0.0
+    product: float = 1.0
+
+    def next(self, t: int, rho: float, chain: Chain | None) -> "_Ratio":
+        log_r, product = self.log_r + rho, self.product * math.exp(min(0.0, rho))
+        peak = max(self.peak, log_r)
+        if chain is not None:
+            return _Ratio(_log(chain.log_r), _log(chain.log_c), chain.cap_at, peak, product)
+        return _Ratio(log_r, min(0.0, self.log_c + rho), t if log_r > self.peak else self.cap_at, peak, product)
+
+    def credit(self, chain: Chain | None) -> dict[Rule, float]:
+        """P(at least so many tokens are kept | they were drafted), by rule (verification.md 4)."""
+        if chain is not None:
+            return {TOKENWISE: chain.credit_token, CAPPED: chain.credit_hsd, NAIVE: chain.credit_naive}
+        return {TOKENWISE: self.product, CAPPED: math.exp(self.log_c), NAIVE: math.exp(min(0.0, self.log_r))}
+
+
+def _log(value: float) -> float:
+    return -math.inf if value <= ZERO else value
+
+
+def _log_rho(node: Node, verdict: Verify | None) -> float | None:
+    if verdict is None or verdict.logp is None or node.logq is None or node.logq <= ZERO:
+        return None
+    return _log(verdict.logp) - node.logq
+
+
+def _u(node: Node, verdict: Verify | None, key: tuple[int, int] | None, ordinal: int) -> float | None:
+    """The recorded uniform of the accept test; else the one its key gives."""
+    if verdict is not None and verdict.kind == "test" and verdict.u is not None:
+        return verdict.u
+    return None if key is None else uniform(key[0], "accept", key[1], node.pos, ordinal)
+
+
+def capped_keep(chain: Chain | None, log_c: float) -> float | None:
+    """The keep chance of capped HSD, which is that of blockwise."""
+    if log_c == -math.inf or log_c >= 0:
+        return 0.0 if log_c < 0 else 1.0
+    c = math.exp(log_c)
+    if chain is None:
+        return None
+    return c if chain.d_pq is None else chain.d_pq / (chain.d_pq + 1 - c)
+
+
+def naive_keep(chain: Chain | None, log_r: float) -> float | None:
+    """The keep chance of naive HSD."""
+    if log_r == -math.inf or log_r >= 0:
+        return 0.0 if log_r < 0 else 1.0
+    if chain is None:
+        return None
+    if chain.dhat_pq is None:
+        return math.exp(log_r)
+    return chain.dhat_pq / (chain.dhat_pq + 1 - math.exp(log_r))
+
+
+def passed(link: Link, rule: Rule) -> bool | None:
+    """Whether the test of this position would pass by itself; None when it cannot be told."""
+    keep = link.keep[rule]
+    return None if keep is None or link.u is None else link.u < keep
+
+
+def kept(chain: Sequence[Link], rule: Rule) -> int | None:
+    """How many tokens a rule keeps of a chain: rule A of verification.md 2 for tokenwise, rule B for the others."""
+    tests = [passed(link, rule) for link in chain]
+    if rule == TOKENWISE:
+        if None in tests[: tests.index(False) if False in tests else None]:
+            return None
+        return tests.index(False) if False in tests else len(tests)
+    stop = max((t for t, test in enumerate(tests, 1) if test), default=0)
+    return None if None in tests[stop:] else stop
+
+
+def single_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
+    """The drafted nodes of a round when they are one sampled chain below the root, root to leaf; else empty."""
+    ordered = sorted((node for node in nodes if node.kept), key=lambda node: node.pos)
+    places = [node.pos for node in ordered]
+    if places != list(range(root_pos + 1, root_pos + 1 + len(places))):
+        return ()
+    return tuple(ordered) if all(n.mode == "sampled" and n.logq is not None for n in ordered) else ()

@@ -1,0 +1,338 @@
+"""`fold(events) -> Run`: the whole stream as rounds. A live run is the same fold over a stream that still grows.
+
+`Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an
+aborted one is replaced when its number comes again (contract.md 1), a record that nobody knows is kept beside its
+round. The `Run` grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which cannot
+change.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from specviz.events import (
+    VERSION,
+    WIRE_RECORDS,
+    Adapt,
+    Block,
+    Calibration,
+    Chain,
+    Closing,
+    Commit,
+    End,
+    Event,
+    ExitTable,
+    Expansion,
+    Finding,
+    Header,
+    Knob,
+    Node,
+    Note,
+    Pieces,
+    Prefill,
+    RoundEnd,
+    RoundStart,
+    Span,
+    State,
+    TreeMade,
+    Verify,
+    Warn,
+)
+from specviz.runlog.paintable import paintable
+from specviz.runlog.rounds import Rounds
+from specviz.runlog.run import Query, RoundRecord
+from specviz.text import LONGEST, quoted, running, shown
+from specviz.traits import MethodTraits, VerifierTraits
+from specviz.view.frame.frame import Mark, TextToken
+from specviz.view.words.palette import glyph
+
+_WARNINGS = 500
+_WIRE_ONLY = set(WIRE_RECORDS)
+_MARKS: dict[str, Mark] = {"accepted": "accepted", "branch": "accepted", "recovered": "recovered", "bonus": "bonus"}
+
+
+class Run:
+    """A run as far as it is known. Read its attributes; change it only by `apply`."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.calibration: Calibration | None = None  # what forwards cost on this machine
+        self.end: End | None = None
+        self.state: State | None = None  # what a worker last said it was doing
+        self.queries: list[Query] = []
+        self.rounds = Rounds()
+        self.changes: list[Knob] = []  # every acknowledged knob change, in order
+        self.warnings: list[Warn] = []  # the newest; all of them stand beside their rounds
+        self.n_warnings = 0
+        self.notes: list[Note] = []
+        self.findings: list[Finding] = []
+        self.words: dict[int, tuple[str, str | None]] = {}  # token id -> its text and bytes, as first seen
+        self.version = 0  # grows with every event
+        self._serial = 0  # of the last record made
+        self._knobs: dict[str, Any] = {}
+        self._due: list[Knob] = []  # acknowledged, their round has not begun
+
+    def apply(self, event: Event) -> None:
+        """Take one event."""
+        self.version += 1
+        handler = _HANDLERS.get(type(event))
+        if handler:
+            handler(self, event)
+        elif self.rounds and type(event) not in _WIRE_ONLY:
+            self.rounds[-1].other.append(event)
+
+    def extend(self, events: Iterable[Event]) -> "Run":
+        """Take many; returns itself."""
+        for event in events:
+            self.apply(event)
+        return self
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """Knob values in force now, sampling included."""
+        return self._knobs
+
+    @property
+    def _v(self) -> tuple[int, int]:
+        return self.header.v if self.header else VERSION
+
+    @property
+    def level(self) -> str:
+        return self.header.level if self.header else "none"
+
+    @property
+    def backward(self) -> bool:
+        """Whether the rule tests drafts from their end."""
+        return self.rule.backward
+
+    @property
+    def method_traits(self) -> MethodTraits:
+        """What kind of method runs; the plainest kind before the header has said."""
+        return self.header.method_traits if self.header is not None else MethodTraits()
+
+    @property
+    def rule(self) -> VerifierTraits:
+        """What kind of verifier decides."""
+        return self.header.verifier_traits if self.header is not None else VerifierTraits()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a knob that moves the text's law changed within the run."""
+        return any(change.changes_text for change in self.changes)
+
+    def find(self, q: int, r: int) -> int | None:
+        """Index of round r of query q."""
+        for query in self.queries:
+            if query.number == q:
+                return self._find(query, r)
+        return None
+
+    def _find(self, query: Query, r: int) -> int | None:
+        """Rounds are numbered one after another; where a trace has a hole they are looked through."""
+        places = range(query.first, query.first + query.n_rounds)
+        if 0 < r <= len(places) and self.rounds.place(places[r - 1])[1] == r:
+            return places[r - 1]
+        return next((index for index in places if self.rounds.place(index)[1] == r), None)
+
+    def word(self, token: int) -> str:
+        """A token's escaped text, or `#1234` when the trace never spelled it."""
+        known = self.words.get(token)
+        return shown(*known) if known else f"#{token}"
+
+    def name(self, token: int) -> str:
+        """A token as sentences name it."""
+        known = self.words.get(token)
+        return quoted(*known) if known else f"#{token}"
+
+    def missing(self, record: RoundRecord) -> str | None:
+        """Why the draft of a round cannot be shown; None when it can, or when there was none."""
+        if record.nodes or (record.end is not None and not record.end.n_drafted):
+            return None
+        if self.header is not None and self.header.imported:
+            return f"{self.header.imported} records counts only: there is no tree to show"
+        if self.level == "none":
+            return "recorded at level none: counts and text only, no tree"
+        return None
+
+    # What each record does ------------------------------------------------------------------------------------------
+
+    def _header(self, event: Header) -> None:
+        self.header = paintable(event)
+        self._knobs = {**event.knobs, **event.sampling}
+
+    def _calibration(self, event: Calibration) -> None:
+        self.calibration = event
+
+    def _prefill(self, event: Prefill) -> None:
+        query = Query(event.q, event, len(self.rounds), self.rounds, self._v, self.backward)
+        if event.text:
+            query.tokens.append(_prompt(event))
+        self.queries.append(query)
+
+    def _round_start(self, event: RoundStart) -> None:
+        query = self._query(event.q)
+        if query.n_rounds and self.rounds[-1].r == event.r:
+            self._forget(query)
+        self._apply_due(event)
+        self._serial += 1
+        record = RoundRecord(len(self.rounds), event, query, len(query.tokens), self._knobs, self._serial)
+        record.changes = [c for c in self.changes if (c.q, c.applied_r) == (event.q, event.r)]
+        query.n_rounds += 1
+        self.rounds.append(record)
+
+    def _pieces(self, event: Pieces) -> None:
+        for token, text, raw in event.pieces:
+            self.words.setdefault(token, (text, raw))
+
+    def _forget(self, query: Query) -> None:
+        """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
+        gone = self.rounds.pop()
+        query.n_rounds -= 1
+        del query.tokens[gone.n_before :]
+
+    def _apply_due(self, start: RoundStart) -> None:
+        now = [c for c in self._due if (c.q, c.applied_r) <= (start.q, start.r)]
+        if now:
+            self._due = [c for c in self._due if c not in now]
+            self._knobs = {**self._knobs, **{c.name: c.new for c in now}}
+
+    def _query(self, number: int) -> Query:
+        if not self.queries or self.queries[-1].number != number:
+            self.queries.append(Query(number, None, len(self.rounds), self.rounds, self._v, self.backward))
+        return self.queries[-1]
+
+    def _node(self, event: Node) -> None:
+        self.words.setdefault(event.token, (event.text, event.bytes))
+        self._query(event.q).nodes.near[event.node] = event
+        if self.rounds:
+            self.rounds[-1].nodes[event.node] = event
+
+    def _verify(self, event: Verify) -> None:
+        if self.rounds:
+            self.rounds[-1].verdicts[event.node] = event
+
+    def _chain(self, event: Chain) -> None:
+        if self.rounds:
+            self.rounds[-1].chains[event.node] = event
+
+    def _closing(self, event: Closing) -> None:
+        if event.token is not None and event.text:
+            self.words.setdefault(event.token, (event.text, None))
+        if self.rounds:
+            self.rounds[-1].closing = event
+
+    def _commit(self, event: Commit) -> None:
+        if not self.rounds:
+            return
+        record = self.rounds[-1]
+        record.commit = event
+        record.query.tokens.extend(self._strip_tokens(record, event))
+
+    def _strip_tokens(self, record: RoundRecord, commit: Commit) -> Iterable[TextToken]:
+        first = commit.n - len(commit.tokens)
+        path = kept_path(record)
+        for k, (token, text, kind) in enumerate(zip(commit.tokens, commit.texts, commit.kinds, strict=False)):
+            if text:
+                self.words.setdefault(token, (text, None))
+            mark = _MARKS.get(kind, "accepted")
+            mark = record.closing_mark or mark if mark == "bonus" else mark
+            node = path[k] if k < len(path) and mark == "accepted" else None
+            own, raw = self.words.get(token, (text, None))
+            yield TextToken(
+                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark, glyph=glyph(mark),
+                round=record.r, pos=first + k, node=node, breaks=k == 0,
+            )  # fmt: skip
+
+    def _round_end(self, event: RoundEnd) -> None:
+        if self.rounds:
+            self.rounds[-1].end = event
+
+    def _span(self, event: Span) -> None:
+        if self.rounds:
+            self.rounds[-1].spans.append(event)
+
+    def _knob(self, event: Knob) -> None:
+        self.changes.append(event)
+        last = self.rounds[-1] if self.rounds else None
+        if last and (last.q, last.r) >= (event.q, event.applied_r):  # the acknowledgement came after its round began
+            self._knobs = {**self._knobs, event.name: event.new}
+            index = self.find(event.q, event.applied_r)
+            self.rounds.set_knobs(last.index if index is None else index, self._knobs)
+            if index is not None:
+                record = self.rounds[index]
+                record.changes.append(event)
+                self.rounds.keep(record)
+            return
+        self._due.append(event)
+
+    def _warn(self, event: Warn) -> None:
+        self.warnings.append(event)
+        self.n_warnings += 1
+        if len(self.warnings) > 2 * _WARNINGS:
+            del self.warnings[:-_WARNINGS]
+        if self.rounds and event.r == self.rounds[-1].r:
+            self.rounds[-1].warnings.append(event)
+
+    def _note(self, event: Note) -> None:
+        self.notes.append(event)
+        index = self.find(event.q, event.at.r)
+        if index is not None:
+            record = self.rounds[index]
+            record.notes.append(event)
+            self.rounds.keep(record)
+
+    def _finding(self, event: Finding) -> None:
+        self.findings.append(event)
+
+    def _grown(self, event: Block | Expansion | TreeMade) -> None:
+        """What a drafter that grows a tree by calls leaves of a round."""
+        if self.rounds:
+            self.rounds[-1].grew(event)
+
+    def _adapt(self, event: Adapt) -> None:
+        """It comes when its query is over."""
+        for query in reversed(self.queries):
+            if query.number == event.q:
+                query.adapt = event
+                return
+
+    def _exit_table(self, event: ExitTable) -> None:
+        """It comes at the end of a run, for any of its queries."""
+        for query in reversed(self.queries):
+            if query.number == event.q:
+                query.exit_table.append(event)
+                return
+
+    def _end(self, event: End) -> None:
+        self.end = event
+
+    def _state(self, event: State) -> None:
+        self.state = event
+
+
+def fold(events: Iterable[Event]) -> Run:
+    """The run of a finished or growing stream."""
+    return Run().extend(events)
+
+
+def kept_path(record: RoundRecord) -> list[int]:
+    """Ids of the drafted nodes that became text, root to leaf, as far as the verdicts tell."""
+    kept = [v.node for v in record.verdicts.values() if v.status == "accepted"]
+    depth = {i: record.query.nodes[i].pos for i in kept if i in record.query.nodes}
+    return sorted(depth, key=lambda i: depth[i])
+
+
+def _prompt(event: Prefill) -> TextToken:
+    return TextToken(
+        shown=shown(event.text, most=None), running=running(event.text), token=-1, mark="prompt", glyph="", round=0,
+        pos=0, ids=tuple(event.prompt),
+    )  # fmt: skip
+
+
+_HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
+    Header: Run._header, Calibration: Run._calibration, Prefill: Run._prefill, RoundStart: Run._round_start,
+    Pieces: Run._pieces, Node: Run._node,
+    Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
+    Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
+    Block: Run._grown, Expansion: Run._grown, TreeMade: Run._grown, Adapt: Run._adapt,
+    ExitTable: Run._exit_table, End: Run._end, State: Run._state,
+}  # fmt: skip

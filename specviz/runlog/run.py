@@ -1,0 +1,281 @@
+"""What the fold keeps: a `RoundRecord` per round and a `Query` per prompt. Plain events, nothing worked out twice.
+
+A record may be unfinished (the stream stops inside a round, or grows while it is looked at): every part that has not
+come is None or empty, and `level` says whether it ever will.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from weakref import WeakKeyDictionary, ref
+
+import msgspec
+
+from specviz.events import (
+    VERSION,
+    Adapt,
+    Block,
+    Chain,
+    Closing,
+    Commit,
+    Event,
+    ExitTable,
+    Expansion,
+    Knob,
+    Node,
+    Note,
+    Prefill,
+    RoundEnd,
+    RoundStart,
+    Span,
+    TreeMade,
+    Verify,
+    Warn,
+)
+from specviz.trace.spool import Place, Spool
+from specviz.view.frame.frame import Mark, TextToken
+
+if TYPE_CHECKING:
+    from specviz.runlog.rounds import Rounds
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class RoundRecord:
+    """One round as recorded. `index` counts over the whole run; `n_before` tokens of the query were text before it.
+
+    `serial` is its own, also when it was read again; a round that takes the place of an aborted one has another.
+    """
+
+    index: int
+    start: RoundStart
+    query: "Query"
+    n_before: int
+    knobs: Mapping[str, Any]
+    serial: int = 0
+    nodes: dict[int, Node] = field(default_factory=dict)
+    verdicts: dict[int, Verify] = field(default_factory=dict)
+    chains: dict[int, Chain] = field(default_factory=dict)
+    closing: Closing | None = None
+    commit: Commit | None = None
+    end: RoundEnd | None = None
+    spans: list[Span] = field(default_factory=list)
+    changes: list[Knob] = field(default_factory=list)  # knobs that took effect with this round
+    notes: list[Note] = field(default_factory=list)
+    warnings: list[Warn] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)  # calls of a tree drafter
+    expansions: list[Expansion] = field(default_factory=list)  # a place in this list is their id
+    tree: TreeMade | None = None
+    other: list[Event] = field(default_factory=list)  # records of one method
+
+    def grew(self, event: Block | Expansion | TreeMade) -> None:
+        """File what a tree drafter said of itself."""
+        if isinstance(event, Block):
+            self.blocks.append(event)
+        elif isinstance(event, Expansion):
+            self.expansions.append(event)
+        else:
+            self.tree = event
+
+    @property
+    def q(self) -> int:
+        return self.start.q
+
+    @property
+    def r(self) -> int:
+        return self.start.r
+
+    @property
+    def complete(self) -> bool:
+        """Whether the round came to its end, with text."""
+        return self.end is not None and self.end.walk_end != "abort"
+
+    @property
+    def stamp(self) -> tuple[int, int, int, int, int, bool, bool, bool, bool]:
+        """Changes whenever the record does: a key for what was worked out from it."""
+        closed = (self.closing is not None, self.commit is not None, self.end is not None, self.tree is not None)
+        counts = (len(self.nodes), len(self.verdicts), len(self.chains), len(self.other), len(self.expansions))
+        return (*counts, *closed)
+
+    def every(self, kind: type[Kind]) -> list[Kind]:
+        """The records of one kind that only some methods write, in order."""
+        return [event for event in self.other if isinstance(event, kind)]
+
+    @property
+    def closing_mark(self) -> Mark | None:
+        """What the token that closes the round is; None without one, as far as is recorded.
+
+        A trace calls it bonus whenever nothing failed. On screen bonus is what comes free behind a draft that was
+        kept; with nothing drafted before it, as in plain decoding, there was no draft to be free of.
+        """
+        kinds = self.commit.kinds if self.commit is not None else []
+        kind = self.closing.kind if self.closing is not None else kinds[-1] if kinds else None
+        if kind == "bonus":
+            kept = len(kinds) > 1 or any(v.status == "accepted" for v in self.verdicts.values())
+            return "bonus" if kept else "plain"
+        return "recovered" if kind == "recovered" else None
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature this round ran with; None when the trace does not say."""
+        value = self.knobs.get("temperature")
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a drafted token was tested and lost."""
+        if self.verdicts:
+            return any(v.status == "rejected" for v in self.verdicts.values())
+        return self.end is not None and self.end.n_tested > self.end.n_accepted
+
+    @property
+    def markers(self) -> str:
+        """Marks for the time line, the gravest first, where there is room for one: ⚠ warning, ⚑ bookmark, ◆ knob."""
+        return "⚠" * bool(self.warnings) + "⚑" * bool(self.notes) + "◆" * bool(self.changes)
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A query in the spool."""
+
+    prefill: Prefill | None
+    tokens: list[TextToken]
+
+
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Kept)
+_AT_HAND = 4  # queries read again that stay at hand
+_again: "WeakKeyDictionary[Spool, OrderedDict[int, _Kept]]" = WeakKeyDictionary()
+
+
+class Query:
+    """One prompt and the text that came of it. `tokens` are the committed ones, ready for the strip.
+
+    `first`: index of its first round in `all_rounds`. Prompt and text of a query whose rounds are all out of memory go
+    out of memory too, and are read again when asked for.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_all",
+        "_kept",
+        "_place",
+        "_spool",
+        "adapt",
+        "backward",
+        "exit_table",
+        "first",
+        "n_rounds",
+        "nodes",
+        "number",
+        "v",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, prefill: Prefill | None, first: int, all_rounds: "Rounds", v: tuple[int, int] = VERSION,
+        backward: bool = False,
+    ) -> None:  # fmt: skip
+        self.number, self.first, self.n_rounds = number, first, 0
+        self.v = v  # of the trace: what some fields mean depends on it
+        self.backward = backward  # the rule tests drafts from their end
+        self.nodes = Nodes(self, all_rounds)
+        self.adapt: Adapt | None = None  # what was learnt from it, at its end
+        self.exit_table: list[ExitTable] = []  # what exit heads say of the text, from a pass over it
+        self._all = all_rounds
+        self._kept: _Kept | None = _Kept(prefill, [])
+        self._spool: Spool | None = None
+        self._place: Place = (0, 0)
+
+    @property
+    def rounds(self) -> "QueryRounds":
+        """Its rounds so far."""
+        return QueryRounds(self._all, self.first, self.n_rounds)
+
+    @property
+    def prefill(self) -> Prefill | None:
+        """Its prompt."""
+        return self._content.prefill
+
+    @property
+    def tokens(self) -> list[TextToken]:
+        """Its text, the prompt in one piece before it."""
+        return self._content.tokens
+
+    @property
+    def text(self) -> str:
+        """The committed text of the query, unescaped: texts concatenate."""
+        return "".join(text for record in self.rounds if record.commit for text in record.commit.texts)
+
+    @property
+    def _content(self) -> _Kept:
+        if self._kept is not None:
+            return self._kept
+        assert self._spool is not None
+        at_hand = _again.setdefault(self._spool, OrderedDict())
+        if self.first not in at_hand:
+            at_hand[self.first] = _decoder.decode(self._spool.get(self._place))
+            if len(at_hand) > _AT_HAND:
+                at_hand.popitem(last=False)
+        return at_hand[self.first]
+
+    def put_away(self, spool: Spool) -> None:
+        """Its last round went out of memory. On a full disk it stays."""
+        assert self._kept is not None
+        with suppress(OSError):
+            self._place = spool.put(_encoder.encode(self._kept))
+            self._spool, self._kept = spool, None
+        self.nodes.near.clear()
+
+    def forget_nodes(self, record: RoundRecord) -> None:
+        """The nodes of a round that went out of memory are found there."""
+        for node in record.nodes:
+            self.nodes.near.pop(node, None)
+
+
+class Nodes(Mapping[int, Node]):
+    """All nodes that a query drafted so far, by id: a pending node keeps its id over rounds."""
+
+    __slots__ = ("_all", "_query", "near")
+
+    def __init__(self, query: Query, all_rounds: "Rounds") -> None:
+        self._query, self._all = ref(query), all_rounds
+        self.near: dict[int, Node] = {}  # of the rounds in memory
+
+    def __getitem__(self, node: int) -> Node:
+        found = self.near.get(node)
+        if found is None:
+            query = self._query()
+            assert query is not None
+            found = self._all.node(query.first, query.first + query.n_rounds, node)
+        if found is None:
+            raise KeyError(node)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        query = self._query()
+        assert query is not None
+        return iter({node for record in query.rounds for node in record.nodes} | set(self.near))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class QueryRounds(Sequence[RoundRecord]):
+    """The rounds of one query: a stretch of all of them."""
+
+    __slots__ = ("_all", "_first", "_n")
+
+    def __init__(self, all_rounds: "Rounds", first: int, n: int) -> None:
+        self._all, self._first, self._n = all_rounds, first, n
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> RoundRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[RoundRecord]: ...
+    def __getitem__(self, index: int | slice) -> RoundRecord | list[RoundRecord]:
+        places = range(self._first, self._first + self._n)[index]
+        return [self._all[k] for k in places] if isinstance(places, range) else self._all[places]

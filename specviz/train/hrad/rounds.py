@@ -1,0 +1,170 @@
+"""What H-RAD learns from: rounds of plain speculative sampling, each with its features and how much was accepted.
+
+The rounds are those of method `sps` in the production session, with a fixed gamma and no early stop (specbranch.md
+3.4). A round's features depend on committed text only, so one pass over the finished text gives those of all rounds.
+Rounds that the end of the text cut say nothing about the draft model and are dropped, all of them, whatever they held.
+
+Every tenth prompt is from held-out documents. Prompts are keyed by their number and saved in chunks, so a run goes on
+where it was interrupted and ends with the same rounds.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from specviz.engine.decode.context import Models
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.run.local import make_drafter
+from specviz.methods import get_method, pick_verifier
+from specviz.methods.branch.hrad import Tensor, feature_rows, taps
+from specviz.train.common import head_text
+from specviz.train.common.tokens import Store
+
+HELD_OUT_EVERY = 10
+SHORTEST, LONGEST, N_NEW = 16, 160, 96  # tokens of a prompt, and new ones
+CHUNK = 10  # prompts to a file, one of them held out
+_MOST = float(np.finfo(np.float16).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How rounds are made. `layers`: K, the states that are looked at."""
+
+    gamma: int
+    temperature: float
+    layers: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Features `[n, inputs]` in float16, accepted tokens `[n]`, the number of each round's prompt `[n]`."""
+
+    features: NDArray[np.float16]
+    accepted: NDArray[np.int16]
+    prompt: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.accepted)
+
+    @property
+    def held_out(self) -> NDArray[np.bool_]:
+        """Which rounds are measured on and never trained on."""
+        return is_held_out(self.prompt)
+
+    def labels(self, gamma: int) -> NDArray[np.int64]:
+        """The class of every round."""
+        return label(self.accepted.astype(np.int64), gamma)
+
+
+def is_held_out(prompt: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether prompts of these numbers are."""
+    found: NDArray[np.bool_] = prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+    return found
+
+
+def label(accepted: NDArray[np.int64], gamma: int) -> NDArray[np.int64]:
+    """0: nothing was accepted; 1: some; 2: all of gamma."""
+    return np.where(accepted <= 0, 0, np.where(accepted < gamma, 1, 2))
+
+
+def censored(done: Round, gamma: int) -> bool:
+    """Whether the end of the text, not the target, decided how much was accepted: no more fitted, or it was over.
+
+    A draft that ends with a drafted stop token counts while the text goes on: the target rejected some of it.
+    """
+    return done.finish is not None or done.draft.planned != gamma
+
+
+def prompts(store: Store, seed: int) -> Iterator[tuple[int, list[int]]]:
+    """Endless prompts of many lengths by their numbers, one in ten from held-out documents."""
+    feeds = {side: head_text.beginnings(streams) for side, streams in ((False, store.train), (True, store.held_out))}
+    number = 0
+    while True:
+        length = int(np.random.default_rng((seed, number)).integers(SHORTEST, LONGEST + 1))
+        window = feeds[number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1].draw((1, length - 1), (seed, number, 2))
+        yield number, window[0].tolist()
+        number += 1
+
+
+class Collector:
+    """Decodes prompts of one pair and keeps what their rounds say."""
+
+    def __init__(self, target: ModelAdapter, draft: ModelAdapter, stops: frozenset[int], setting: Setting) -> None:
+        self.target, self.draft, self.stops, self.setting = target, draft, stops, setting
+        self.method = get_method("sps")
+        self.knobs = self.method.table.knobs({
+            "gamma": setting.gamma, "temperature": setting.temperature, "seed": setting.seed, "max_new_tokens": N_NEW,
+        })  # fmt: skip
+
+    def of(self, number: int, prompt: list[int]) -> Rounds:
+        """The rounds of one prompt that count."""
+        gamma = self.setting.gamma
+        models = Models(self.target, self.draft, len(prompt) + N_NEW + 2 * gamma + 16)
+        parts = Parts(
+            models, make_drafter(self.method, models, self.knobs), pick_verifier(self.method, None, self.knobs)
+        )
+        session = Session(parts, prompt, self.method.table, self.knobs, eos=self.stops, query=number)
+        kept = [(done.n, done.n_accepted) for done in session.rounds() if done.n > 1 and not censored(done, gamma)]
+        if not kept:
+            inputs = (self.setting.layers + 1) * int(self.target.head.weight.shape[1])
+            return Rounds(np.zeros((0, inputs), np.float16), np.zeros(0, np.int16), np.zeros(0, np.int32))
+        rows = self._features(session.tokens, [n for n, _ in kept])
+        return Rounds(
+            rows.clamp(-_MOST, _MOST).half().cpu().numpy(),
+            np.array([accepted for _, accepted in kept], dtype=np.int16),
+            np.full(len(kept), number, dtype=np.int32),
+        )
+
+    @torch.inference_mode()
+    def _features(self, text: list[int], lengths: list[int]) -> Tensor:
+        """Feature rows at rounds that began with so many tokens committed."""
+        ids = torch.tensor([text], device=self.target.device)
+        states = self.target.model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states
+        at = [n - 2 for n in lengths]
+        wanted = {tap: states[tap][0, at] for tap in taps(self.target.n_layers, self.setting.layers)}
+        return feature_rows(self.target, wanted, [text[n - 1] for n in lengths])
+
+
+def collect(
+    collector: Collector, store: Store, folder: Path, wanted: int, report: Callable[[int, str], None]
+) -> Rounds:  # fmt: skip
+    """At least `wanted` rounds, in whole chunks; those that `folder` holds are read."""
+    chunks: list[Rounds] = []
+    source = prompts(store, collector.setting.seed)
+    total = 0
+    while total < wanted:
+        todo = [next(source) for _ in range(CHUNK)]
+        path = folder / f"rounds-{len(chunks):05d}.npz"
+        if path.exists():
+            with np.load(path) as arrays:
+                chunk = Rounds(arrays["features"], arrays["accepted"], arrays["prompt"])
+        else:
+            chunk = _joined([collector.of(number, prompt) for number, prompt in todo])
+            _save(chunk, path)
+        chunks.append(chunk)
+        total += len(chunk)
+        report(total, f"{CHUNK * len(chunks):,} prompts")
+    return _joined(chunks)
+
+
+def _joined(chunks: list[Rounds]) -> Rounds:
+    return Rounds(
+        np.concatenate([each.features for each in chunks]),
+        np.concatenate([each.accepted for each in chunks]),
+        np.concatenate([each.prompt for each in chunks]),
+    )
+
+
+def _save(rounds: Rounds, path: Path) -> None:
+    """Under another name first: a file that is there is whole."""
+    partial = path.with_suffix(".partial.npz")
+    np.savez(partial, features=rounds.features, accepted=rounds.accepted, prompt=rounds.prompt)
+    os.replace(partial, path)

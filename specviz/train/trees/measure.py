@@ -1,0 +1,158 @@
+"""What drafters of trees gain, as decoding feels it: the very methods over held-out prompts, in turn about.
+
+Every prompt is decoded by every arm before the next one is, so that a busy machine slows all arms alike.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.parts import Parts
+from specviz.engine.decode.session import Session
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.errors import ModelError
+from specviz.methods import Method, get_method
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.eagle3.drafter import Eagle
+from specviz.methods.medusa import files as medusa_files
+from specviz.methods.medusa.drafter import Medusa
+from specviz.methods.specblock import files as block_files
+from specviz.methods.specblock.drafter import SpecBlock
+from specviz.methods.trained.part_files import fingerprint, read_config
+from specviz.methods.trained.parts import Kind
+from specviz.verifiers import get_verifier
+
+_SLACK = 600  # slots of a cache besides the text
+NODES = 60  # of every arm that is compared with another kind
+Prompts = Mapping[str, Sequence[Sequence[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to decode: a method with a drafter of its own for every prompt; `knobs` on top of its defaults."""
+
+    method: str
+    make: Callable[[], Drafter]
+    knobs: Mapping[str, Any]
+
+
+def arms(method: str, make: Callable[[], Drafter], knobs: Iterable[Mapping[str, Any]]) -> list[Arm]:
+    """The same drafter with several knobs."""
+    return [Arm(method, make, each) for each in knobs]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A kind of drafter that another may be compared with at the same number of nodes."""
+
+    method: str
+    kind: Kind[Any, Any]
+    make: Callable[[Any, ModelAdapter], Drafter]
+    knobs: tuple[Mapping[str, Any], ...]
+
+
+RIVALS = (
+    Rival(
+        "specblock", block_files.KIND, lambda trained, target: SpecBlock(trained, target),
+        ({"node_budget": NODES, "blocks": 1}, {"node_budget": NODES, "blocks": 2}),
+    ),
+    Rival("eagle3", eagle_files.KIND, lambda trained, target: Eagle(trained, target), ({"node_budget": NODES},)),
+    Rival("medusa", medusa_files.KIND, lambda trained, target: Medusa(trained, target), ({"node_budget": NODES},)),
+)  # fmt: skip
+
+
+def side_by_side(adapter: ModelAdapter, out: Path) -> list[Arm]:
+    """Every kind of drafter there is for the target: that in `out`, those beside it, those that lie with the target."""
+    found = []
+    for rival in RIVALS:
+        trained = _one(rival.kind, adapter, out)
+        if trained is not None:
+            found += arms(rival.method, lambda own=trained, make=rival.make: make(own, adapter), rival.knobs)  # type: ignore[misc]
+    return found
+
+
+def _one(kind: Kind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
+    """The drafter of a kind to compare with; None where there is none for this target."""
+    for folder in (out, out.parent / kind.beside):
+        if (folder / "config.json").is_file():
+            given = read_config(folder, "--out", kind.advice)
+            if given.get("format") == kind.format and given.get("target") == fingerprint(adapter):
+                return kind.load(folder, adapter)
+    try:
+        return kind.pick(adapter, None)
+    except ModelError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Sums over some prompts. `drafting` and `whole` in seconds."""
+
+    rounds: int
+    tokens: int
+    drafted: int
+    calls: int
+    drafting: float
+    whole: float
+
+    @property
+    def length(self) -> float:
+        """Mean acceptance length, the closing token included."""
+        return self.tokens / max(1, self.rounds)
+
+
+def decoded(adapter: ModelAdapter, arm: Arm, prompts: Iterable[Sequence[int]], n_new: int) -> Decoded:
+    """Decode after every prompt."""
+    return _summed(_round_counts(adapter, arm, prompt, n_new, number) for number, prompt in enumerate(prompts))
+
+
+def _summed(parts: Iterable[np.ndarray[Any, Any]]) -> Decoded:
+    found = sum(parts, np.zeros(6))
+    rounds, tokens, drafted, calls = (int(x) for x in found[:4])
+    return Decoded(rounds, tokens, drafted, calls, float(found[4]), float(found[5]))
+
+
+def _round_counts(
+    adapter: ModelAdapter, arm: Arm, prompt: Sequence[int], n_new: int, query: int
+) -> np.ndarray[Any, Any]:  # fmt: skip
+    method: Method = get_method(arm.method)
+    specs = method.table
+    snapshot = specs.knobs({"max_new_tokens": n_new, **arm.knobs})
+    found = np.zeros(6)
+    models = Models(adapter, None, len(prompt) + n_new + _SLACK)
+    run = Session(Parts(models, arm.make(), get_verifier("walk")), prompt, specs, snapshot, query=query)
+    for done in run.rounds():
+        took = done.ended_ns - done.started_ns
+        counts = (1, len(done.tokens), len(done.draft), done.n_draft_calls)
+        found += (*counts, done.clock.ns.get("draft", 0) / 1e9, took / 1e9)
+    return found
+
+
+def compared(
+    adapter: ModelAdapter, some: Sequence[Arm], prompts: Prompts, n_new: int,
+    done: Callable[[int], None] = lambda n: None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """One row a text and arm, every prompt with every arm in turn; `done` is told of each."""
+    for domain, own in prompts.items():
+        parts: list[list[Any]] = [[] for _ in some]
+        for number, prompt in enumerate(own):
+            for arm, kept in zip(some, parts, strict=True):
+                kept.append(_round_counts(adapter, arm, prompt, n_new, number))
+                done(1)
+        for arm, kept in zip(some, parts, strict=True):
+            yield _row(domain, arm, _summed(kept))
+
+
+def _row(domain: str, arm: Arm, found: Decoded) -> dict[str, Any]:
+    rounds = max(1, found.rounds)
+    return {
+        "text": domain, "method": arm.method, "knobs": dict(arm.knobs), "rounds": found.rounds,
+        "mean_acceptance_length": round(found.length, 3), "nodes_per_round": round(found.drafted / rounds, 1),
+        "drafter_calls_per_round": round(found.calls / rounds, 2),
+        "drafting_ms_per_round": round(1e3 * found.drafting / rounds, 3),
+        "drafting_share": round(found.drafting / found.whole, 3) if found.whole else None,
+    }  # fmt: skip

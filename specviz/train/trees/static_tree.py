@@ -1,0 +1,122 @@
+"""The whole of `specviz train static-tree`: the shape of a fixed tree, for an EAGLE-3 drafter or Medusa heads.
+
+The target writes greedily after held-in beginnings; along that text every place ahead of the drafter is asked where the
+target's token stands. Nothing is trained. Published drafters come without such a table; it is put beside their weights.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specviz.engine.model import loading
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.medusa import files as medusa_files
+from specviz.methods.trained.fit import OPTION
+from specviz.methods.trained.part_files import read_config
+from specviz.methods.trained.rank_shapes import best_paths, expected
+from specviz.methods.trained.rank_table import write_table
+from specviz.train.common import corpus, head_text
+from specviz.train.common.console import Console
+from specviz.train.trees import block_text
+from specviz.train.trees.eagle_loop import levels_of
+from specviz.train.trees.loop import look
+from specviz.train.trees.medusa_loop import heads_of
+from specviz.train.trees.objectives import Placed
+from specviz.train.trees.rank_shares import Shares, shares
+
+N_RANKS, TREE, ROWS = 10, 60, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asks for. `drafter`: the folder that gets the table; None: the one beside the target."""
+
+    target: str | None
+    drafter: str | None
+    windows: int = 48
+    seed: int = 0
+    packages: bool = False
+    texts: tuple[Path, ...] = ()
+    device: str | None = None
+
+
+def train_static_tree(request: Request, console: Console) -> tuple[Path, dict[str, Any]]:
+    """Count, write the table into the drafter's folder; the folder, and what the table promises."""
+    loaded = loading.load(request.target, "target", request.device, None)
+    adapter = loaded.adapter
+    heads = request.drafter is not None and _is_medusa(Path(request.drafter))
+    kind = medusa_files.KIND if heads else eagle_files.KIND
+    folder = kind.folder(adapter, request.drafter)
+    trained: Any = kind.load(folder, adapter)  # refused before anything is written
+    console.say("reading and encoding the text")
+    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
+    feed = head_text.beginnings(head_text.given(wanted, loaded.tokenizer).train)
+    with console.count("writing", request.windows, "windows") as report:
+        parts = [*_written(adapter, feed, request, report)]
+    told = _medusa(adapter, trained) if heads else _eagle(adapter, trained)
+    right = counted(told, torch.cat(parts), trained)
+    _keep(folder, right)
+    worth = expected(right, best_paths(right, TREE))
+    console.say(f"the best {TREE} paths are expected to bring {worth:.2f} tokens a round besides the target's own")
+    return folder, {"right": right, "expected": worth}
+
+
+@torch.no_grad()
+def counted(told: Callable[[Tensor], Sequence[Placed]], windows: Tensor, trained: Any) -> Shares:
+    """How often each rank was right at each place ahead, over windows `[n, T]`."""
+    parts = [told(some) for some in torch.split(windows, ROWS)]
+    return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
+
+
+def _eagle(adapter: ModelAdapter, trained: eagle_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
+    def told(windows: Tensor) -> Sequence[Placed]:
+        seen = look(adapter.model, trained, trained.config.taps, windows, block_text.PROMPT)
+        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
+
+    return told
+
+
+def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
+    def told(windows: Tensor) -> Sequence[Placed]:
+        return heads_of(trained, look(adapter.model, trained, trained.config.made_for.taps, windows, block_text.PROMPT))
+
+    return told
+
+
+def _written(
+    adapter: ModelAdapter, feed: Any, request: Request, report: Callable[[int, str], None]
+) -> Iterator[Tensor]:
+    """Greedy windows `[n, T]`, a batch at a time."""
+    done = 0
+    while done < request.windows:
+        rows = min(block_text.ROWS, request.windows - done)
+        ids = block_text.write_batch(adapter.model, feed, (request.seed, done), rows, block_text.GREEDY)
+        done += rows
+        report(done, "")
+        yield torch.from_numpy(ids).long()
+
+
+def _is_medusa(folder: Path) -> bool:
+    """Whether a folder holds Medusa heads, ours or published ones; what is wrong with it is said by its kind."""
+    if not (folder / "config.json").is_file():
+        return False
+    given = read_config(folder, OPTION, medusa_files.KIND.advice)
+    return given.get("format") == medusa_files.KIND.format or "medusa_num_heads" in given
+
+
+def _keep(folder: Path, right: Shares) -> None:
+    """Heads of ours carry their table in their config; all others beside their weights."""
+    path = folder / "config.json"
+    given = json.loads(path.read_text(encoding="utf-8"))
+    if given.get("format") != medusa_files.KIND.format:
+        write_table(folder, right)
+        return
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps({**given, "right": right}, indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,267 @@
+"""`Frame`: the immutable view-model of one moment. Both front-ends paint it and compute nothing.
+
+Everything textual is already escaped (`specviz.text`) and formatted; everything coloured carries a `Mark`, whose
+glyph, hex and words are in `specviz.view.words.palette`. What a trace does not hold is None here and `—` in its text:
+never a guess.
+"""
+
+from dataclasses import dataclass
+
+from specviz.view.frame.parts import (
+    Counts,
+    Flip,
+    KnobBar,
+    KnobItem,
+    Metric,
+    Residual,
+    ResidualEntry,
+    RoundPoint,
+    Timeline,
+    Why,
+    WhyRow,
+)
+from specviz.view.panels.exits.model import Layers
+from specviz.view.panels.lanes.model import Lanes
+from specviz.view.panels.ranks.model import Ranks
+from specviz.view.panels.verification.model import Verification
+from specviz.view.words.terms import (
+    CLOSING,
+    PHASE_WORDS,
+    ROOT,
+    VALUE_MODES,
+    LinkShape,
+    Mark,
+    Phase,
+    StateName,
+    ValueName,
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A moment: the round (0-based over all queries of the run), its phase, and the tests or levels already shown."""
+
+    index: int = 0
+    phase: Phase = Phase.COMMIT
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What runs, for the header line. `badge` says in words what is promised about the text."""
+
+    run: str
+    method: str
+    shape: str  # "chain", "tree", "" when the method has no shape
+    verifier: str
+    lossless: bool
+    badge: str
+    target: str
+    draft: str | None
+    sampling: str  # "T .70  top-p .90"
+    seed: int | None
+    level: str
+    imported: str | None = None
+    overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is going on: `● LIVE`, `‖ PAUSED (+3)`."""
+
+    name: StateName
+    glyph: str
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextToken:
+    """One token of the text strip. `shown` marks spaces, `running` keeps them. `round` 0 is the prompt."""
+
+    shown: str
+    running: str
+    token: int
+    mark: Mark
+    glyph: str
+    round: int
+    pos: int
+    node: int | None = None  # the drafted node it came from, when recorded
+    provisional: bool = False  # drafted or accepted, not yet committed
+    fresh: bool = False  # committed by the round that is shown
+    breaks: bool = False  # a round begins here
+    ids: tuple[int, ...] = ()  # of the prompt, which is one piece here; `token` is -1 there
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The text so far: prompt, committed tokens, then what this round has on the table."""
+
+    tokens: tuple[TextToken, ...]
+    n_prompt: int
+    n_new: int
+    summary: str  # "147 tok"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The numbers of a node as far as they are known at this phase; linear, not logs."""
+
+    p: float | None = None
+    q: float | None = None
+    ratio: float | None = None
+    u: float | None = None
+    thr: float | None = None
+    rank: int | None = None
+    conf: float | None = None
+    lo: float | None = None  # CDF interval of a draw
+    hi: float | None = None
+    point_mass: bool = False  # q is 1 at this token
+    left: float | None = None  # of the row that failed siblings left; None: none had failed, p counts
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A node where it stands: `column` = depth, `row` from the top, both fixed for the whole round."""
+
+    id: int
+    parent: int
+    depth: int
+    column: int
+    row: int
+    token: int
+    shown: str
+    mark: Mark
+    glyph: str
+    word: str  # the mark in a word, for screen readers
+    values: Values
+    value: str  # the value of the chosen mode, ".41"
+    bar: float | None  # 0..1 of the chosen mode
+    winning: bool = False  # on the path that was kept
+    cursor: bool = False
+    fresh: bool = False  # came or changed in this very step
+    note: str = ""  # "+ 2 never", "drawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A piece of line between `column` and `column + 1` in `row`."""
+
+    column: int
+    row: int
+    shape: LinkShape
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Where losers were folded away: drawn at a node's place, "+ 3 other branches"."""
+
+    column: int
+    row: int
+    parent: int
+    n_nodes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The visible nodes of the round, in id order, root first and closing token last. `missing` says why there is none.
+
+    By (row, column) they come depth first: the order of a vertical list with the depth as indent.
+    """
+
+    nodes: tuple[TreeNode, ...]
+    links: tuple[Link, ...]
+    folds: tuple[Fold, ...]
+    n_columns: int
+    n_rows: int
+    column_cells: tuple[int, ...]  # widest `shown` of each column, in terminal cells
+    flash: bool = False  # the target pass of phase 3
+    missing: str | None = None
+
+    def node(self, id: int) -> TreeNode | None:
+        """The visible node of that id."""
+        return next((n for n in self.nodes if n.id == id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How far the view is behind what is recorded."""
+
+    waiting: int = 0  # rounds not yet shown
+    skipped: int = 0
+    text: str = ""  # "showing 1 of 6 rounds", "+3 waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One moment of a run."""
+
+    run: RunInfo
+    state: State
+    cursor: Cursor
+    query: int
+    round: int  # r within the query, 0 when there is none
+    n_rounds: int  # rounds of that query so far
+    phase: Phase
+    phase_text: str  # "phase 4/6 ACCEPT/REJECT"
+    step: int
+    n_steps: int
+    strip: Strip
+    tree: Tree
+    counts: Counts
+    why: Why | None
+    knobs: KnobBar
+    metrics: tuple[Metric, ...]
+    timeline: Timeline
+    queue: Queue
+    value_mode: ValueName
+    selected: int | None
+    speed: float
+    following: bool
+    notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
+    n_warnings: int = 0  # of the whole run; `specviz.view.frame.warned` has them all
+    verification: Verification | None = None  # when it was asked for
+    layers: Layers | None = None  # when it was asked for
+    lanes: Lanes | None = None  # when it was asked for
+    ranks: Ranks | None = None  # when it was asked for
+
+
+__all__ = [
+    "CLOSING",
+    "PHASE_WORDS",
+    "ROOT",
+    "VALUE_MODES",
+    "Counts",
+    "Cursor",
+    "Flip",
+    "Fold",
+    "Frame",
+    "KnobBar",
+    "KnobItem",
+    "Lanes",
+    "Layers",
+    "Link",
+    "LinkShape",
+    "Mark",
+    "Metric",
+    "Phase",
+    "Queue",
+    "Ranks",
+    "Residual",
+    "ResidualEntry",
+    "RoundPoint",
+    "RunInfo",
+    "State",
+    "StateName",
+    "Strip",
+    "TextToken",
+    "Timeline",
+    "Tree",
+    "TreeNode",
+    "ValueName",
+    "Values",
+    "Verification",
+    "Why",
+    "WhyRow",
+]

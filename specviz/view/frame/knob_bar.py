@@ -1,0 +1,191 @@
+"""The knob bar: every knob of the running method with its value, what is asked for, and what the last change did."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from specviz.events import Fork
+from specviz.knobs import KnobSpec
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.view.frame.frame import KnobBar, KnobItem
+from specviz.view.frame.options import Feed, Options
+from specviz.view.frame.series import metrics_of
+from specviz.view.words.numbers import knob as shown
+from specviz.view.words.numbers import number
+
+_WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
+_SHORT = 8  # cells of a name that a part gives itself before a colon
+_MOST = 500  # rounds on either side that are compared
+_effects: "WeakKeyDictionary[Run, tuple[Any, str]]" = WeakKeyDictionary()  # the last comparison of a run, and of what
+_FEW = 2  # rounds on either side below which nothing can be compared
+_PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
+# What a value that stands for another one means.
+_STANDS_FOR: dict[tuple[str, Any], str] = {
+    ("branch_len", 0): "γ", ("branch_len", -1): "auto", ("node_budget", -1): "preset", ("d_max", -1): "all levels",
+    ("slots_used", 0): "all",
+}  # fmt: skip
+_EMPTY = {"widths": "preset", "bucket_bias": "0", "exit_layers": "advised"}
+# Knobs that other methods are known by: (symbol, what is missing where a method lacks it).
+_WELL_KNOWN = {
+    "epsilon": ("ε", "it never stops drafting for a low draft confidence"), "alpha": ("α", "it exits no layer early"),
+    "tau": ("τ", "it exits no layer early"), "d_max": ("d_max", "its draft is no tree"),
+    "w_max": ("w_max", "its draft is no tree"), "k_max": ("k_max", "it opens no branches"),
+}  # fmt: skip
+
+
+def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
+    """The knobs as they were in force in this round; the newest values when there is none."""
+    values = record.knobs if record is not None else run.knobs
+    specs = run.header.knob_specs if run.header is not None else []
+    parts = run.header.models.parts if run.header is not None else {}
+    used = _used(record)
+    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts, used) for spec in specs)
+    return KnobBar(items, _pending(items), _last(run, record), run.mixed, _absent(run, specs))
+
+
+def _absent(run: Run, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
+    """Well-known knobs without a meaning for the method: said, not silently left out."""
+    method = run.header.method if run.header is not None else ""
+    return absent_knobs(method, specs) if specs else ()
+
+
+def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
+    """Symbol and reason of every well-known knob that a method with these knobs lacks."""
+    own = {spec.name for spec in specs}
+    missing = {name: found for name, found in _WELL_KNOWN.items() if name not in own}
+    return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
+
+
+def _used(record: RoundRecord | None) -> dict[str, int]:
+    """What a round made of a knob that only says how much, or how much at most: 0 and -1 stand for a rule, and a
+    branch is never longer than gamma, the room and the cache allow."""
+    forks = [fork for fork in (record.every(Fork) if record is not None else []) if fork.k]
+    return {"branch_len": forks[-1].branch_len} if forks else {}
+
+
+def _item(
+    spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str],
+    used: Mapping[str, int],
+) -> KnobItem:  # fmt: skip
+    value = values.get(spec.name, spec.default)
+    sent = options.sent.get(spec.name)
+    sent = None if sent == value else sent
+    staged = options.staged.get(spec.name)
+    staged = None if staged == (value if sent is None else sent) else staged
+    wanted = next((a for a in (staged, sent) if a is not None), value)
+    return KnobItem(
+        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value,
+        text=_text(spec, value, parts, used.get(spec.name)), fill=_fill(spec, wanted), lo=spec.lo,
+        hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
+        applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
+        staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
+        sent_text=None if sent is None else shown(sent), disabled=disabled,
+    )  # fmt: skip
+
+
+def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
+    """The value, or what it stands for, and what the round made of it where that is another number.
+
+    Of a trained part that nobody named: which one came with the models, if any.
+    """
+    if spec.kind == "texts" and not value:
+        if spec.name not in _PARTS:
+            return _EMPTY.get(spec.name, shown(value))
+        told = parts.get(spec.name, "")
+        lacks = next((word for word in ("none", "logit lens") if told.startswith(word)), None)
+        short, colon, _ = told.partition(": ")
+        return lacks or (f"shipped, {short}" if colon and len(short) <= _SHORT else "shipped")
+    text = _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
+    return text if used is None or used == value else f"{text}: {used}"
+
+
+def _fill(spec: KnobSpec, value: Any) -> float | None:
+    if spec.lo is None or spec.hi is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if (spec.name, value) in _STANDS_FOR:
+        return None  # no place in the range
+    return min(1.0, max(0.0, (value - spec.lo) / (spec.hi - spec.lo))) if spec.hi > spec.lo else 1.0
+
+
+def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -> str | None:
+    """Why the knob cannot be moved now, if it cannot."""
+    for other, wanted in spec.needs.items():
+        if other in values and str(values[other]) not in wanted:
+            return f"no effect with {other} {values[other]}: needs {other} {' or '.join(wanted)}"
+    if feed.name == "core_lost":
+        return "the core has gone: knobs are as they were"
+    if run.end is not None or not feed.steerable:
+        return "the run has ended" if feed.steerable else "a recording: knobs are as they were"
+    if spec.applies == "Q" and _queries_left(run):
+        return None
+    if spec.applies != "R":
+        return f"fixed while a run lasts, applies at the {_WHEN[spec.applies]}"
+    return None
+
+
+def _queries_left(run: Run) -> bool:
+    """Whether a stream has another prompt to come."""
+    stream = run.header.env.get("stream") if run.header is not None else None
+    n = stream.get("n_queries") if isinstance(stream, dict) else None
+    return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
+
+
+def label(item: KnobItem) -> str:
+    """The symbol where it is a Greek one, else the name, which tells `d_max` from every other d: `γ`, `top_p`."""
+    return item.name if item.symbol.isascii() else item.symbol
+
+
+def _pending(items: Sequence[KnobItem]) -> str:
+    staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
+    sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
+    return "  ".join(filter(None, ("pending " + ", ".join(staged) if staged else "", ", ".join(sent))))
+
+
+def _last(run: Run, record: RoundRecord | None) -> str:
+    """The last change at or before this round, with what it did to the length, if that can be told."""
+    limit = (record.q, record.r) if record is not None else (0, 0)
+    changes = [c for c in run.changes if (c.q, c.applied_r) <= limit]
+    if not changes:
+        return ""
+    place = (changes[-1].q, changes[-1].applied_r)
+    together = [f"{c.name} {shown(c.old)}→{shown(c.new)}" for c in changes if (c.q, c.applied_r) == place]
+    what = f"last r{place[1]}: {', '.join(together)}"
+    effect = _effect(run, [(c.q, c.applied_r) for c in changes], limit)
+    return f"{what}, {effect}" if effect else what
+
+
+def _effect(run: Run, changes: list[tuple[int, int]], limit: tuple[int, int]) -> str:
+    """`len 3.1→3.4 (n 8, ±.9: cannot tell yet)`: the rounds since the last change against those before it.
+
+    At most `_MOST` on either side, those next to the change.
+    """
+    earlier = [c for c in changes if c < changes[-1]]
+    start = earlier[-1] if earlier else (0, 0)
+    rounds, places = run.rounds, range(len(run.rounds))
+    turn = bisect_left(places, changes[-1], key=rounds.place)
+    first = max(turn - _MOST, bisect_left(places, start, key=rounds.place))
+    stop = min(turn + _MOST, bisect_right(places, limit, key=rounds.place))
+    key = (first, turn, stop, rounds[stop - 1].complete if first < stop else None)
+    if run not in _effects or _effects[run][0] != key:
+        _effects[run] = (key, _compared(run, first, turn, stop))
+    return _effects[run][1]
+
+
+def _compared(run: Run, first: int, turn: int, stop: int) -> str:
+    """Rounds from `first` on against those from `turn` on."""
+    old = [record for record in run.rounds[first:turn] if record.complete]
+    new = [record for record in run.rounds[turn:stop] if record.complete]
+    if len(old) < _FEW or len(new) < _FEW:
+        return ""
+    before, after = (metrics_of(run, rounds).mean_acceptance_length for rounds in (old, new))
+    if before is None or after is None:
+        return ""
+    what = f"len {number(before.value, 1)}→{number(after.value, 1)} (n {len(new)}"
+    halves = [(e.interval[1] - e.interval[0]) / 2 for e in (before, after) if e.interval]
+    if not halves:  # on neither side did two rounds differ: nothing is known of the spread
+        return f"{what}: cannot tell yet)"
+    half = sum(h * h for h in halves) ** 0.5
+    verdict = "" if abs(after.value - before.value) > half else ": cannot tell yet"
+    return f"{what}, ±{number(half, 1)}{verdict})"

@@ -1,0 +1,177 @@
+"""The parts of a `Frame` beside the tree: the why panel, counts, knobs, numbers and the time line."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from specviz.view.words.terms import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRow:
+    """A line of numbers in the why panel. `bar` 0..1."""
+
+    label: str
+    value: str
+    bar: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualEntry:
+    """A token of the row the closing token was drawn from."""
+
+    shown: str
+    prob: float
+    text: str
+    drawn: bool
+    drafted: bool
+    p: float | None = None
+    q: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """What was left to draw from after a rejection (or the plain row of a bonus)."""
+
+    title: str  # "Residual max(0, p − q): mass .38"
+    mass: float | None
+    entries: tuple[ResidualEntry, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """The smallest change of u that changes the verdict. The decision only: the text after it may differ."""
+
+    text: str
+    lo: float
+    hi: float
+    delta: float  # signed distance from u to the nearest edge of [lo, hi)
+    caveat: str = "decision only, later text may differ"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a node is what it is. Before its test is shown, `words` says what will decide."""
+
+    node: int
+    title: str  # 'n14 "▁mat"'
+    mark: Mark
+    glyph: str
+    headline: str  # "REJECTED · depth 3 · test 3 of 4"
+    rule: str
+    rows: tuple[WhyRow, ...]
+    words: str
+    residual: Residual | None = None
+    cost: str | None = None
+    flip: Flip | None = None
+    rank: str | None = None
+    decided: bool = True  # whether the verdict may be shown at this phase
+    record: dict[str, Any] | None = None  # plain JSON of the node, for `y`
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The line under the tree."""
+
+    text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
+    n_drafted: int | None
+    n_tested: int | None
+    n_accepted: int | None
+    n_rejected: int | None
+    n_untested: int | None
+    closing: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnobItem:
+    """A knob of the bar. `staged`: chosen, not sent; `sent`: sent, not yet acknowledged; else None."""
+
+    name: str
+    symbol: str
+    kind: str
+    value: Any
+    text: str
+    fill: float | None  # place in its range of the value asked for, else of the one in force, 0..1
+    lo: float | None
+    hi: float | None
+    choices: tuple[str, ...]
+    default: Any
+    help: str
+    applies: Literal["R", "Q", "X"]
+    applies_text: str  # "next round"
+    changes_text: bool  # it changes the text's law (T) or is lossy (L)
+    lossy: bool = False
+    staged: Any = None
+    staged_text: str | None = None
+    sent: Any = None
+    sent_text: str | None = None
+    disabled: str | None = None  # the reason, or None
+
+
+@dataclass(frozen=True, slots=True)
+class KnobBar:
+    """All knobs, the pending line and the last change."""
+
+    items: tuple[KnobItem, ...]
+    pending: str  # "pending d_max 5→6", "" when nothing
+    last: str  # "last r29: w_max 4→3", "" when nothing
+    mixed: bool = False  # sampling changed within the run
+    absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that this method lacks, each with the reason
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number of `specviz.metrics` with its interval. `name` is the contract's, `label` the short one on screen."""
+
+    name: str
+    label: str
+    value: float | None
+    text: str
+    interval: tuple[float, float] | None = None  # 95 %
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPoint:
+    """A round on the time line."""
+
+    index: int
+    q: int
+    r: int
+    n_emitted: int | None
+    n_accepted: int | None
+    n_drafted: int | None
+    rejected: bool
+    markers: str = ""  # any of ◆ knob change, ⚑ bookmark, ⚠ warning
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Every round, and where we are. The points are shared between frames as long as no round comes."""
+
+    points: Sequence[RoundPoint]
+    index: int
+    bars: str  # one sparkline character per round
+    label: str  # "r37/37"
+
+    @property
+    def marked(self) -> Iterable[RoundPoint]:
+        """The points with a marker."""
+        marked = getattr(self.points, "marked", None)
+        return marked() if marked is not None else (point for point in self.points if point.markers)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Numbers over positions, depths or counts, with 95 % intervals where there are any; columns of one length."""
+
+    name: str
+    label: str
+    xs: tuple[int, ...]
+    values: tuple[float, ...]
+    lows: tuple[float | None, ...]
+    highs: tuple[float | None, ...]
+    ns: tuple[int, ...]
+    missing: str | None = None  # why it is empty

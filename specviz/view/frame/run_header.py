@@ -1,0 +1,107 @@
+"""The header line: what runs, what is promised about the text, and what is going on right now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from specviz.events import Header, ModelInfo
+from specviz.runlog.fold import Run
+from specviz.view.frame.frame import RunInfo, State, StateName
+from specviz.view.frame.options import Feed
+from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
+from specviz.view.words.palette import STATES
+
+_OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
+_LABELS = {"top_k": "top-k", "top_p": "top-p", "min_p": "min-p", "repetition_penalty": "rep"}
+LAG = 12  # rounds behind before the header says so
+NOTHING = RunInfo("—", "—", "", "—", True, "", "—", None, "", None, "none")
+
+
+def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str) -> RunInfo:
+    """The header of a run; `NOTHING` before one has begun."""
+    header = run.header
+    if header is None:
+        return NOTHING
+    return RunInfo(
+        run=header.run, method=header.method, shape=str(knobs.get("shape", "")), verifier=header.verifier,
+        lossless=header.lossless, badge=badge(header, run.mixed), target=_model(header.models.target) or UNKNOWN,
+        draft=_model(header.models.draft), sampling=sampling(knobs), seed=seed, level=header.level,
+        imported=header.imported, overhead=overhead,
+    )  # fmt: skip
+
+
+def badge(header: Header, mixed: bool = False) -> str:
+    """What is promised about the text, in words."""
+    if header.imported:
+        return f"metrics only, from {header.imported}"
+    if not header.lossless:
+        far = f" · TV {fraction(header.distance)} on the toy" if header.distance is not None else ""
+        return f"NOT LOSSLESS{far}"
+    text = "lossless: same tokens as plain decoding" if header.keeps_tokens else "lossless: same law as plain decoding"
+    return text + (", sampling changed on the way" if mixed else "")
+
+
+def sampling(knobs: Mapping[str, Any]) -> str:
+    """`T .70  top-p .90`; what is off is left out."""
+    temperature = knobs.get("temperature")
+    head = "T —" if temperature is None else "T 0 greedy" if temperature == 0 else f"T {knob(float(temperature))}"
+    rest = [
+        f"{_LABELS[name]} {knob(knobs[name])}" for name, off in _OFF.items() if name in knobs and knobs[name] != off
+    ]
+    return "  ".join((head, *rest))
+
+
+def _model(info: ModelInfo | None) -> str | None:
+    if info is None:
+        return None
+    if info.n_params is None:
+        return info.name
+    scale, unit = (1e9, "B") if info.n_params >= 1e9 else (1e6, "M")
+    return f"{info.name} {number(info.n_params / scale, 1)}{unit}"
+
+
+def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int, speed: float, ascii: bool,
+    at_end: bool = True,
+) -> State:  # fmt: skip
+    """One word for what is going on, and the number that belongs to it. `at_end`: the last moment is on screen."""
+    name, detail = _name(run, feed, playing, following, waiting, at_end)
+    glyph, plain, word = STATES[name]
+    if name == "paused" and waiting:
+        word += f" (+{waiting})"
+    if name == "replay":
+        word += f" {speed_text(speed)}"
+    if name == "lag":
+        word += f" {waiting}r"
+    if name == "error":
+        word = f"{word} {feed.detail}"
+    elif feed.beside and name != "ended":
+        word += f" {feed.beside}"
+    return State(name, plain if ascii else glyph, word.strip(), detail)
+
+
+def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int, at_end: bool) -> tuple[StateName, str]:
+    if feed.name in ("loading", "silent", "error", "core_lost"):
+        return feed.name, feed.detail
+    if run.header is None:
+        return "idle", feed.detail
+    end = run.end
+    if end is not None and end.reason in ("core_lost", "error") and following:
+        return ("core_lost" if end.reason == "core_lost" else "error"), end.message or "the trace is kept"
+    if playing:
+        return ("replay", "") if end is not None or not following else ("lag" if waiting > LAG else "live", "")
+    if following and end is not None and at_end:
+        return "ended", _ended(end.reason)
+    if following and not feed.held:
+        return ("lag" if waiting > LAG else "live"), ""
+    return "paused", "the core waits" if feed.held else ""
+
+
+def _ended(reason: str) -> str:
+    return {"done": "finished", "stopped": "stopped", "cancelled": "cancelled"}.get(reason, reason)
+
+
+def speed_text(speed: float) -> str:
+    """`1×`, `¼×`, `as recorded`."""
+    if speed == 0:
+        return "as recorded"
+    words = {0.25: "¼", 0.5: "½"}
+    return f"{words.get(speed, number(speed))}×"

@@ -1,0 +1,118 @@
+"""Steps of a round: which moments there are between its root and its commit, and what is known at each.
+
+Phases 2 and 4 have several steps (a tree level, a test); the others have one. A phase with nothing to show is left
+out: no draft, no tests. An unfinished round has the steps its records allow.
+"""
+
+from dataclasses import dataclass
+
+from specviz.events import Verify
+from specviz.runlog.tree import Family
+from specviz.view.frame.frame import CLOSING, ROOT, Cursor, Mark, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All moments of one round, in order."""
+
+    moments: tuple[tuple[Phase, int], ...]
+
+    def place(self, cursor: Cursor) -> int:
+        """Index of the cursor's moment, or of the last one before it."""
+        at = (cursor.phase, cursor.step)
+        earlier = [k for k, moment in enumerate(self.moments) if moment <= at]
+        return earlier[-1] if earlier else 0
+
+    def count(self, phase: Phase) -> int:
+        """Steps of a phase."""
+        return sum(1 for p, _ in self.moments if p == phase)
+
+    def cursor(self, index: int, place: int) -> Cursor:
+        """The cursor of a moment of round `index`."""
+        return Cursor(index, *self.moments[max(0, min(place, len(self.moments) - 1))])
+
+
+def steps(family: Family) -> Steps:
+    """The moments of a round."""
+    record = family.record
+    moments = [(Phase.ROOT, 0)]
+    moments += [(Phase.DRAFT, level) for level in range(1, family.n_levels + 1)]
+    if record.verdicts:
+        moments.append((Phase.VERIFY, 0))
+    moments += [(Phase.ACCEPT, k) for k in range(1, len(family.tests) + 1)]
+    if record.closing is not None and record.closing.kind != "none":
+        moments.append((Phase.CLOSE, 0))
+    if record.commit is not None:
+        moments.append((Phase.COMMIT, 0))
+    return Steps(tuple(moments))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What may be shown at a cursor: the verdicts up to it, and what has just happened."""
+
+    phase: Phase
+    n_levels: int
+    verdicts: dict[int, Verify]  # decided so far
+    testing: int | None  # the node whose test comes next
+    fresh: frozenset[int]
+    all_tested: bool
+    has_p: bool  # the target pass is done
+
+    def mark(self, family: Family, node: int) -> Mark:
+        """The mark of a node now."""
+        if node == ROOT:
+            return "root"
+        if node == CLOSING:
+            return family.record.closing_mark or "recovered"
+        if not family.nodes[node].kept:
+            return "drafted" if self.phase == Phase.DRAFT else "pruned"
+        if node in self.verdicts:
+            return self.verdicts[node].status
+        if node == self.testing:
+            return "testing"
+        return self._undecided(family, node)
+
+    def _undecided(self, family: Family, node: int) -> Mark:
+        if self.all_tested:
+            verdict = family.record.verdicts.get(node)
+            return verdict.status if verdict else "drafted" if family.ahead(node) else "untested"
+        if self.phase >= Phase.CLOSE and "window" in family.nodes[node].src:
+            return "untested"  # guesses for a pool, beside the text: no round judges them
+        lost = any(v.status == "rejected" for a in family.ancestors(node) if (v := self.verdicts.get(a)))
+        return "untested" if lost else "drafted"
+
+    def visible(self, family: Family, node: int) -> bool:
+        """Whether the node is on the canvas yet."""
+        if node == CLOSING:
+            return self.phase >= Phase.CLOSE
+        return node == ROOT or family.depth[node] <= self.n_levels
+
+
+def moment(family: Family, cursor: Cursor) -> Moment:
+    """The moment of a cursor."""
+    phase, step = cursor.phase, cursor.step
+    tests = family.tests
+    n_shown = step if phase == Phase.ACCEPT else len(tests) if phase > Phase.ACCEPT else 0
+    decided = {v.node: v for v in tests[:n_shown]}
+    all_tested = phase > Phase.ACCEPT or (phase == Phase.ACCEPT and n_shown >= len(tests))
+    if all_tested:
+        decided = dict(family.record.verdicts)
+    testing = tests[n_shown].node if phase in (Phase.VERIFY, Phase.ACCEPT) and n_shown < len(tests) else None
+    levels = 0 if phase == Phase.ROOT else step if phase == Phase.DRAFT else family.n_levels
+    return Moment(
+        phase=phase, n_levels=levels, verdicts=decided, testing=testing, fresh=_fresh(family, phase, step),
+        all_tested=all_tested and bool(family.record.verdicts), has_p=phase >= Phase.VERIFY,
+    )  # fmt: skip
+
+
+def _fresh(family: Family, phase: Phase, step: int) -> frozenset[int]:
+    if phase == Phase.ROOT:
+        return frozenset({ROOT})
+    if phase == Phase.DRAFT:
+        return frozenset(i for i, depth in family.depth.items() if depth == step)
+    if phase == Phase.ACCEPT:
+        return frozenset({family.tests[step - 1].node}) if 0 < step <= len(family.tests) else frozenset()
+    if phase == Phase.CLOSE:
+        return frozenset({CLOSING})
+    return frozenset((*family.accepted, CLOSING)) if phase == Phase.COMMIT else frozenset()

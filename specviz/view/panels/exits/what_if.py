@@ -1,0 +1,256 @@
+"""What a setting would have changed against the run, in numbers and along the text. Values only; see `exit_grid`."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from specviz.cost.exit_replay import Replayed, Setting, Table, Total, rounds
+from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, Replay, bounds_text
+from specviz.view.words.numbers import UNKNOWN, number, percent
+
+_SAME = 5e-3  # differences that are not shown
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A number of the run beside that of the setting. `better` None: neither, or not comparable."""
+
+    label: str
+    ran: str
+    here: str
+    change: str
+    better: bool | None
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExitChange:
+    """The setting against the run; `check` says how far the replay of the run's own setting agrees with the run."""
+
+    setting: str  # "α .5 · τ .75 · d 8 · w 6"
+    rows: tuple[ChangeRow, ...]
+    words: str
+    check: str
+    agrees: bool | None  # None: there is nothing to check against
+    regrets: tuple[tuple[int, int | None, int], ...]  # stop less first right layer: tokens of the run, tokens here
+
+
+def exit_change(replay: Replay, picked: Setting) -> ExitChange:
+    """What would change. Raises SpecvizError for an alpha off the grid."""
+    here = replay.total(picked)
+    again = replay.total(replay.own) if replay.own is not None else None
+    ran = replay.ran or again
+    rows = (
+        _row("tokens per round", ran, here, lambda t: t.tokens_per_round, 1, "exact"),
+        _calls(ran, here),
+        _row("exits right", ran, here, lambda t: t.kept, 0, "stops whose token the target chose too"),
+        _row("exits wrong", ran, here, lambda t: t.exits - t.kept, -1, "stops whose token it did not choose"),
+        _row("target passes", ran, here, lambda t: t.n_rounds, -1, "rounds for the whole text"),
+        _row("head tests", ran, here, lambda t: t.tests, -1, "of the rows that are known"),
+        _head_row(replay, ran, here),
+        *_regret_rows(replay, picked),
+    )
+    words = _words(ran, here, replay.n_layers)
+    return ExitChange(setting_text(picked), rows, words, *_check(replay, again), _regrets(replay, picked))
+
+
+def setting_text(setting: Setting) -> str:
+    """`α .5 · τ .75 · d 8 · w 6 · layers 7, 8`."""
+    knobs = [f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS]
+    layers = ", ".join(map(str, setting.layers)) if setting.layers else "none"
+    return " · ".join([*knobs, f"layers {'all' if setting.layers is None else layers}"])
+
+
+def _row(label: str, ran: Total | None, here: Total, of: Callable[[Total], float], sign: int, help_: str) -> ChangeRow:
+    now = float(of(here))
+    if ran is None:
+        return ChangeRow(label, UNKNOWN, number(now), "", None, help_)
+    before = float(of(ran))
+    return ChangeRow(label, number(before), number(now), _delta(now - before), _better(now - before, sign), help_)
+
+
+def _calls(ran: Total | None, here: Total) -> ChangeRow:
+    help_ = "layers read one after the other; behind a wrong draft bounded, not known"
+    return _bounded("layer calls per token", ran.calls_per_token if ran else None, here.calls_per_token, help_)
+
+
+def _head_row(replay: Replay, ran: Total | None, here: Total) -> ChangeRow:
+    label, cost = "layers per token, heads counted", replay.head_cost
+    if cost is None:
+        return ChangeRow(label, UNKNOWN, UNKNOWN, "", None, "no times of heads and layers are on record")
+    help_ = f"layer calls and heads: a head costs {number(cost)} layers of one row, as measured in this run"
+    return _bounded(label, _with_heads(ran, cost) if ran else None, _with_heads(here, cost), help_)
+
+
+def _with_heads(found: Total, cost: float) -> tuple[float, float]:
+    most = found.layers_per_token(cost)
+    return most - found.calls_more / max(1, found.n_new), most
+
+
+def _bounded(label: str, ran: tuple[float, float] | None, here: tuple[float, float], help_: str) -> ChangeRow:
+    """A number between bounds, less being better: only when even the most is less than what the run took."""
+    if ran is None:
+        return ChangeRow(label, UNKNOWN, bounds_text(here), "", None, help_)
+    low, high = here[0] - ran[1], here[1] - ran[0]
+    change = _delta(low) if _delta(low) == _delta(high) else f"{_delta(low)} to {_delta(high)}"
+    better = True if high < -_SAME else False if low > _SAME else None
+    return ChangeRow(label, bounds_text(ran), bounds_text(here), change, better, help_)
+
+
+def _regret_rows(replay: Replay, picked: Setting) -> tuple[ChangeRow, ...]:
+    """Along the whole text, round borders aside: how much later than the first right layer it stops."""
+    here = _regret(replay, picked)
+    before = _regret(replay, replay.own) if replay.own is not None else None
+    late_help = "mean over right stops of stop layer less the first layer whose head was right; 0 is the oracle"
+    early_help = "tokens of the text at which it would stop before the head was right"
+    late = ChangeRow(
+        "regret, layers too late", number(before[0]) if before else UNKNOWN, number(here[0]),
+        _delta(here[0] - before[0]) if before and here[0] is not None and before[0] is not None else "",
+        _better(here[0] - before[0], -1) if before and here[0] is not None and before[0] is not None else None,
+        late_help,
+    )  # fmt: skip
+    early = ChangeRow(
+        "tokens stopped too early", number(before[1]) if before else UNKNOWN, number(here[1]),
+        _delta(here[1] - before[1]) if before else "", _better(here[1] - before[1], -1) if before else None, early_help,
+    )  # fmt: skip
+    return late, early
+
+
+def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, int], ...]:
+    here = Counter(_gaps(replay, picked))
+    ran = Counter(_gaps(replay, replay.own)) if replay.own is not None else None
+    every = range(min([*here, *(ran or ()), 0]), max([*here, *(ran or ()), 0]) + 1)
+    return tuple((gap, ran[gap] if ran is not None else None, here[gap]) for gap in every)
+
+
+def _gaps(replay: Replay, setting: Setting) -> list[int]:
+    """Stop layer less first right layer, of every token at which the setting would stop."""
+    return [gap for table in replay.tables for gap in table.regret(setting) if gap is not None]
+
+
+def _regret(replay: Replay, setting: Setting) -> tuple[float | None, int]:
+    found = _gaps(replay, setting)
+    late = [gap for gap in found if gap >= 0]
+    return (float(np.mean(late)) if late else None), len(found) - len(late)
+
+
+def _better(gap: float, sign: int) -> bool | None:
+    return None if abs(gap) < _SAME or sign == 0 else gap * sign > 0
+
+
+def _delta(gap: float) -> str:
+    """`+1.2`, `−.30`, `same`."""
+    return "same" if abs(gap) < _SAME else f"{'+' if gap > 0 else '−'}{number(abs(gap))}"
+
+
+def _words(ran: Total | None, here: Total, n_layers: int) -> str:
+    most = here.calls_per_token[1]
+    saved = f"at least {percent(1 - most / n_layers)} of plain decoding's layer calls are saved"
+    cost = saved if most < n_layers else f"that may take {number(most)} layer calls a token, plain decoding {n_layers}"
+    rate = number(here.tokens_per_round)
+    rate = f"{rate} {'token' if rate == '1' else 'tokens'} a round"
+    if ran is None:
+        return f"{rate}; {cost}."
+    gap = _delta(here.tokens_per_round - ran.tokens_per_round)
+    against = "as many as in the run" if gap == "same" else f"{gap} against the run"
+    return f"{rate}, {against}; {cost}. The text stays the same."
+
+
+def _check(replay: Replay, again: Total | None) -> tuple[str, bool | None]:
+    if again is None or replay.ran is None:
+        return f"There is nothing to check the replay against: {replay.own_missing}.", None
+    run, twin = replay.ran.tokens_per_round, again.tokens_per_round
+    if replay.moved:
+        return "A knob was moved within the run, so its first setting does not explain all of its rounds.", None
+    if again.n_rounds == replay.ran.n_rounds:
+        return f"Checked: the run's own setting, replayed, takes {again.n_rounds} rounds, as the run did.", True
+    return (
+        f"The run's own setting, replayed, gives {number(twin)} tokens a round; the run had {number(run)}. The heads "
+        "that were asked in the sweep are not those of the run."
+    ), False
+
+
+# Along the text -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextCell:
+    """A token of the text as a setting treats it: where its row stops (None: to the top), whether that is right."""
+
+    stop: int | None
+    right: bool | None
+    starts: bool  # a round begins with it
+    tested: bool  # its row climbs with tests; False where the width was used up
+
+
+@dataclass(frozen=True, slots=True)
+class ExitText:
+    """A stretch of one text: what every head says (rows: layers, from the lowest), and two settings along it.
+
+    `conf` is at the picked alpha. `run` is None when the run's own setting is not known.
+    """
+
+    q: int
+    first: int  # position of the first token shown
+    n_text: int
+    tokens: tuple[str, ...]  # the rows: what climbs
+    chosen: tuple[str, ...]  # what the target chose after each
+    layers: tuple[int, ...]
+    conf: tuple[tuple[float, ...], ...]  # [layer][token]
+    said: tuple[tuple[str, ...], ...]
+    right: tuple[tuple[bool, ...], ...]
+    here: tuple[TextCell, ...]
+    run: tuple[TextCell, ...] | None
+    oracle: tuple[int | None, ...]  # first right layer
+    words: str
+
+
+def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48) -> ExitText:
+    """The text of a query around a position, under a setting."""
+    k = next((k for k, query in enumerate(replay.queries) if query.q == q), 0)
+    table, query = replay.tables[k], replay.queries[k]
+    n = len(table.tokens)
+    low = max(0, min(pos - table.first, n - span))
+    window = slice(low, min(n, low + span))
+    full = [*query.prompt, *query.tokens]
+    rows = full[table.first + window.start : table.first + window.stop]
+    name = replay.words
+    here = _cells(replay, table, picked, k)[window]
+    own = _cells(replay, table, replay.own, k)[window] if replay.own is not None else None
+    right = (table.top1 == table.tokens[:, None])[window].T
+    oracle = [None if layer == table.n_layers else int(layer) for layer in table.first_right[window]]
+    return ExitText(
+        query.q, table.first + low, n, tuple(map(name, rows)), tuple(map(name, table.tokens[window].tolist())),
+        table.layers, tuple(map(tuple, table.conf[round(picked.alpha * 10)][window].T.tolist())),
+        tuple(tuple(map(name, row)) for row in table.top1[window].T.tolist()), tuple(map(tuple, right.tolist())),
+        tuple(here), tuple(own) if own is not None else None, tuple(oracle), _text_words(here, oracle),
+    )  # fmt: skip
+
+
+def _cells(replay: Replay, table: Table, setting: Setting, k: int) -> list[TextCell]:
+    """Every token of a text under a setting: the rounds are walked, so rows that are never tested are told apart."""
+    query = replay.queries[k]
+    columns, _ = table.stops(setting)
+    found: list[Replayed] = list(rounds(table, setting, query.room, query.ends))
+    starts = {done.start for done in found}
+    stopped = {done.start + i: depth for done in found for i, depth in enumerate(done.exits)}
+    full = {done.start + len(done.exits) for done in found if len(done.exits) >= setting.w_max}
+    return [
+        TextCell(
+            stopped.get(t), bool(table.top1[t, columns[t]] == table.tokens[t]) if t in stopped else None, t in starts,
+            t not in full,
+        )
+        for t in range(len(table.tokens))
+    ]  # fmt: skip
+
+
+def _text_words(here: list[TextCell], oracle: list[int | None]) -> str:
+    stops = [cell for cell in here if cell.stop is not None]
+    wrong = sum(cell.right is False for cell in stops)
+    hidden = sum(layer is None for layer in oracle)
+    return (
+        f"{len(stops)} of these {len(here)} rows stop early, {wrong} of them wrongly; at {hidden} tokens no head was "
+        "right at any layer."
+    )

@@ -1,0 +1,256 @@
+"""`LanesMaker`: the screen *Lanes* of a moment, on the clock that was asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.view.frame.options import Options
+from specviz.view.frame.parts import WhyRow
+from specviz.view.frame.steps import Moment
+from specviz.view.panels.lanes.blocks import Dresser, Piece, measured, modelled
+from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
+from specviz.view.panels.lanes.lane_facts import RunFacts
+from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, Lanes, RoundSpan
+from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad, seconds
+from specviz.view.panels.lanes.text import block_info, sequence, voids
+from specviz.view.words.numbers import number, percent
+from specviz.view.words.terms import Phase
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
+
+ROUNDS = 8  # on the chart
+_LABELS = {"target": "target", "draft": "draft", "sync": "sync", "hrad": "H-RAD"}
+_NUMBERS = (  # name, label, kind
+    ("rollback_rate", "rolled back, one path", "percent"),
+    ("rollback_rate_tokens", "rolled back, all tokens", "percent"),
+    ("accepted_run_length", "run length", "number"), ("block_efficiency", "tokens a pass", "number"),
+    ("branch_mass", "p(B)", "percent"),
+)  # fmt: skip
+_NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
+_OF_CLOCK = (("overlap_efficiency", "overlap"), ("bubble_target", "target idle"), ("bubble_draft", "draft idle"))
+
+
+@dataclass
+class LanesMaker:
+    """Of one run."""
+
+    run: Run
+    facts: RunFacts = field(init=False)
+    _worked: Worked = field(default_factory=Worked)
+    _cost: tuple[Any, CostPanel | None] = (None, None)
+
+    def __post_init__(self) -> None:
+        self.facts = RunFacts(self.run)
+
+    def make(
+        self, record: RoundRecord, now: Moment, selected: int | None, options: Options, metrics: "Metrics | None"
+    ) -> Lanes:  # fmt: skip
+        """The screen at this moment."""
+        missing = self._missing()
+        if missing:
+            return Lanes(missing)
+        self.facts.c = options.model_c
+        self.facts.update(record.index)
+        judged = now.all_tested or now.phase >= Phase.CLOSE
+        fates: Fates = {
+            node: fate for (q, node), (fate, index) in self.facts.settled.items()
+            if q == record.q and (index < record.index or (index == record.index and judged))
+        }  # fmt: skip
+        clock: Clock = "model" if options.clock == "model" else "measured"
+        chart = self._chart(record, clock, now, judged, selected, options)
+        drafted = now.phase > Phase.ROOT
+        there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else None
+        return Lanes(
+            missing=None, chart=chart, steps=conf_steps(self.run, record, fates) if drafted else (), fan=there,
+            fan_missing="" if there else self._no_fan(record, now), hrad=hrad(record, metrics) if drafted else None,
+            block=self._block(chart, fates, judged, record.index), summary=self._summary(clock, metrics),
+            cost=self._costs(clock, options.model_c, metrics),
+        )  # fmt: skip
+
+    # The chart --------------------------------------------------------------------------------------------------------
+
+    def _chart(
+        self, record: RoundRecord, clock: Clock, now: Moment, judged: bool, selected: int | None, options: Options
+    ) -> Chart:  # fmt: skip
+        first = max(record.query.first, record.index - ROUNDS + 1)
+        rounds = self.run.rounds[first : record.index + 1]
+        found = [self._round(r, clock, record.index, now if r is record else None, judged) for r in rounds]
+        lanes_used = set(_lanes([block for part in found for block in part]))
+        found = [[block for block in part if block.lane in lanes_used] for part in found]
+        blocks = tuple(block for part in found for block in part)
+        text = self._clock_text(clock)
+        if not blocks:
+            return Chart(clock, text, (), (), (), (), 0.0, 0.0, None, self._no_blocks(clock, now))
+        spans = tuple(_span(r, part) for r, part in zip(rounds, found, strict=True) if part)
+        t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
+        lanes = tuple(self._lane(key, blocks, t1 - t0) for key in _lanes(blocks))
+        cursor = self._cursor(blocks, record.index, selected, options.block)
+        arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
+        return Chart(clock, text, lanes, blocks, arrows, spans, t0, t1, cursor)
+
+    def _round(
+        self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
+    ) -> list[Block]:  # fmt: skip
+        """A round's blocks; of the one on screen only what has happened."""
+        known = self.facts.known(record.index)
+        pieces: list[Piece] = []
+        if clock == "measured":
+            header = self.run.header
+            serial = header is None or header.lanes in ("", "serial")
+            pieces = measured(record, known, self.run.rounds.began(0), serial)
+        elif known is not None and known.played is not None:
+            pieces = modelled(known.played)
+        if now is not None and now.phase < Phase.VERIFY:
+            verify = min((p.t0 for p in pieces if p.kind == "verify"), default=0.0)
+            pieces = [p for p in pieces if now.phase == Phase.DRAFT and p.t1 <= verify and p.kind != "verify"]
+        return list(Dresser(self.run, self.facts, record, until, judged).blocks(pieces))
+
+    def _lane(self, key: str, blocks: Sequence[Block], total: float) -> Lane:
+        mine = [block for block in blocks if block.lane == key]
+        busy = sum(block.took for block in mine if block.kind != "idle")
+        share = busy / total if total else None
+        branch = key.startswith("branch")
+        models = self.run.header.models if self.run.header else None
+        info = models.target if key == "target" and models else models.draft if key == "draft" and models else None
+        own = key == "draft" and self.run.method_traits.exits != "none"
+        label = "self-draft" if own else _LABELS.get(key, key)
+        return Lane(key, label, (info.device or "") if info else "", branch, share, _lane_text(key, mine, share))
+
+    def _cursor(
+        self, blocks: Sequence[Block], index: int, selected: int | None, wanted: tuple[int, str, int] | None
+    ) -> int | None:  # fmt: skip
+        places = {block.at: k for k, block in enumerate(blocks)}
+        if wanted is not None and wanted in places:
+            return places[wanted]
+        holds = [k for k, block in enumerate(blocks) if selected is not None and selected in block.nodes]
+        if holds:
+            return holds[-1]
+        verifies = [k for k, block in enumerate(blocks) if block.kind == "verify" and block.at[0] == index]
+        return verifies[-1] if verifies else len(blocks) - 1 if blocks else None
+
+    def _arrows(
+        self, rounds: Sequence[RoundRecord], blocks: Sequence[Block], clock: Clock, until: int
+    ) -> Iterator[Arrow]:  # fmt: skip
+        for record in rounds:
+            if record.index > until:
+                continue
+            voided = {n: fate for n, fate in self.facts.voided(record.index).items() if fate not in _NO_ROLLBACK}
+            source = next((k for k, b in enumerate(blocks) if b.kind == "verify" and b.at[0] == record.index), None)
+            targets = tuple(k for k, b in enumerate(blocks) if b.lane == "draft" and _lost(b, voided))
+            if source is not None and targets:
+                yield Arrow(source, targets, record.r, voids(self.facts, record, clock))
+
+    # The rest ---------------------------------------------------------------------------------------------------------
+
+    def _block(self, chart: Chart, fates: Fates, judged: bool, index: int) -> Any:
+        if chart.cursor is None:
+            return None
+        block = chart.blocks[chart.cursor]
+        return block_info(self.run, self.facts, block, fates, judged or block.at[0] < index, chart.clock)
+
+    def _clock_text(self, clock: Clock) -> str:
+        header = self.run.header
+        lanes = header.lanes if header and header.lanes else "serial"
+        if clock == "measured":
+            note = "one thing after the other on this machine" if lanes == "serial" else "both lanes at once"
+            return f"measured clock, lanes {lanes}: {note}"
+        rates = self.facts.rates
+        by = "costs as measured" if self.facts.calibrated else "costs assumed, a draft forward 1 ms"
+        c = f"c {number(rates.c)}{' (tried)' if self.facts.c is not None else ''}"
+        return f"modelled clock, both lanes at once: {by}, {c}, κq {number(rates.kappa_q)}, κp {number(rates.kappa_p)}"
+
+    def _no_blocks(self, clock: Clock, now: Moment) -> str:
+        if now.phase < Phase.VERIFY:
+            return "nothing has happened yet in this round"
+        if clock == "model":
+            return (
+                "the modelled clock knows rounds of a draft model and a target; early exits climb the target's own "
+                "layers and have their own prediction on screen Layers"
+            )
+        return "no spans in this trace: record with --level summary or full"
+
+    def _missing(self) -> str | None:
+        header = self.run.header
+        if header is not None and header.imported:
+            return f"{header.imported} records counts only: no times of single passes are in this trace."
+        if self.run.level == "none":
+            return "Recorded at level none: no passes, no tokens. Record again with --level summary or full."
+        return None
+
+    def _no_fan(self, record: RoundRecord, now: Moment) -> str:
+        method = self.run.header.method if self.run.header else ""
+        if self.run.method_traits.pipelined:
+            return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
+        return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
+
+    def _costs(self, clock: Clock, c: float | None, metrics: "Metrics | None") -> CostPanel | None:
+        """The panel at the numbers of the rounds so far; worked out again when another one is complete."""
+        rounds = self.run.rounds
+        key = (rounds.n_complete, clock, c)
+        if self._cost[0] != key:
+            self._cost = (
+                key,
+                cost_panel(
+                    operating(self.run, metrics, self._worked), "modelled" if clock == "model" else "measured", c=c
+                ),
+            )
+        return self._cost[1]
+
+    def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
+        rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]
+        source = getattr(metrics, "modelled", None) if clock == "model" else metrics
+        words = "modelled" if clock == "model" else "measured"
+        for name, label in (
+            ("overlap_efficiency", "overlap"),
+            ("bubble_target", "target idle"),
+            ("bubble_draft", "draft idle"),
+        ):
+            value = getattr(source, name, None)
+            rows.append(WhyRow(label, percent(value), None, words) if value is not None else None)
+        wasted = getattr(source, "wasted_draft_s", None)
+        rows.append(WhyRow("drafting lost", seconds(wasted), None, words) if wasted is not None else None)
+        if clock == "model" and getattr(source, "speedup", None) is not None:
+            rows.insert(0, WhyRow("speed-up", f"{number(source.speedup)}×", None, "modelled, over plain decoding"))  # type: ignore[union-attr]
+        return tuple(row for row in rows if row is not None)
+
+
+def _row(metrics: Any, name: str, label: str, kind: str) -> WhyRow | None:
+    found = getattr(metrics, name, None)
+    value = getattr(found, "value", found)
+    if not isinstance(value, int | float):
+        return None
+    return WhyRow(label, percent(value) if kind == "percent" else number(value))
+
+
+def _lost(block: Block, voided: Mapping[int, str]) -> bool:
+    """Whether a round's verdict left nothing of a forward, or cut the tail of a whole draft."""
+    tail = block.kind == "draft" and block.useful < 1
+    return (block.void or tail) and any(node in voided for node in block.nodes)
+
+
+def _lanes(blocks: Sequence[Block]) -> list[str]:
+    """Target first, then the draft with its branches, then the rest."""
+    keys = {block.lane for block in blocks if block.kind != "idle"}
+    branches = sorted((key for key in keys if key.startswith("branch")), key=lambda key: int(key.split()[1]))
+    return [key for key in ("target", "draft", *branches, "hrad", "sync") if key in keys]
+
+
+def _lane_text(key: str, mine: Sequence[Block], share: float | None) -> str:
+    if key.startswith("branch"):
+        settled = [block for block in mine if block.nodes and not block.open]
+        kept = sum(not block.void for block in settled)
+        return f"kept {kept} of {len(settled)} forwards" if settled else ""
+    busy = f"busy {percent(share)}"
+    drawn = [block for block in mine if block.nodes and not block.open]
+    if not drawn:
+        return busy
+    useful = sum(block.took * block.useful for block in drawn) / sum(block.took for block in drawn)
+    return f"{busy}, useful {percent(useful)}"
+
+
+def _span(record: RoundRecord, blocks: Sequence[Block]) -> RoundSpan:
+    t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
+    return RoundSpan(record.index, record.r, t0, t1, f"{sequence(blocks)} · {seconds(t1 - t0)}")

@@ -1,0 +1,214 @@
+"""What the screen and page *Lanes* show: who worked when, who waited, what was drafted for nothing, and why.
+
+Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. Times are seconds from the
+beginning of the clock. A chart is of one clock, the measured or the modelled one, and says which; never both in one.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from specviz.view.frame.parts import WhyRow
+from specviz.view.words.terms import Mark
+
+if TYPE_CHECKING:
+    from specviz.view.panels.lanes.cost import CostPanel
+
+Clock = Literal["measured", "model"]
+CLOCKS: tuple[Clock, ...] = ("measured", "model")
+BlockKind = Literal["draft", "branch", "verify", "hrad", "sync", "idle"]
+Fate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
+FATES: dict[Fate, tuple[Mark, str]] = {
+    "accepted": ("accepted", "became text"),
+    "rejected": ("rejected", "rejected"),
+    "orphaned": ("untested", "behind a rejected token"),
+    "branch_lost": ("untested", "in a branch that lost"),
+    "branch_void": ("rejected", "in a branch whose start fell or was missed"),
+    "trimmed": ("pruned", "trimmed: the draft was unsure there"),
+    "unverified_at_end": ("untested", "open when the text ended"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of one lane. `at`: (round over the run, lane, place in it). `void`: nothing that came of it is text."""
+
+    at: tuple[int, str, int]
+    lane: str
+    kind: BlockKind
+    round: int
+    t0: float
+    t1: float
+    size: int  # rows of the forward
+    nodes: tuple[int, ...]  # tokens drawn from it
+    shown: str  # those tokens, or what it does
+    void: bool
+    open: bool  # not settled yet
+    useful: float  # share of its tokens that became text, 0..1; 1 where nothing was drawn
+    why: str = ""  # what an idle lane waits for
+    kept: bool = False  # a branch that survived
+    forwards: int = 1  # a whole draft may be one span
+
+    @property
+    def took(self) -> float:
+        """Seconds."""
+        return self.t1 - self.t0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row of the chart. `text`: busy share, or what became of a branch."""
+
+    key: str
+    label: str
+    device: str
+    branch: bool
+    busy: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """From a verify block to what it voided; places in `Chart.blocks`."""
+
+    source: int
+    targets: tuple[int, ...]
+    round: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSpan:
+    """A round on the time axis."""
+
+    index: int
+    round: int
+    t0: float
+    t1: float
+    text: str  # "draft 3.0 → verify 12.4 ‖ draft 9.1 ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The lanes over some rounds, the one on screen last. `missing`: why this clock has nothing."""
+
+    clock: Clock
+    clock_text: str  # which clock, and how far to trust it
+    lanes: tuple[Lane, ...]
+    blocks: tuple[Block, ...]
+    arrows: tuple[Arrow, ...]
+    rounds: tuple[RoundSpan, ...]
+    t0: float
+    t1: float
+    cursor: int | None  # into blocks
+    missing: str | None = None
+    unit: str = "ms"  # of the axis
+    scale: float = 1e3  # from seconds to that unit
+
+
+@dataclass(frozen=True, slots=True)
+class ConfStep:
+    """A look before a token was drawn: its confidence against the bound below which drafting stops."""
+
+    pos: int
+    branch: int | None
+    node: int | None  # None: it stopped, nothing was drawn
+    shown: str
+    conf: float | None
+    bound: float | None
+    stopped: bool
+    mark: Mark
+    fate: str
+    text: str  # ".72 ≥ .30"; ".72" where there is no bound
+    entropy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchToken:
+    """A token of a branch behind its first."""
+
+    node: int
+    shown: str
+    conf: float | None
+    mark: Mark
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    """A branch of the fan. `q`: its first token in the draft law."""
+
+    branch: int
+    node: int
+    shown: str
+    q: float | None
+    rank: int
+    kind: str  # "top", "drawn"
+    survivor: bool
+    fate: str
+    mark: Mark
+    tokens: tuple[BranchToken, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """Where branches left the pending tokens, and which the target's token took."""
+
+    pos: int
+    conf: float | None
+    k: int
+    k_text: str  # "k = max(1, ⌊6·(1 − .72)⌋) = 1"
+    reason: str
+    rule: str
+    mass: float | None  # p(B): the target's share of all branch tokens
+    hit: bool | None  # None: the match was not reached
+    token: str | None  # what the target took
+    branches: tuple[BranchView, ...]
+    memory: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class HradCall:
+    """One answer to: draft nothing (0), until unsure (1), all (2)?"""
+
+    stage: str
+    s: int
+    probs: tuple[float, ...] | None
+    source: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hrad:
+    """The classifier in this round, and over the run: rows said, columns true."""
+
+    calls: tuple[HradCall, ...]
+    confusion: tuple[tuple[int, ...], ...] | None
+    accuracy: float | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockInfo:
+    """The block under the cursor, in numbers and in words."""
+
+    title: str
+    mark: Mark
+    rows: tuple[WhyRow, ...]
+    words: str
+    node: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Everything about lanes at one moment. `missing`: why there is nothing at all."""
+
+    missing: str | None
+    chart: Chart | None = None
+    steps: tuple[ConfStep, ...] = ()
+    fan: Fan | None = None
+    fan_missing: str = ""
+    hrad: Hrad | None = None
+    block: BlockInfo | None = None
+    summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
+    cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands

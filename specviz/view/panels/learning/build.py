@@ -1,0 +1,163 @@
+"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from specviz.events import Adapt
+from specviz.runlog.fold import Run
+from specviz.runlog.run import Query, RoundRecord
+from specviz.text import shown
+from specviz.view.frame.parts import WhyRow
+from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow
+from specviz.view.words.numbers import UNKNOWN, number
+from specviz.view.words.terms import Mark
+
+
+def seconds(value: float | None) -> str:
+    """`1.4 s`, `12 ms`, `-80 ms`, `∞`; two figures are enough to choose by."""
+    if value is None:
+        return UNKNOWN
+    if math.isinf(value):
+        return "∞"
+    if value == 0:
+        return "0 s"
+    size = abs(value)
+    scale, unit = (1.0, "s") if size >= 1 else (1e3, "ms") if size >= 1e-3 else (1e6, "µs")
+    return f"{number(value * scale, 0 if size * scale >= 10 else 1)} {unit}"
+
+
+def adapt_missing(run: Run) -> str:
+    """Why there is no bandit to see."""
+    method = run.header.method if run.header else ""
+    if not run.method_traits.learns:
+        return f"{method} does not learn while it serves; specviz run --method specblock --adapt on does."
+    if any(query.adapt is not None for query in run.queries):
+        return ""
+    if run.knobs.get("adapt") == "on":
+        return "No query has ended yet: the bandit decides between queries."
+    return "The drafter does not learn in this run: knob adapt on, with a stream of queries (specviz run --stream)."
+
+
+def adapt_view(run: Run, record: RoundRecord) -> AdaptView | None:
+    """The panel at the query on screen; None before the first decision."""
+    steps: list[AdaptStep] = []
+    total = 0.0
+    for query in run.queries:
+        if query.adapt is not None:
+            total += query.adapt.regret or 0.0
+            steps.append(_step(query, query.adapt, total, query is record.query))
+    if not steps:
+        return None
+    last = next((query.adapt for query in reversed(run.queries) if query.adapt is not None), None)
+    assert last is not None
+    here = next((step for step in steps if step.cursor), steps[-1])
+    taken = Counter(step.action for step in steps)
+    allowed = [*ACTIONS]
+    return AdaptView(
+        steps=tuple(steps), arms=here.arms, counts=tuple((action, taken[action]) for action in allowed),
+        spent=last.spent, budget=last.budget, total_regret=total, n_reverted=sum(step.reverted for step in steps),
+        version=last.version_after, domains=tuple(_domains(steps)), words=here.words,
+        summary=tuple(_summary(steps, last, total, taken)),
+    )  # fmt: skip
+
+
+def _step(query: Query, found: Adapt, total: float, cursor: bool) -> AdaptStep:
+    last = query.first + query.n_rounds - 1 if query.n_rounds else None
+    domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
+    return AdaptStep(
+        q=query.number, index=last, domain=shown(domain), n_rounds=found.n_rounds or query.n_rounds,
+        tau=found.mean_acceptance_length, S=found.S, s=found.s, n_rejections=found.n_rejections, action=found.action,
+        reason=found.reason, measured_gain=found.measured_gain,
+        coverage=(found.coverage_before, found.coverage_after), regret=found.regret, total_regret=total,
+        replay_regret=found.replay_regret, reverted=found.reverted, reset=found.reset, version=found.version_after,
+        update_s=found.update_s, mark=_mark(found), arms=tuple(_arms(found)), spent=found.spent, budget=found.budget,
+        n_events=found.n_events or None, words=step_words(found), cursor=cursor,
+    )  # fmt: skip
+
+
+def _mark(found: Adapt) -> Mark:
+    if found.reverted or found.reset:
+        return "rejected"
+    return "untested" if found.action == "skip" else "accepted"
+
+
+def _arms(found: Adapt) -> list[ArmView]:
+    """Every allowed action; of an older record the one that was taken."""
+    out = []
+    for arm in found.arms:
+        ucb = math.inf if arm.ucb is None else arm.ucb
+        out.append(_arm(found, arm.action, arm.gain, arm.se, arm.save, arm.cost, arm.lcb, ucb, arm.n))
+    if not out and found.action != "skip":
+        out.append(_arm(
+            found, found.action, found.gain, found.se, found.save, found.cost, found.lcb, found.ucb, None
+        ))  # fmt: skip
+    return out
+
+
+def _arm(
+    found: Adapt, action: str, gain: float | None, se: float | None, save: float | None, cost: float | None,
+    lcb: float | None, ucb: float | None, n: int | None,
+) -> ArmView:  # fmt: skip
+    glyph, words = ACTIONS.get(action, ("?", action))
+    mean = save - cost if save is not None and cost is not None else None
+    text = f"at least {seconds(lcb)} · expected {seconds(mean)} · at most {seconds(ucb)}"
+    return ArmView(action, glyph, words, gain, se, save, cost, mean, lcb, ucb, action == found.action, n, text)
+
+
+def step_words(found: Adapt) -> str:
+    """What was done after a query, why, and what came of it."""
+    what = ACTIONS.get(found.action, ("", found.action))[1]
+    text = f"{found.n_rejections} rejections with a surprise of {number(found.s)} a round. "
+    if found.frozen:
+        return f"{text}Updates are frozen: nothing was learnt."
+    text += f"Chosen: {found.action} ({what}): {REASONS.get(found.reason, found.reason)}."
+    if found.action != "skip" and found.measured_gain is not None:
+        text += (
+            f" Held-out coverage went from {_share(found.coverage_before)} to {_share(found.coverage_after)}, worth "
+            f"{number(found.measured_gain)} tokens a round"
+        )
+        text += f", for {seconds(found.update_s)}." if found.update_s is not None else "."
+    if found.reverted:
+        text += " It was taken back: coverage fell, or a weight was not finite. Its cost stays charged."
+    if found.reset:
+        text += f" Weights were put back to the {found.reset}."
+    return text
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else number(value)
+
+
+def _domains(steps: Sequence[AdaptStep]) -> list[DomainRow]:
+    """Length by domain, and whether it rose: first half of its queries against the rest."""
+    out = []
+    for domain in dict.fromkeys(step.domain for step in steps):
+        taus = [step.tau for step in steps if step.domain == domain and step.tau is not None]
+        half = (len(taus) + 1) // 2
+        early, late = taus[:half], taus[half:]
+        n = sum(step.domain == domain for step in steps)
+        out.append(DomainRow(domain or UNKNOWN, n, _mean(taus), _mean(early), _mean(late)))
+    return out
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _summary(steps: Sequence[AdaptStep], last: Adapt, total: float, taken: Counter[str]) -> list[WhyRow]:
+    share = last.spent / last.budget if last.budget else None
+    reverted = sum(step.reverted for step in steps)
+    rows = [
+        WhyRow("queries", str(len(steps)), None, " · ".join(f"{name} {taken[name]}" for name in ACTIONS)),
+        WhyRow(
+            "exploring", f"{seconds(last.spent)} of {seconds(last.budget)}", None if share is None else min(1, share)
+        ),
+        WhyRow("regret so far", seconds(total), None, "by the bandit's own estimates"),
+        WhyRow("taken back", str(reverted), None, "updates that made held-out coverage worse"),
+        WhyRow("weights", f"version {last.version_after}"),
+    ]
+    true = [step.replay_regret for step in steps if step.replay_regret is not None]
+    if true:
+        rows.insert(3, WhyRow("true regret", seconds(sum(true)), None, "by replaying every action on copies"))
+    return rows

@@ -1,0 +1,128 @@
+"""`overview(run) -> Overview`: everything that is said about a whole run, arranged for a page. Numbers come from
+`specviz.metrics`; here they get their labels, their text and their order."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.runlog.fold import Run
+from specviz.view.frame.frame import Metric
+from specviz.view.frame.parts import RoundPoint, Series
+from specviz.view.frame.run_header import NOTHING, run_info
+from specviz.view.frame.series import histogram, metric, overhead, records_of, series
+from specviz.view.words.numbers import number, percent, prob
+from specviz.view.words.terms import Mark
+
+if TYPE_CHECKING:
+    from specviz.metrics import Estimate, GeometricFit, Metrics
+    from specviz.view.frame.frame import RunInfo
+
+_METRICS = (  # name, label, help
+    ("mean_acceptance_length", "tokens per round", "tokens committed per round, the drawn one included"),
+    ("draft_acceptance_rate", "accepted / drafted", "drafted tokens that were kept, of all that were drafted"),
+    ("test_acceptance_rate", "accepted / tested", "drafted tokens that were kept, of those whose turn came"),
+    ("mean_accepted", "kept per round", "drafted tokens kept per round"),
+    ("block_efficiency", "per target pass", "tokens committed per forward pass of the target"),
+    ("tokens_per_second", "tokens / s", "new tokens / time of all rounds"),
+    ("time_to_first_token_s", "first token, s", "from the start of the prompt's pass to the first commit"),
+    ("round_ms", "ms per round", "median"),
+)
+_STAGES = ("prefill", "draft", "target", "verdict", "commit", "adapt", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Median time of one stage of a round; `prefill` over queries."""
+
+    name: str
+    ms: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Rounds by accepted tokens, beside what one constant acceptance probability would give."""
+
+    counts: tuple[tuple[int, int], ...]
+    expected: tuple[tuple[int, float], ...]
+    alpha: str  # ".71", "" when there is no fit
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A run in numbers. `takeaways` are whole sentences, for alternative texts too."""
+
+    info: "RunInfo"
+    n_rounds: int
+    n_tokens: int
+    metrics: tuple[Metric, ...]
+    series: dict[str, Series]
+    histogram: Histogram
+    stages: tuple[Stage, ...]
+    drafting_share: str
+    overhead: str
+    points: Sequence[RoundPoint]
+    findings: tuple[tuple[str, str, tuple[int, ...]], ...]  # detector, message, rounds
+    marks: tuple[tuple[Mark, int], ...]  # tokens by what became of them
+
+
+def overview(run: Run) -> Overview:
+    """The overview of everything that has ended so far; empty parts say why they are."""
+    from specviz.metrics import Tally, geometric_fit
+
+    tally = Tally()
+    if run.header is not None:
+        tally.add(run.header)
+    n_ended, seen = 0, Counter[str]()
+    for record in run.rounds:
+        if record.complete:
+            tally.add_all(records_of(record))
+            n_ended += 1
+            seen.update(v.status for v in record.verdicts.values())
+    metrics, fit = (tally.summary(), geometric_fit(tally)) if n_ended else (None, None)
+    seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
+    share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
+    return Overview(
+        info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
+        n_rounds=n_ended, n_tokens=metrics.n_emitted if metrics is not None else 0,
+        metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
+        series=series(metrics), histogram=_histogram(metrics, fit), stages=_stages(metrics),
+        drafting_share=percent(share), overhead=overhead(metrics), points=run.rounds.points(),
+        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings),
+        marks=_marks(run, metrics, seen),
+    )  # fmt: skip
+
+
+def _estimate(metrics: "Metrics | None", name: str) -> "Estimate | None":
+    found: Estimate | None = getattr(metrics, name) if metrics is not None else None
+    return found
+
+
+def _histogram(metrics: "Metrics | None", fit: "GeometricFit | None") -> Histogram:
+    counts = histogram(metrics)
+    if not counts:
+        missing = "no round has ended yet" if metrics is None else "nothing was drafted in this run"
+        return Histogram((), (), "", missing)
+    expected = tuple(sorted(fit.expected.items())) if fit is not None else ()
+    return Histogram(counts, expected, prob(fit.alpha.value) if fit is not None else "")
+
+
+def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
+    times = metrics.stage_ms if metrics is not None else {}
+    known = [name for name in _STAGES if name in times] + [name for name in times if name not in _STAGES]
+    return tuple(Stage(name, times[name].value, f"{number(times[name].value)} ms") for name in known)
+
+
+def _marks(run: Run, metrics: "Metrics | None", seen: Counter[str]) -> tuple[tuple[Mark, int], ...]:
+    """Drafted tokens by what became of them: from the verdicts, or from the counts where only those are on record."""
+    if metrics is None or not metrics.n_drafted:
+        return ()
+    if seen:
+        return (("accepted", seen["accepted"]), ("rejected", seen["rejected"]), ("untested", seen["untested"]))
+    if run.backward:
+        return (("accepted", metrics.n_accepted), ("rejected", metrics.n_drafted - metrics.n_accepted))
+    never = metrics.n_drafted - metrics.n_tested
+    lost = metrics.n_tested - metrics.n_accepted
+    return (("accepted", metrics.n_accepted), ("rejected", lost), ("untested", max(0, never)))

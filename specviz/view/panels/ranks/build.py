@@ -1,0 +1,140 @@
+"""`RanksMaker`: the screen *Ranks* of a moment."""
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from specviz.runlog.fold import Run
+from specviz.runlog.tree import Family
+from specviz.traits import TreeKind
+from specviz.view.frame.frame import Tree
+from specviz.view.frame.options import Options
+from specviz.view.frame.parts import WhyRow
+from specviz.view.frame.steps import Moment
+from specviz.view.panels.learning.build import adapt_missing, adapt_view
+from specviz.view.panels.ranks import counts
+from specviz.view.panels.ranks.expansions import chosen, expansion_views
+from specviz.view.panels.ranks.facts import RankFacts
+from specviz.view.panels.ranks.model import ExpansionView, Ranks
+from specviz.view.panels.ranks.text import ending_words, shape_words
+from specviz.view.panels.ranks.tree import rank_tree
+from specviz.view.why.closing_text import closing_words
+from specviz.view.words.numbers import number, percent
+from specviz.view.words.terms import Phase
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
+
+_NUMBERS = (  # name, label, kind, note
+    ("mean_acceptance_length", "len", "number", "tokens a round"),
+    ("draft_calls_per_round", "drafter calls", "number", "a round"),
+    ("drafting_share", "drafting share", "percent", "of the round's time"),
+    ("modelled_speedup", "speed-up", "times", "modelled: a pass costs what its weights weigh"),
+    ("bucket_accuracy", "bucket right", "percent", "all kept"),
+)
+_NO_BUCKETS: dict[TreeKind, str] = {  # behind the name of the method
+    "levels": " has no rank head: every expanded node gets k_max children, so there are no buckets, no block "
+    "slots and no starts. The tree, levels, depths and the closing token's rank are shown.",
+    "fixed": "'s shape is fixed by calibration, not by predicted ranks: no buckets, no starts. The "
+    "tree with its ranks, levels and depths are shown.",
+    "heads": "'s heads speak in one call and its shape is fixed: no buckets, no starts. The tree with head and "
+    "rank of each node, and depths are shown.",
+}
+_DRAWN = (
+    "Siblings are drawn from the draft's law in this run: coverage counts what the best tokens of the same width would "
+    "have covered, and the tree says which were drawn."
+)
+
+
+@dataclass
+class RanksMaker:
+    """Of one run."""
+
+    run: Run
+    facts: RankFacts = field(init=False)
+    _tables: tuple[Any, Ranks | None] = (None, None)
+    _views: tuple[Any, tuple[ExpansionView, ...]] = (None, ())
+
+    def __post_init__(self) -> None:
+        self.facts = RankFacts(self.run)
+
+    def make(
+        self, family: Family, now: Moment, seen: Tree, selected: int | None, options: Options,
+        metrics: "Metrics | None",
+    ) -> Ranks:  # fmt: skip
+        """The screen at this moment."""
+        missing = self._missing()
+        if missing:
+            return Ranks(missing)
+        self.facts.update()
+        judged = now.all_tested or now.phase >= Phase.CLOSE
+        views = self._expansions(family, judged) if now.phase > Phase.ROOT else ()
+        title, here = chosen(self.run, family, views, selected) if views else ("", ())
+        return replace(
+            self._over_run(options, metrics), tree=rank_tree(family, seen, now), expansions=here,
+            expansions_title=title, round_expansions=views,
+            shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
+            ending=self._ending(family) if judged else "",
+            adapt=adapt_view(self.run, family.record), adapt_missing=adapt_missing(self.run),
+        )  # fmt: skip
+
+    def _ending(self, family: Family) -> str:
+        """Why the walk over the tree stopped; where there was no tree, why not."""
+        words = closing_words if family.record.tree is None else ending_words
+        return words(self.run, family)
+
+    def _over_run(self, options: Options, metrics: "Metrics | None") -> Ranks:
+        """What is counted over all finished rounds; worked out again when there are more, or another cell is chosen."""
+        wanted, cell = options.rank_filter, options.rank_cell
+        key = (id(metrics), len(self.facts.placed), wanted, cell, options.rank_entry)
+        if self._tables[0] == key and self._tables[1] is not None:
+            return self._tables[1]
+        picked = self.facts.pick(wanted)
+        widths = counts.width_rows(picked)
+        found = Ranks(
+            missing=None, notes=self._notes(), filter=wanted, filter_text=counts.filter_text(wanted),
+            blocks=self.facts.blocks, slots=self.facts.slots, confusion=counts.confusion(picked, cell),
+            cell=counts.cell_list(self.run, picked, cell, options.rank_entry) if cell is not None else None,
+            widths=widths, widths_words=counts.width_words(widths), reach=counts.reach_points(picked),
+            slot_rows=counts.slot_rows(picked), block_rows=counts.block_rows(self.run, metrics),
+            depth_rows=counts.depth_rows(metrics), summary=_summary(metrics),
+        )  # fmt: skip
+        self._tables = (key, found)
+        return found
+
+    def _expansions(self, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
+        record = family.record
+        key = (record.serial, record.stamp, judged, len(self.run.words))
+        if self._views[0] != key:
+            self._views = (key, expansion_views(self.run, family, judged))
+        return self._views[1]
+
+    def _notes(self) -> tuple[str, ...]:
+        method, words = self.run.header.method if self.run.header else "", _NO_BUCKETS.get(self.run.method_traits.tree)
+        drawn = (_DRAWN,) if self.run.knobs.get("siblings") == "sampled" else ()
+        return drawn if words is None else (method + words,)
+
+    def _missing(self) -> str | None:
+        header = self.run.header
+        if header is not None and header.imported:
+            return f"{header.imported} records counts only: no tree and no ranks are in this trace."
+        method = header.method if header is not None else ""
+        if method and self.run.method_traits.tree == "none" and not any(record.tree for record in self.run.rounds[-3:]):
+            return (
+                f"{method} predicts no ranks. Trees whose shape follows predicted ranks: specviz run --method "
+                "specblock; beside it eagle3, medusa and static_tree."
+            )
+        if self.run.level == "none":
+            return "Recorded at level none: no tree, no ranks. Record again with --level summary or full."
+        return None
+
+
+def _summary(metrics: "Metrics | None") -> tuple[WhyRow, ...]:
+    rows = []
+    for name, label, kind, note in _NUMBERS:
+        found = getattr(metrics, name, None)
+        value = getattr(found, "value", None)
+        if value is None:
+            continue
+        text = percent(value) if kind == "percent" else number(value) + ("×" if kind == "times" else "")
+        rows.append(WhyRow(label, text, value if kind == "percent" else None, note))
+    return tuple(rows)

@@ -1,0 +1,124 @@
+"""`RankFacts`: the expansions of all finished rounds of a run, counted once and filtered when asked.
+
+The arithmetic is that of `specviz.metrics.ranks`; here it is only known which round an expansion belongs to.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from specviz.events import Expansion
+from specviz.runlog.fold import Run, kept_path
+from specviz.runlog.run import RoundRecord
+from specviz.view.panels.ranks.model import RankFilter
+from specviz.view.words.terms import ROOT
+
+if TYPE_CHECKING:
+    from specviz.metrics.ranks import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An expansion of a finished round. `index` counts rounds over the run."""
+
+    index: int
+    seen: "Seen"
+
+
+@dataclass
+class RankFacts:
+    """Of one run. `update` takes in the rounds that have ended since."""
+
+    run: Run
+    placed: list[Placed] = field(default_factory=list)
+    _done: int = 0
+    _picked: tuple[object, "Picked | None"] = (None, None)
+
+    def update(self) -> None:
+        """Rounds end in order; one that is still open waits."""
+        from specviz.metrics.ranks import seen
+
+        rounds = self.run.rounds
+        while self._done < len(rounds) and rounds[self._done].complete:
+            record = rounds[self._done]
+            self.placed += [Placed(record.index, seen(each)) for each in record.expansions]
+            self._done += 1
+
+    def pick(self, wanted: RankFilter) -> "Picked":
+        """The expansions a filter lets through, counted once per filter and state of the run."""
+        key = (wanted, self._done)
+        if self._picked[0] != key or self._picked[1] is None:
+            self._picked = (key, Picked(tuple(p for p in self.placed if passes(p.seen, wanted)), wanted))
+        found = self._picked[1]
+        assert found is not None
+        return found
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Block levels that occur."""
+        return tuple(sorted({placed.seen.block for placed in self.placed}))
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Slots that occur."""
+        return tuple(sorted({placed.seen.slot for placed in self.placed}))
+
+
+@dataclass
+class Picked:
+    """The expansions of one filter, unknown ones among them."""
+
+    placed: tuple[Placed, ...]
+    wanted: RankFilter
+
+    @cached_property
+    def seen(self) -> list["Seen"]:
+        """Without their places."""
+        return [placed.seen for placed in self.placed]
+
+    @cached_property
+    def known(self) -> list["Seen"]:
+        """Those whose parent the target looked at."""
+        return [seen for seen in self.seen if seen.true is not None]
+
+
+def passes(seen: "Seen", wanted: RankFilter) -> bool:
+    """Whether a filter lets an expansion through. Off the path nothing is known to lie on it."""
+    return (
+        (wanted.block is None or seen.block == wanted.block)
+        and (wanted.slot is None or seen.slot == wanted.slot)
+        and (not wanted.path_only or seen.on_path)
+    )
+
+
+def maker_of(record: RoundRecord, node: int) -> Expansion | None:
+    """The expansion that made a node: named by it, or the one of its block and slot at its parent."""
+    born = record.nodes.get(node)
+    if born is None:
+        return None
+    named = born.src.get("expansion")
+    if isinstance(named, int):
+        return next((each for each in record.expansions if each.id == named), None)
+    place = (born.parent, born.src.get("block"), born.src.get("slot"))
+    return next((each for each in record.expansions if (each.parent, each.block, each.slot) == place), None)
+
+
+def true_token(record: RoundRecord, each: Expansion, written: bool) -> int | None:
+    """The token that was written after an expansion's parent, or the target's best there; None: not on record."""
+    if written:
+        path = [ROOT, *kept_path(record)]
+        tokens = record.commit.tokens if record.commit is not None else []
+        at = path.index(each.parent) if each.parent in path else len(tokens)
+        return tokens[at] if at < len(tokens) else None
+    rank = each.true_rank_argmax
+    if rank is not None and each.top and rank <= len(each.top):
+        return each.top[rank - 1][0]
+    siblings = [i for i, node in record.nodes.items() if node.parent == each.parent and i in record.verdicts]
+    return next((best for i in siblings if (best := record.verdicts[i].argmax_p) is not None), None)
+
+
+def offering(record: RoundRecord, node: int) -> list[Expansion]:
+    """Every expansion that offered a node: the one that made it, then those it was merged with."""
+    born, maker = record.nodes.get(node), maker_of(record, node)
+    merged = set(born.src.get("merged") or ()) if born is not None else set()
+    return [each for each in record.expansions if each is maker or each.id in merged]

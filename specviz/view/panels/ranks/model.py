@@ -1,0 +1,299 @@
+"""What the screen and page *Ranks* show: which block and slot offered a node, which rank the target's token had, and
+what the offered width cost and brought.
+
+Plain values, None unknown. An *expansion* is one (block, slot) distribution at one parent node; ranks belong to
+expansions, since a node may be offered by several. Figures *on the path* are conditional on a right prefix, those over
+*all kept* parents are not; every table says which it is.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from specviz.view.frame.parts import WhyRow
+from specviz.view.words.terms import Mark
+
+if TYPE_CHECKING:
+    from specviz.view.panels.learning.model import AdaptView
+
+BUCKETS: tuple[str, ...] = ("1", "2–4", "5–10", ">10")
+BUCKET_WORDS: tuple[str, ...] = ("right already", "narrow miss", "wide miss", "give up")
+
+# Of the target's token at an expansion: a kept child, a child that the budget pruned, no child; the parent has no row.
+Outcome = Literal["kept", "pruned", "outside", "unknown"]
+OUTCOMES: dict[Outcome, tuple[Mark, str]] = {
+    "kept": ("accepted", "among the children"),
+    "pruned": ("pruned", "among the children, but pruned by the budget"),
+    "outside": ("rejected", "not among the children"),
+    "unknown": ("untested", "the target never looked here"),
+}
+# Of a confusion cell: on the diagonal, right of it, left of it; left of it where the prediction made the slot give up.
+Cost = Literal["right", "narrow", "wide", "gave_up"]
+COSTS: dict[Cost, tuple[Mark, str]] = {
+    "right": ("accepted", "right bucket"),
+    "narrow": ("rejected", "too narrow: the target's token may not be offered, and the round ends there"),
+    "wide": ("recovered", "too wide: nodes that buy nothing"),
+    "gave_up": ("rejected", "gave up within reach: no siblings, and the block goes no further"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RankFilter:
+    """Which expansions are counted. None: all."""
+
+    block: int | None = None  # 1-based
+    slot: int | None = None  # 0-based
+    path_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankNode:
+    """A node of the round with where it came from. Rows come depth first; `rails` draws the lines before it."""
+
+    id: int
+    parent: int
+    depth: int
+    rails: str  # "│ ├─", "" for the root
+    shown: str
+    mark: Mark
+    glyph: str
+    word: str
+    badge: str  # "b1·s0 #1", "level 2 #3", "head 0 #1"; "" for the root
+    block: int | None  # 1-based; None: the method has no blocks
+    slot: int | None
+    head: int | None  # medusa
+    rank: int | None  # 1-based, in the distribution that made it
+    cum: float | None  # log-probability of the drafted path
+    chance: str  # the same, linear, ".41"
+    spine: bool  # the greedy token of some slot
+    merged: int  # offers of the same token at the same parent beyond the first
+    start: int | None  # number of the block that starts here
+    start_block: int | None  # its level, 2..
+    expansion: int | None  # id of the one that made it
+    kept: bool  # sent to the target
+    path: bool  # became text
+    cursor: bool
+    flags: tuple[str, ...]  # "spine", "starts block 2", "merged 2", "pruned": the marks in words
+
+
+@dataclass(frozen=True, slots=True)
+class RankTree:
+    """The round's tree with badges. `missing`: why there is none. Nodes: root first, then depth first."""
+
+    nodes: tuple[RankNode, ...]
+    n_raw: int | None  # tokens offered
+    n_merged: int | None  # of them there already
+    n_pruned: int
+    n_kept: int
+    n_hidden: int  # pruned nodes left out (Options.folding "none" shows them)
+    text: str  # "102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted"
+    missing: str | None = None
+
+    def node(self, id: int) -> RankNode | None:
+        """The shown node of that id."""
+        return next((node for node in self.nodes if node.id == id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A token of an expansion's distribution."""
+
+    rank: int
+    token: int
+    shown: str
+    prob: float | None
+    child: bool  # within the width it was given
+    best: bool  # the target's most likely token
+    written: bool  # what the text went on with
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionView:
+    """One distribution at a parent: what was predicted, what was given, what was true."""
+
+    id: int
+    parent: int
+    parent_shown: str
+    block: int
+    slot: int
+    start: int
+    bucket: int
+    bucket_text: str  # "2–4"
+    probs: tuple[float, ...]  # of the four buckets; empty at level summary
+    width: int
+    reason: str  # WidthReason
+    n_children: int
+    true_rank: int | None  # of the target's best token
+    emitted_rank: int | None  # of the token that was written after it
+    true_bucket: int | None
+    outcome: Outcome
+    cost: Cost | None  # of the bucket; None where the truth is unknown
+    on_path: bool
+    valid_prefix: bool | None
+    entropy: float | None
+    offers: tuple[Offered, ...]  # empty at level summary
+    phi: tuple[WhyRow, ...]  # what the rank head read, empty at level summary
+    words: str  # why this width, what was true, what would have covered it
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionCell:
+    """Expansions of one predicted and one true bucket."""
+
+    pred: int
+    true: int
+    count: int
+    share: float | None  # of its row
+    of_column: float | None  # of its column: the diagonal is recall
+    cost: Cost
+    cursor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Predicted = rows, true = columns. `cells[pred][true]`."""
+
+    cells: tuple[tuple[ConfusionCell, ...], ...]
+    precision: tuple[float | None, ...]  # by row
+    recall: tuple[float | None, ...]  # by column
+    spent: tuple[float | None, ...]  # children an expansion of that row got, on average
+    widths: tuple[str, ...]  # what the knobs give that row: "2", "0 (gives up)"
+    accuracy: float | None
+    n: int
+    n_unknown: int  # expansions whose parent the target never saw
+    n_narrow: int
+    n_wide: int
+    n_uncovered: int  # too narrow, and the target's token was not offered
+    n_extra: int  # children beyond those the true bucket asks for
+    n_give_ups: int
+    n_reachable: int  # give-ups whose token had rank 10 or better
+    basis: str  # "all kept parents, not conditional", "on the path only: given a right prefix"
+    findings: tuple[str, ...]  # the asymmetry in words
+    cursor: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellEntry:
+    """An expansion of the chosen cell: where to jump."""
+
+    index: int  # round over the run
+    q: int
+    round: int
+    node: int  # its parent
+    expansion: int
+    block: int
+    slot: int
+    place: str  # "r37 b1·s2"
+    parent_shown: str
+    token_shown: str  # the target's best token there, "—" where it is not on record
+    rank: int | None
+    width: int
+    covered: bool | None
+    on_path: bool
+    text: str
+    cursor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CellList:
+    """What a cell of the confusion holds, newest first. `more`: entries left out."""
+
+    pred: int
+    true: int
+    title: str
+    count: int
+    entries: tuple[CellEntry, ...]
+    more: int
+    words: str
+    cursor: int | None  # into entries
+
+
+@dataclass(frozen=True, slots=True)
+class WidthRow:
+    """Expansions that were given this width. `useful`: the target's token was among their children."""
+
+    width: int
+    n: int
+    spent: int  # children
+    useful: int
+    coverage: float | None
+    interval: tuple[float, float] | None
+    mean_rank: float | None  # of the target's token where it was among them
+
+
+@dataclass(frozen=True, slots=True)
+class ReachPoint:
+    """Share of expansions that a width would have covered, whatever they were given."""
+
+    width: int
+    share: float
+    used: float | None  # share of expansions given that width or more
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRow:
+    """One (block, slot). `top1`: the target's best token stood first; `bucket`: its bucket was predicted."""
+
+    block: int
+    slot: int
+    n: int
+    top1: float | None
+    bucket: float | None
+    coverage: float | None
+    mean_width: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRow:
+    """One block level over the run (a level of eagle3; medusa has one)."""
+
+    block: int
+    label: str
+    calls: int  # drafter calls
+    starts: float  # blocks a call
+    nodes: int  # offered first by this block
+    sent: int  # of them within the budget
+    share: float | None  # of all nodes sent
+    accepted: int
+    yield_: float | None  # accepted / sent
+    ms: float | None  # mean duration of a call
+
+
+@dataclass(frozen=True, slots=True)
+class DepthRow:
+    """Nodes by depth: sent to the target, tested, accepted, and rounds that got this deep."""
+
+    depth: int
+    sent: int
+    tested: int
+    accepted: int
+    rate: float | None  # accepted / tested
+    reached: float | None  # rounds that kept a node here / rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Everything about ranks at one moment. `missing`: why there is nothing; `notes`: what does not apply."""
+
+    missing: str | None
+    notes: tuple[str, ...] = ()
+    filter: RankFilter = RankFilter()
+    filter_text: str = ""  # "all blocks · all slots · all kept"
+    blocks: tuple[int, ...] = ()  # to choose from
+    slots: tuple[int, ...] = ()
+    tree: RankTree | None = None
+    expansions: tuple[ExpansionView, ...] = ()  # those of `expansions_title`
+    expansions_title: str = ""  # "offered after n14 “▁mat”", "that offered n14 “▁mat”"
+    round_expansions: tuple[ExpansionView, ...] = ()  # all of the round, in id order
+    shape: str = ""  # why this tree has this shape
+    ending: str = ""  # why the round ended
+    confusion: Confusion | None = None
+    cell: CellList | None = None
+    widths: tuple[WidthRow, ...] = ()
+    widths_words: str = ""
+    reach: tuple[ReachPoint, ...] = ()
+    slot_rows: tuple[SlotRow, ...] = ()
+    block_rows: tuple[BlockRow, ...] = ()
+    depth_rows: tuple[DepthRow, ...] = ()
+    summary: tuple[WhyRow, ...] = ()  # drafting share, calls a round, modelled speed-up, length
+    adapt: "AdaptView | None" = None
+    adapt_missing: str = ""

@@ -1,0 +1,266 @@
+"""Why a drafted tree has its shape, and why the round ended where it did: predicted bucket to width, trims, give-ups,
+starts, pruning; then the rank of the token that was not there, and the width that would have had it.
+
+From recorded fields only. Methods without rank buckets get the sentences that apply to them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from specviz.events import Expansion
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import Family
+from specviz.text import quoted
+from specviz.view.frame.frame import ROOT
+from specviz.view.panels.ranks.facts import true_token
+from specviz.view.panels.ranks.model import BUCKETS, Outcome
+from specviz.view.words.numbers import fine, prob
+
+
+def place(each: Expansion) -> str:
+    """`block 2, slot 1`."""
+    return f"block {each.block}, slot {each.slot}"
+
+
+# One expansion ------------------------------------------------------------------------------------------------------
+
+
+def width_words(run: Run, record: RoundRecord, each: Expansion) -> str:
+    """Why the expansion got this many children."""
+    said = f"rank {BUCKETS[each.bucket]} predicted" + _odds(each)
+    got = f"{each.n_children} {'child' if each.n_children == 1 else 'children'}"
+    if each.width_reason == "beam":
+        return f"The root's first slot gets k_max children whatever is predicted ({said}): {got}."
+    if each.width_reason == "trim":
+        return f"{_upper(said)}, but the draft is {prob(_sure(each))} sure of its first: trimmed to {got}."
+    if each.width_reason == "override":
+        why = _overrides(record)
+        return f"{_upper(said)}, but {why}: {got}."
+    if each.width_reason == "give_up":
+        return _gave_up(record, each, said)
+    return f"{_upper(said)}, which this preset gives {each.width}: {got}."
+
+
+def drawn(record: RoundRecord) -> bool:
+    """Whether siblings are drawn from the draft's law, not its best tokens."""
+    return record.knobs.get("siblings") == "sampled"
+
+
+def _overrides(record: RoundRecord) -> str:
+    """What set a width in place of the predicted bucket."""
+    mode = record.knobs.get("width_mode")
+    if mode in ("fixed", "oracle"):
+        return "widths are fixed" if mode == "fixed" else "the true rank sets it"
+    return "drawn siblings get what the budget still affords" if drawn(record) else "w_max caps it"
+
+
+def _gave_up(record: RoundRecord, each: Expansion, said: str) -> str:
+    """The slot that gave up, or one behind it."""
+    mine = [other for other in record.expansions if other.start == each.start]
+    first = next((other for other in mine if other.width_reason == "give_up"), each)
+    spine = "only the spine's own token follows, and no block starts here"
+    if first is each:
+        return f"{_upper(said)}, which gets no siblings: the block gives up, {spine}."
+    return f"Slot {first.slot} of this block gave up (rank {BUCKETS[first.bucket]} predicted): {spine}."
+
+
+def _odds(each: Expansion) -> str:
+    return f" ({prob(each.rank_probs[each.bucket])})" if each.rank_probs else ""
+
+
+def _sure(each: Expansion) -> float | None:
+    return math.exp(min(0.0, each.top[0][1])) if each.top else None
+
+
+def truth_words(run: Run, record: RoundRecord, each: Expansion, outcome: Outcome) -> str:
+    """Where the target's token stood, and what width would have had it."""
+    if each.true_bucket is None:
+        return "The target never looked here: the parent was pruned."
+    rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
+    found = true_token(record, each, each.on_path)
+    what = "the token that was written" if each.on_path else "the target's best token"
+    what += f", {run.name(found)}," if found is not None else ""
+    if rank is None:
+        return f"{_upper(what)} is not in the draft's vocabulary: no width offers it."
+    if outcome in ("kept", "pruned"):
+        tail = "; the budget pruned it" if outcome == "pruned" else ""
+        return f"{_upper(what)} was its {ordinal(rank)} choice: among the children{tail}."
+    if drawn(record):
+        return f"{_upper(what)} is its {ordinal(rank)} choice, and not among the {each.n_children} siblings drawn."
+    return f"{_upper(what)} was its {ordinal(rank)} choice: {reachable(rank, each)}."
+
+
+def reachable(rank: int, each: Expansion) -> str:
+    """Which width would have had it."""
+    if rank <= each.n_children:
+        return f"not among the {each.n_children} offered"
+    if rank > 20:
+        return f"{each.n_children} offered, and no width reaches that far"
+    return f"{each.n_children} offered, {rank} would have had it"
+
+
+def _upper(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def ordinal(rank: int) -> str:
+    """`3rd`."""
+    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{suffix}"
+
+
+# The round ----------------------------------------------------------------------------------------------------------
+
+
+def shape_words(run: Run, record: RoundRecord) -> str:
+    """Why the tree of this round has its shape."""
+    if record.tree is None:
+        return ""
+    tree, calls = record.tree, [block for block in record.blocks if block.dur_ns or block.start == 0]
+    counted = f"{tree.n_raw} tokens offered"
+    if tree.n_merged:
+        counted += f", {tree.n_merged} of them a second time and merged"
+    made = tree.n_raw - tree.n_merged
+    if made > tree.n_kept:
+        counted += f"; {made - tree.n_kept} pruned, the {tree.n_kept} with the likeliest paths were sent"
+    else:
+        counted += f"; all {tree.n_kept} were sent"
+    return " ".join(filter(None, (_calls(run, record, len(calls)), _widths(record), f"{counted}.")))
+
+
+def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
+    if not record.blocks:
+        return ""
+    if run.method_traits.tree == "heads":
+        return "One call of all heads; each head offers its best ranks at its depth, on the fixed paths of the tree."
+    if not record.expansions:
+        levels = Counter(block.block for block in record.blocks)
+        fixed = run.method_traits.tree == "fixed"
+        how = "the nodes that the fixed tree of ranks gives children" if fixed else "the likeliest nodes of the level"
+        return f"{len(levels)} drafter calls, one a level: each runs {how}."
+    slots = 1 + max(each.slot for each in record.expansions)
+    text = f"{n_calls} drafter {'call' if n_calls == 1 else 'calls'}: block 1 drafted {slots} slots from the root"
+    for level in sorted({block.block for block in record.blocks} - {1}):
+        n = sum(block.block == level for block in record.blocks)
+        capped = " (as many as start_cap allows)" if n == record.knobs.get("start_cap") else ""
+        text += f", block {level} went on at {n} {'node' if n == 1 else 'nodes'}{capped}"
+    return f"{text}."
+
+
+def _widths(record: RoundRecord) -> str:
+    """Bucket to width, with the exceptions counted."""
+    by: dict[str, list[Expansion]] = {}
+    for each in record.expansions:
+        by.setdefault(each.width_reason, []).append(each)
+    if not by:
+        return ""
+    parts = []
+    for bucket in sorted({each.bucket for each in by.get("bucket", [])}):
+        mine = [each for each in by["bucket"] if each.bucket == bucket]
+        parts.append(f"{len(mine)}× rank {BUCKETS[bucket]} → {mine[0].width}")
+    if "beam" in by:
+        parts.insert(0, f"the root's first slot {by['beam'][0].width} (k_max)")
+    parts += [f"{len(by['trim'])}× trimmed where the draft was sure"] if "trim" in by else []
+    parts += [f"{len(by['override'])}× capped or fixed"] if "override" in by else []
+    if "give_up" in by:
+        starts = len({each.start for each in by["give_up"]})
+        parts.append(f"{starts} {'block' if starts == 1 else 'blocks'} gave up")
+    return f"Children by predicted rank: {', '.join(parts)}."
+
+
+def ending_words(run: Run, family: Family) -> str:
+    """Why the walk over the drafted tree stopped where it did; empty where nothing is to be said about ranks."""
+    record = family.record
+    closing = record.closing
+    if record.tree is None or closing is None or closing.kind == "none" or closing.token is None:
+        return ""
+    here = [each for each in record.expansions if each.parent == family.stop]
+    token = run.name(closing.token)
+    below = [i for i in family.children.get(family.stop, ()) if family.nodes[i].token == closing.token]
+    if below:
+        return _was_pruned(run, family, below[0], token)
+    if here:
+        return " ".join([_not_offered(run, here, token, drawn(record)), *_leaf_note(run, family, here)])
+    if closing.kind == "bonus":
+        return _no_children(family)
+    return _elsewhere(family, closing.token, token)
+
+
+def _was_pruned(run: Run, family: Family, node: int, token: str) -> str:
+    born, tree = family.nodes[node], family.record.tree
+    cum = born.src.get("cum")
+    sent = [n.src["cum"] for n in family.nodes.values() if n.kept and isinstance(n.src.get("cum"), int | float)]
+    kept = tree.n_kept if tree is not None else len(sent)
+    if not isinstance(cum, int | float) or not sent:
+        return f"{token} was drafted there, but pruned before the target saw it."
+    return (
+        f"{token} was drafted there, but pruned: the draft gave its path {fine(_linear(cum))}, and the last of the "
+        f"{kept} nodes sent has {fine(_linear(min(sent)))}."
+    )
+
+
+def _linear(log: float) -> float:
+    return math.exp(min(0.0, log))
+
+
+def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool) -> str:
+    """By every distribution that offered children there, the best rank first."""
+    ranked = sorted(here, key=lambda each: (each.true_rank_emitted is None, each.true_rank_emitted or 0))
+    each = ranked[0]
+    rank = each.true_rank_emitted
+    root = ", as k_max says at the root" if each.width_reason == "beam" else ""
+    who = f"{place(each)} predicted rank {BUCKETS[each.bucket]} and offered {each.n_children}{root}"
+    if rank is None:
+        return f"{token} is not in the draft's vocabulary, so no width offers it ({who})."
+    if is_drawn:
+        return f"{token} was not among the siblings drawn there ({place(each)}); the draft ranks it {ordinal(rank)}."
+    if rank <= each.n_children:  # the order of the law is not that of what is allowed
+        return f"{token} was not among the {each.n_children} offered ({place(each)}): bans or penalties moved it down."
+    more = f" {len(ranked) - 1} more offered there, none of them nearer." if len(ranked) > 1 else ""
+    tail = f"a width of {rank} would have had it" if rank <= 20 else "no width reaches that far"
+    return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"
+
+
+def _leaf_note(run: Run, family: Family, here: Sequence[Expansion]) -> list[str]:
+    """Where all children were pruned, the target saw a leaf."""
+    children = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
+    return [] if children else ["All its children were pruned, so the target found a leaf there."]
+
+
+def _no_children(family: Family) -> str:
+    """A leaf at which nothing was offered."""
+    record = family.record
+    depth, deepest = family.depth.get(family.stop, 0), family.n_levels
+    if family.stop == ROOT:
+        return ""
+    if depth >= deepest:
+        return f"The path was kept to the deepest level of this tree ({deepest}): nothing was drafted below."
+    if not record.expansions:
+        return "This node was not expanded: others of its level had likelier paths."
+    last = max(block.block for block in record.blocks)
+    if family.nodes[family.stop].src.get("block") == last:
+        return f"It came from block {last}, the last of the round: nothing starts at a sibling of that block."
+    return "No block started at it: a sibling gets children only where a later block starts, and likelier nodes did."
+
+
+def _elsewhere(family: Family, written: int, token: str) -> str:
+    """Without expansions: by the draft's row, which the first of the siblings carries."""
+    siblings = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
+    top = next((family.nodes[i].top for i in siblings if family.nodes[i].top), None)
+    rank = next((k for k, (other, _) in enumerate(top or [], 1) if other == written), None)
+    offered = f"{len(siblings)} {'child was' if len(siblings) == 1 else 'children were'} sent there"
+    if rank is not None:
+        return f"{token} was the draft's {ordinal(rank)} choice; {offered}."
+    if top:
+        return f"{token} is not among the draft's best {len(top)}; {offered}."
+    return f"{token} is not among them: {offered}."
+
+
+def node_phrase(run: Run, family: Family, node: int) -> str:
+    """A node as sentences name it: `n14 “ the”`, `the root`."""
+    if node == ROOT:
+        return "the root"
+    born = family.nodes[node]
+    return f"n{node} {quoted(born.text, born.bytes)}"

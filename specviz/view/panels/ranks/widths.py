@@ -1,0 +1,172 @@
+"""What another width table would have offered at the expansions of a run (specblock.md 5.2). No model runs.
+
+Exact, because a distribution does not depend on how many of its tokens became children, and the rank of the target's
+token in it is on record: children are counted as the drafter would make them, before merging and pruning. Told of the
+recorded expansions only: wider tables start blocks elsewhere, leave other nodes within the budget and let rounds go on,
+and of all that nothing is on record; so no length is claimed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from specviz.errors import SpecvizError
+from specviz.view.panels.ranks.model import BUCKETS, RankFilter
+from specviz.view.panels.ranks.width_rows import MOST, Bools, Ints, Recorded, WidthTable, offered
+from specviz.view.words.numbers import number, percent, times
+
+_N = len(BUCKETS)
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketChange:
+    """Expansions of one predicted bucket (the root's own slot stands by itself): the run beside the table.
+
+    `curve[w - 1]`: share that `w` children would cover.
+    """
+
+    label: str
+    n: int
+    ran_width: int
+    width: int
+    ran: float | None
+    here: float | None
+    ran_children: int
+    children: int
+    curve: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WidthChange:
+    """The table against the run, on the same expansions."""
+
+    table: WidthTable
+    own: bool  # the run's own table
+    n: int
+    ran: float  # covered share
+    here: float
+    ran_children: float  # an expansion
+    children: float
+    buckets: tuple[BucketChange, ...]
+    frontier: tuple[tuple[float, float, WidthTable], ...]  # children an expansion, the most they cover, the table
+    cheapest: WidthTable  # covers at least what the run covered with the fewest children
+    steps: tuple[int, int]  # of so many tokens the run accepted, those still offered
+    stops: tuple[int, int, int]  # of so many tokens that ended a round those offered: run, here (the budget may prune)
+    basis: str
+    words: str
+    check: str
+    agrees: bool
+
+
+def width_change(rows: Recorded, table: WidthTable, which: RankFilter) -> WidthChange:
+    """Count. Raises SpecvizError where the filter leaves nothing."""
+    chosen = rows.chosen(which)
+    if not chosen.any():
+        raise SpecvizError("no expansion with a known rank passes this filter")
+    now, before = offered(rows, table), rows.given
+    n, again = int(chosen.sum()), offered(rows, rows.own)
+    groups = [("root", chosen & rows.first, rows.own.beam, table.beam)]
+    groups += [(BUCKETS[b], chosen & ~rows.first & (rows.bucket == b), rows.own.widths[b], table.widths[b])
+               for b in range(_N)]  # fmt: skip
+    buckets = tuple(_bucket(rows, label, mine, (was, width), now) for label, mine, was, width in groups)
+    frontier = _frontier(rows, chosen)
+    ran = float((rows.rank <= before)[chosen].mean())
+    here = float((rows.rank <= now)[chosen].mean())
+    off = int((again != before)[chosen].sum())
+    basis = "on the path: given a right prefix" if which.path_only else "all kept parents: not conditional"
+    return WidthChange(
+        table=table, own=table == rows.own, n=n, ran=ran, here=here, ran_children=float(before[chosen].mean()),
+        children=float(now[chosen].mean()), buckets=buckets, frontier=frontier,
+        cheapest=next((t for _, share, t in frontier if share >= ran - 1e-12), frontier[-1][2]),
+        steps=_steps(rows, now, stops=False)[::-1], basis=basis,
+        stops=(int(rows.stops.sum()), _steps(rows, before, stops=True)[0], _steps(rows, now, stops=True)[0]),
+        words=_words(n, (ran, here), (float(before[chosen].sum()), float(now[chosen].sum()))),
+        check=_check(rows, off, n), agrees=off == 0,
+    )  # fmt: skip
+
+
+def _bucket(rows: Recorded, label: str, mine: Bools, widths: tuple[int, int], now: Ints) -> BucketChange:
+    n, ranks = int(mine.sum()), rows.rank[mine]
+    return BucketChange(
+        label, n, *widths, _mean(ranks <= rows.given[mine]), _mean(ranks <= now[mine]), int(rows.given[mine].sum()),
+        int(now[mine].sum()), tuple(float((ranks <= w).mean()) for w in range(1, MOST + 1)) if n else (),
+    )  # fmt: skip
+
+
+def _mean(flags: Bools) -> float | None:
+    return float(flags.mean()) if flags.size else None
+
+
+def _frontier(rows: Recorded, chosen: Bools) -> tuple[tuple[float, float, WidthTable], ...]:
+    """For every number of children the most that a table of widths from 1 on covers, the root's own slot as it was.
+
+    Without a 0 in it a table counts bucket by bucket, so all 160,000 are looked at.
+    """
+    root = chosen & rows.first
+    cost, gain = np.float64(rows.given[root].sum()), np.float64((rows.rank <= rows.given)[root].sum())
+    costs, gains = np.full((1,) * _N, cost), np.full((1,) * _N, gain)
+    for b in range(_N):
+        mine = chosen & ~rows.first & (rows.bucket == b)
+        shape = [1] * _N
+        shape[b] = MOST
+        widths = np.arange(1, MOST + 1)
+        costs = costs + np.minimum(widths[:, None], rows.most[mine]).sum(1).reshape(shape)
+        gains = gains + _within(rows, mine, widths).reshape(shape)
+    order = np.lexsort((-gains.ravel(), costs.ravel()))
+    best = np.maximum.accumulate(gains.ravel()[order])
+    steps = order[np.concatenate([[True], best[1:] > best[:-1]])]
+    n = int(chosen.sum())
+    out = []
+    for place in steps:
+        w = [int(k) + 1 for k in np.unravel_index(int(place), gains.shape)]
+        table = WidthTable((w[0], w[1], w[2], w[3]), rows.own.beam)
+        out.append((float(costs.ravel()[place]) / n, float(gains.ravel()[place]) / n, table))
+    return tuple(out)
+
+
+def _within(rows: Recorded, mine: Bools, widths: Ints) -> Floats:
+    """How many are covered by each width, trims as they were."""
+    inside = rows.rank[mine] <= np.minimum(widths[:, None], rows.most[mine])
+    found: Floats = inside.sum(1).astype(np.float64)
+    return found
+
+
+def _steps(rows: Recorded, now: Ints, stops: bool) -> tuple[int, int]:
+    """Places on the path where some expansion offers the token that was written: of those that went on, or ended."""
+    at = rows.step >= 0
+    hit = np.zeros(len(rows.stops), dtype=bool)
+    np.logical_or.at(hit, rows.step[at], (rows.rank <= now)[at])
+    mine = rows.stops == stops
+    return int(hit[mine].sum()), int(mine.sum())
+
+
+def _words(n: int, shares: tuple[float, float], children: tuple[float, float]) -> str:
+    ran, here = shares
+    before, now = children
+    if (ran, before) == (here, now):
+        return f"Of {n:,} expansions {percent(here)} offered the target's token, with {number(now / n)} children each."
+    return (
+        f"Of {n:,} expansions {percent(here)} would offer the target's token instead of {percent(ran)}, with "
+        f"{_spent(before, now)} "
+        f"({number(now / n)} instead of {number(before / n)} each)."
+    )
+
+
+def _check(rows: Recorded, off: int, n: int) -> str:
+    if rows.mixed:
+        return "The run used several tables; the sliders begin at the most frequent one."
+    trims = f" {rows.n_trimmed:,} trims stay as recorded." if rows.n_trimmed else ""
+    if off:
+        return f"The run's own table gives other widths at {off:,} of {n:,} expansions than are on record.{trims}"
+    return f"The run's own table gives the recorded widths at all {n:,} expansions.{trims}"
+
+
+def _spent(before: float, now: float) -> str:
+    """What the children are to those before; percents end at twofold."""
+    if now == before:
+        return "as many children"
+    if not before or now >= 2 * before:
+        return f"{times(now / before)} as many children" if before else "children where there were none"
+    return f"{percent(abs(now / before - 1))} {'more' if now > before else 'fewer'} children"

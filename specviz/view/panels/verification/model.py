@@ -1,0 +1,193 @@
+"""What the screens *HSD* and *Verification* show: one draft scanned backward, and the same rules over the whole run.
+
+Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. `Verification.missing` and
+the `missing` of a part say in a sentence why it is empty.
+"""
+
+from dataclasses import dataclass
+
+from specviz.view.frame.parts import Metric, Series
+from specviz.view.words.terms import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class ScanColumn:
+    """Position `t` of the draft. Numbers are linear; a joint ratio is a log too, for it may be of any size."""
+
+    t: int
+    node: int
+    shown: str
+    mark: Mark
+    glyph: str
+    log_r: float | None
+    log_c: float | None
+    c: float | None
+    d_plus: float | None
+    d_minus: float | None
+    h: float | None  # the keep chance the scan uses
+    u: float | None
+    passes: bool | None  # its test by itself
+    implied: bool  # kept because a longer prefix passed
+    decided: bool  # its verdict is on screen
+    stop: bool
+    fresh: bool
+    cursor: bool
+
+    @property
+    def alone_failed(self) -> bool:
+        """Kept, though its own test would have failed: what a backward scan gains."""
+        return self.implied and self.passes is False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRow:
+    """A line of the table: one cell per column, and how to read it."""
+
+    key: str
+    label: str
+    cells: tuple[str, ...]
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The table of a backward scan, right to left. `words`: the sentence on the column under the cursor."""
+
+    title: str
+    columns: tuple[ScanColumn, ...]
+    rows: tuple[ScanRow, ...]
+    words: str
+    what_if: bool  # the run's own rule does not scan backward: this is what hsd would do
+    note: str = ""  # what this recording does not hold
+
+
+@dataclass(frozen=True, slots=True)
+class Stairs:
+    """The ratio staircase: `log_r`, its running maximum, and `log_c` below zero; None is minus infinity.
+
+    `xs` are positions 0..gamma, position 0 the root, where all three are 0.
+    """
+
+    xs: tuple[int, ...]
+    log_r: tuple[float | None, ...]
+    cap: tuple[float, ...]
+    log_c: tuple[float | None, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The continuations of a prefix of `t` tokens: mass both agree on, target mass missing, draft mass in excess."""
+
+    t: int
+    shown: str  # "after ▁work"
+    agreed: float
+    d_plus: float
+    d_minus: float
+    stop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A token of the row the closing token was drawn from: p and q, both as they are weighed, and what is left."""
+
+    shown: str
+    p: float
+    q: float | None
+    weighed_p: float  # c·p
+    weighed_q: float | None  # q; q/r for naive HSD where r > 1
+    left: float  # max(0, weighed_p - weighed_q)
+    share: float  # of the draw
+    text: str
+    drawn: bool
+    drafted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClosingRow:
+    """The residual at the stop against p and q."""
+
+    title: str
+    p_label: str
+    q_label: str
+    entries: tuple[Weighed, ...]
+    words: str
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReplay:
+    """What one rule does with this draft and these uniforms."""
+
+    rule: str
+    label: str
+    own: bool
+    keep: tuple[float | None, ...]
+    passes: tuple[bool | None, ...]
+    marks: tuple[Mark, ...]  # what becomes of every position
+    kept: int | None
+    expected: float | None  # tokens it keeps of such a draft on average: the sum of its credits
+    text: str  # "keeps 4 of 6"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rules on the same draft and uniforms."""
+
+    us: tuple[float | None, ...]
+    tokens: tuple[str, ...]
+    rules: tuple[RuleReplay, ...]
+    words: str
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """An exact expectation over positions: mean credit over the drafts."""
+
+    rule: str
+    label: str
+    own: bool  # what the observed survival must look like
+    xs: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """Observed survival beside what every rule must give on these drafts."""
+
+    observed: Series
+    curves: tuple[Curve, ...]
+    words: str
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Over the run: how many tokens more than tokenwise a rule keeps, draft by draft."""
+
+    rule: str
+    label: str
+    n_drafts: int
+    gain: Metric  # with its 95 % interval
+    expected: float | None
+    counts: tuple[tuple[int, int], ...]  # (difference, drafts)
+    words: str
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Everything about the verdict on one draft. `missing`: why there is no scan in this round."""
+
+    missing: str | None
+    scan: Scan | None
+    stairs: Stairs | None
+    branches: tuple[Branch, ...]
+    branches_missing: str | None
+    closing: ClosingRow | None
+    comparison: Comparison | None
+    survival: Survival | None
+    paired: tuple[Paired, ...]
+    own_rule: str

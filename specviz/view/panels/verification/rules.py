@@ -1,0 +1,151 @@
+"""Rules on the same draft and uniforms: in one round, and over the run. Decided again from the record, no model."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
+from specviz.view.frame.parts import Metric
+from specviz.view.frame.series import metric, one_series
+from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
+from specviz.view.panels.verification.scan import LABELS, Look
+from specviz.view.tree.nodes import node_text
+from specviz.view.why.chains import n_carried
+from specviz.view.words.numbers import number
+from specviz.view.words.terms import Mark
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics, SameDraft
+
+_SEVERAL = "several candidates: what one rule leaves over decides what the next candidate is tested against"
+_OBSERVED_ONLY = "Observed only: what a rule must give is known exactly for drafts that are one sampled chain."
+_CAVEAT = "Same drafts, same uniforms; a run of its own would have gone on with other text."
+
+
+def comparison(look: Look) -> Comparison | None:
+    """Three verifiers, and the run's own where it is none of them; None before the verdicts are on screen."""
+    if not look.judged:
+        return None
+    links = look.path.links
+    tokens = tuple(node_text(look.run, look.family, link.node) for link in links)
+    us = tuple(link.u for link in links)
+    if look.path.count > 1:
+        return Comparison(us, tokens, (), "", _SEVERAL)
+    rules = [_replayed(look, rule) for rule in RULES]
+    if look.rule.replays_as is None:
+        rules.append(_own(look))
+    return Comparison(us, tokens, tuple(rules), _words(rules))
+
+
+def _replayed(look: Look, rule: "Rule") -> RuleReplay:
+    from specviz.metrics.replay_rules import kept, passed
+
+    links, n = look.path.links, len(look.path.links)
+    stop = kept(links, rule)
+    passes = tuple(passed(link, rule) for link in links)
+    text = f"keeps {stop} of {n}" if stop is not None else "cannot be told from this recording"
+    return RuleReplay(
+        rule=rule, label=LABELS[rule], own=look.rule.replays_as == rule,
+        keep=tuple(link.keep[rule] for link in links), passes=passes, marks=_marks(rule, passes, stop), kept=stop,
+        expected=sum(link.credit[rule] for link in links), text=text, note=_note(look, rule, stop),
+    )  # fmt: skip
+
+
+def _marks(rule: str, passes: Sequence[bool | None], stop: int | None) -> tuple[Mark, ...]:
+    """Kept, failed, and for a forward rule what it never came to."""
+    n = len(passes)
+    if stop is None:
+        return _times("drafted", n)
+    n_failed = min(1, n - stop) if rule == TOKENWISE else n - stop
+    return _times("accepted", stop) + _times("rejected", n_failed) + _times("untested", n - stop - n_failed)
+
+
+def _times(mark: Mark, n: int) -> tuple[Mark, ...]:
+    return (mark,) * n
+
+
+def _note(look: Look, rule: str, stop: int | None) -> str:
+    if stop is None or rule != NAIVE:
+        return ""
+    more = n_carried(look.family, stop, len(look.path.links))
+    if not more:
+        return ""
+    return "then 1 carried round" if more == 1 else f"then {more} carried rounds"
+
+
+def _own(look: Look) -> RuleReplay:
+    """The run's own rule, as recorded."""
+    verdicts = look.family.record.verdicts
+    found = [verdicts.get(link.node) for link in look.path.links]
+    marks: tuple[Mark, ...] = tuple(v.status if v else "drafted" for v in found)
+    stop = sum(mark == "accepted" for mark in marks)
+    header = look.run.header
+    lossy = header is not None and not header.lossless
+    return RuleReplay(
+        rule=look.verifier, label=look.verifier, own=True, keep=tuple(v.thr if v else None for v in found),
+        passes=tuple(None if v is None or v.thr is None or v.u is None else v.u < v.thr for v in found),
+        marks=marks, kept=stop, expected=None, text=f"keeps {stop} of {len(found)}",
+        note="not lossless" if lossy else "",
+    )  # fmt: skip
+
+
+def _words(rules: Sequence[RuleReplay]) -> str:
+    by_rule = {rule.rule: rule.kept for rule in rules}
+    ours, theirs = by_rule.get(CAPPED), by_rule.get(TOKENWISE)
+    if ours is None or theirs is None:
+        return "The uniforms or the rows of this round are not on record."
+    if ours == theirs:
+        return f"On this draft and these uniforms hsd and token-wise keep the same {ours}."
+    gap, which = abs(ours - theirs), "more" if ours > theirs else "fewer"
+    luck = "" if ours > theirs else " On average it keeps at least as many; on one draw it may not."
+    return f"On this draft and these uniforms hsd keeps {gap} {which} than token-wise.{luck}"
+
+
+# Over the run -------------------------------------------------------------------------------------------------------
+
+
+def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
+    """Observed survival with Wilson intervals, and the exact expectation of every rule on these drafts."""
+    observed = one_series("survival", metrics)
+    same = metrics.same_draft if metrics is not None else None
+    if same is None:
+        return Survival(observed, (), "" if observed.missing else _OBSERVED_ONLY, observed.missing)
+    curves = tuple(
+        Curve(rule, LABELS[rule], own == rule, tuple(by_place), tuple(by_place.values()))
+        for rule, by_place in same.survival.items()
+    )
+    return Survival(observed, curves, _survival_words(same, curves))
+
+
+def _survival_words(same: "SameDraft", curves: Sequence[Curve]) -> str:
+    totals = ", ".join(f"{c.label} {number(same.expected_accepted[c.rule])}" for c in curves)
+    own = next((c for c in curves if c.own), None)
+    told = f" The observed points must follow {own.label}, up to chance." if own else ""
+    return f"Tokens kept per draft, exactly expected on {drafts(same.n_drafts)}: {totals}.{told}"
+
+
+def drafts(count: int) -> str:
+    """`1 draft`, `67 drafts`."""
+    return f"{count} draft{'s' * (count != 1)}"
+
+
+def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
+    """The difference to tokenwise, draft by draft, of every other rule."""
+    same = metrics.same_draft if metrics is not None else None
+    return () if same is None else tuple(_paired(same, rule) for rule in same.gain)
+
+
+def _paired(same: "SameDraft", rule: str) -> Paired:
+    estimate, label = same.gain[rule], LABELS[rule]
+    gain: Metric = metric("gain", f"{label} − token-wise", estimate, "tokens kept per draft, paired")
+    expected = same.expected_accepted[rule] - same.expected_accepted[TOKENWISE]
+    counts = tuple(same.gains[rule].items())
+    if estimate is None:
+        missing = "the keep chances of this rule need whole rows: only level full has them"
+        return Paired(rule, label, same.n_drafts, gain, expected, (), "", missing)
+    more = sum(n for difference, n in counts if difference > 0)
+    fewer = sum(n for difference, n in counts if difference < 0)
+    words = (
+        f"Over {drafts(same.n_drafts)}, {label} minus token-wise: {gain.text} tokens kept a draft "
+        f"(exactly expected: {number(expected, 3)}); more on {more}, fewer on {fewer}. {_CAVEAT}"
+    )
+    return Paired(rule, label, same.n_drafts, gain, expected, counts, words)

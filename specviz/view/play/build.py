@@ -1,0 +1,280 @@
+"""`Builder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round itself changes."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import Family
+from specviz.view.frame.frame import (
+    CLOSING,
+    PHASE_WORDS,
+    ROOT,
+    Counts,
+    Cursor,
+    Frame,
+    Mark,
+    Phase,
+    Queue,
+    RoundPoint,
+    Strip,
+    Timeline,
+    Tree,
+)
+from specviz.view.frame.knob_bar import knob_bar
+from specviz.view.frame.options import Feed, Options
+from specviz.view.frame.run_header import run_info, state
+from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
+from specviz.view.frame.steps import Moment, Steps, moment, steps
+from specviz.view.frame.text_strip import strip
+from specviz.view.frame.warned import warning_text
+from specviz.view.panels.exits.build import LayersMaker
+from specviz.view.panels.exits.model import Layers
+from specviz.view.panels.lanes.build import LanesMaker
+from specviz.view.panels.lanes.model import Lanes
+from specviz.view.panels.ranks.build import RanksMaker
+from specviz.view.panels.ranks.model import Ranks
+from specviz.view.panels.verification.build import nothing, verification
+from specviz.view.tree.layout import Layout, layout
+from specviz.view.tree.nodes import tree
+from specviz.view.why.explain import why
+from specviz.view.words.palette import glyph
+
+_KEPT = 64  # rounds whose family and layouts are kept at hand
+_NOTICES = 3
+_CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
+
+
+class Builder:
+    """Frames of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.meter = Meter()
+        run.rounds.leaving.append(partial(self.meter.leaving, run))
+        self._layers = LayersMaker(run)
+        self._lanes = LanesMaker(run)
+        self._ranks = RanksMaker(run)
+        self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._spark = Spark()
+        self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
+        self._knobs: tuple[Any, Any] = (None, None)
+
+    def family(self, index: int) -> Family:
+        """Who stands where in a round."""
+        return self._known(index)[0]
+
+    def steps(self, index: int) -> Steps:
+        """The moments of a round."""
+        return self._known(index)[1]
+
+    def _known(self, index: int) -> tuple[Family, Steps]:
+        record = self.run.rounds[index]
+        held = self._families.get(index)
+        if held is None or held[0] != (record.serial, record.stamp):
+            family = Family(record)
+            held = ((record.serial, record.stamp), family, steps(family))
+            self._families[index] = held
+            if len(self._families) > _KEPT:
+                self._families.popitem(last=False)
+                self._layouts.clear()
+        return held[1], held[2]
+
+    def _layout(self, index: int, options: Options, selected: int | None) -> Layout:
+        family = self.family(index)
+        moves = selected if options.folding == "losers" or _pruned(family, selected) else None
+        key = (index, family.record.stamp, id(family), options.folding, moves)
+        if key not in self._layouts:
+            self._layouts[key] = layout(family, options.folding, selected)
+        return self._layouts[key]
+
+    def frame(
+        self, cursor: Cursor, options: Options, feed: Feed, *, playing: bool = False, following: bool = True,
+        speed: float = 1.0, queue: Queue | None = None, at_end: bool = True,
+    ) -> Frame:  # fmt: skip
+        """The frame of a cursor."""
+        run, queue = self.run, queue or Queue()
+        metrics = self.meter.metrics(run) if run.rounds else None
+        status = state(
+            run, feed, playing=playing, following=following, waiting=queue.waiting, speed=speed, ascii=options.ascii,
+            at_end=at_end,
+        )  # fmt: skip
+        if not run.rounds:
+            return self._empty(status, options, feed, queue, speed, following)
+        record = run.rounds[cursor.index]
+        family, at = self._known(cursor.index)
+        now = moment(family, cursor)
+        selected = self._selected(family, now, options)
+        prefill = record.query.prefill
+        seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
+        return Frame(
+            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
+            cursor=cursor, query=record.q, round=record.r, n_rounds=record.query.n_rounds, phase=cursor.phase,
+            phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
+            strip=strip(run, family, now),
+            tree=seen,
+            counts=counts(family, now, options.ascii, run.backward),
+            why=why(run, family, selected, now, options.ascii) if selected is not None else None,
+            knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
+            timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
+            following=following, notices=notices(run), n_warnings=len(run.warnings),
+            verification=verification(run, family, now, selected, metrics, options.ascii)
+            if options.verification else None,
+            layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
+            lanes=self._lanes.make(record, now, selected, options, metrics) if options.lanes else None,
+            ranks=self._ranks.make(family, now, seen, selected, options, metrics) if options.ranks else None,
+        )  # fmt: skip
+
+    def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
+        run = self.run
+        waiting = "waiting for the first round" if run.end is None else "the run ended before its first round"
+        tokens = tuple(run.queries[-1].tokens) if run.queries else ()
+        prefill = run.queries[-1].prefill if run.queries else None
+        return Frame(
+            run=run_info(run, run.knobs, prefill.seed if prefill else None, overhead(None)),
+            state=status,
+            cursor=Cursor(),
+            query=0,
+            round=0,
+            n_rounds=0,
+            phase=Phase.ROOT,
+            phase_text="",
+            step=0,
+            n_steps=0,
+            strip=Strip(tokens, prefill.n_prompt if prefill else 0, 0, "0 tok"),
+            tree=Tree((), (), (), 0, 0, (), missing=waiting),
+            counts=Counts("", None, None, None, None, None, None),
+            why=None,
+            knobs=self._knob_bar(None, options, feed),
+            metrics=header_metrics(None),
+            timeline=Timeline((), 0, "", "r0/0"),
+            queue=queue,
+            value_mode=options.value,
+            selected=None,
+            speed=speed,
+            following=following,
+            notices=notices(run),
+            n_warnings=len(run.warnings),
+            verification=nothing(run, waiting) if options.verification else None,
+            layers=Layers(waiting) if options.layers else None,
+            lanes=Lanes(waiting) if options.lanes else None,
+            ranks=Ranks(waiting) if options.ranks else None,
+        )
+
+    def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
+        wanted = options.selected
+        if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
+            return wanted
+        if options.ranks and now.phase >= Phase.CLOSE and _exists(family, CLOSING):
+            return CLOSING  # there the question is which token was missing
+        return followed(family, now)
+
+    def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> Any:
+        run = self.run
+        changed = (len(run.changes), len(run.rounds), run.rounds[-1].complete if run.rounds else None, run.end is None)
+        key = (record and record.index, changed, tuple(options.staged.items()), tuple(options.sent.items()), feed)
+        if self._knobs[0] != key:
+            self._knobs = (key, knob_bar(run, record, options, feed))
+        return self._knobs[1]
+
+    def _time(self, index: int) -> Timeline:
+        """The time line; made again when a round comes or something is pinned to one."""
+        run = self.run
+        last, pins = run.rounds[-1], (len(run.changes), len(run.notes), run.n_warnings)
+        key = (len(run.rounds), last.stamp, last.serial, *pins)
+        if self._timeline[0] != key:
+            points = run.rounds.points()
+            self._timeline = (key, points, self._spark.bars(points, run.rounds.n_away))
+        record = run.rounds[index]
+        query = f"q{record.q} " if len(run.queries) > 1 else ""
+        last_of_query = run.rounds.place(record.query.first + record.query.n_rounds - 1)[1]
+        label = f"{query}r{record.r}/{last_of_query}"
+        return Timeline(self._timeline[1], index, self._timeline[2], label)
+
+
+def _exists(family: Family, node: int) -> bool:
+    closing = family.record.closing
+    if node == CLOSING:
+        return closing is not None and closing.token is not None
+    return node == ROOT or node in family.nodes
+
+
+def _pruned(family: Family, node: int | None) -> bool:
+    return node is not None and node in family.nodes and not family.nodes[node].kept
+
+
+def followed(family: Family, now: Moment) -> int:
+    """The node the inspector looks at when nobody chose one: the one that something just happened to."""
+    tests = family.tests
+    if now.phase == Phase.ROOT or (not family.nodes and now.phase < Phase.CLOSE):
+        return ROOT
+    if now.phase in (Phase.DRAFT, Phase.VERIFY):
+        return now.testing if now.testing is not None else next(iter(family.kept_nodes), ROOT)
+    if now.phase == Phase.ACCEPT:
+        return next((v.node for v in tests if v.node in now.fresh), ROOT)
+    lost = [v.node for v in tests if v.status == "rejected" and family.same_row(v.node)]
+    if now.phase == Phase.COMMIT and lost:
+        return lost[-1]
+    closes = _exists(family, CLOSING)
+    return CLOSING if closes else family.accepted[-1] if family.accepted else ROOT
+
+
+def phase_text(record: RoundRecord, phase: Phase) -> str:
+    """`phase 4/6 ACCEPT/REJECT`."""
+    text = PHASE_WORDS[phase]
+    if phase == Phase.CLOSE and record.closing is not None:
+        text = _CLOSES.get(record.closing_mark or "", "RESAMPLE")
+    return f"phase {int(phase)}/6 {text}"
+
+
+def counts(family: Family, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
+    """What has happened up to this moment; totals of the round where only those are recorded."""
+    end = family.record.end
+    if not family.nodes and end is not None and end.n_drafted:
+        return _totals(family, ascii, backward)
+    born = [i for i in family.nodes if now.visible(family, i)]
+    kept = [i for i in born if family.nodes[i].kept]
+    tested = [v for v in now.verdicts.values() if v.order is not None and v.node in family.nodes]
+    accepted = sum(v.status == "accepted" for v in tested)
+    rejected = len(tested) - accepted
+    implied = sum(v.status == "accepted" and v.order is None for v in now.verdicts.values())
+    untested = len(kept) - len(tested) - implied
+    closing = now.mark(family, CLOSING) if now.phase >= Phase.CLOSE and _exists(family, CLOSING) else None
+    parts = [f"{len(kept)} drafted"]
+    if now.phase >= Phase.ACCEPT and kept:
+        parts.append(f"tested {len(tested)}: {glyph('accepted', ascii)}{accepted} {glyph('rejected', ascii)}{rejected}")
+        parts += [f"kept with them {glyph('accepted', ascii)}{implied}"] if implied else []
+        parts += [f"never tested {untested}"] if now.all_tested and untested else []
+    parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
+    parts += [_drawn(closing, ascii)] if closing else []
+    never = untested if now.all_tested else None
+    return Counts(" · ".join(parts), len(kept), len(tested), accepted, rejected, never, closing)
+
+
+def _drawn(mark: Mark, ascii: bool) -> str:
+    return f"{'drawn' if mark == 'recovered' else mark} {glyph(mark, ascii)}1"
+
+
+def _totals(family: Family, ascii: bool, backward: bool) -> Counts:
+    """Of a backward scan the tests say little: what is not kept has failed."""
+    end = family.record.end
+    assert end is not None
+    lost = max(0, (end.n_drafted if backward else end.n_tested) - end.n_accepted)
+    never = 0 if backward else max(0, end.n_drafted - end.n_tested)
+    closing = family.record.closing_mark
+    fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
+    parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
+    parts += [_drawn(closing, ascii)] if closing else []
+    numbers = (end.n_drafted, end.n_tested, end.n_accepted, lost, never)
+    return Counts(" · ".join(parts), *numbers, closing)
+
+
+def notices(run: Run) -> tuple[str, ...]:
+    """The last warnings, and how the run ended when it did not end well."""
+    lines = [warning_text(w) for w in run.warnings[-_NOTICES:]]
+    if run.end is not None and run.end.reason not in ("done", "stopped"):
+        lines.append(f"{run.end.reason.replace('_', ' ')}: {run.end.message or 'the trace is kept'}")
+    return tuple(lines)

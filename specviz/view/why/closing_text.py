@@ -1,0 +1,259 @@
+"""Why a round closed as it did: the sentence about its last token, and the row that token was drawn from."""
+
+from specviz.events import Closing, Fork, Match, Verify, Window
+from specviz.events import prob as linear
+from specviz.runlog.fold import Run
+from specviz.runlog.tree import Family
+from specviz.text import quoted
+from specviz.view.frame.frame import Residual, ResidualEntry
+from specviz.view.panels.ranks.text import ending_words
+from specviz.view.why.chains import carried, paths
+from specviz.view.why.values_text import ENDED, span
+from specviz.view.words.numbers import percent, prob
+
+N_ENTRIES = 5
+_EMPTY = {
+    "no_match": "Nothing earlier in the text matches its last words, so nothing was drafted",
+    "low_conf": "The drafter was not sure enough to draft anything",
+    "budget": "The knobs allow no drafted token",
+    "length": "There is room for one token only",
+}
+
+_NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
+
+
+def closing_words(run: Run, family: Family) -> str:
+    """Why the round ends with this token, or without one."""
+    closing = family.record.closing
+    if closing is None or closing.kind == "none":
+        return _no_token(run, family)
+    token = run.name(closing.token) if closing.token is not None else "the token"
+    if closing.kind == "bonus":
+        text = _bonus(run, family, closing, token)
+    else:
+        text = _recovered(run, family, closing, token)
+        text += " That is a drafted token after all." if closing.equals_drafted else ""
+    return " ".join(filter(None, (text, _missed(run, family), ending_words(run, family))))
+
+
+def _no_token(run: Run, family: Family) -> str:
+    commit = family.record.commit
+    if commit is not None and commit.finish is not None:
+        return f"The text ends here: {ENDED[commit.finish]}. Nothing is drawn after it."
+    match = _match(family)
+    if match is not None and match.branch is not None:
+        return _hit(run, family, match, match.branch)
+    return "The last kept token has no target row of its own, so nothing is drawn after it."
+
+
+def _match(family: Family) -> Match | None:
+    return next(iter(family.record.every(Match)), None)
+
+
+def _hit(run: Run, family: Family, match: Match, branch: int) -> str:
+    """A branch begins with the target's token: it goes on, without a token drawn after it."""
+    token = run.name(match.token) if match.token is not None else "The target's token"
+    rest = sum(
+        node.branch == branch and family.settled.get(i) != "trimmed" and i not in family.record.verdicts
+        for i, node in family.record.nodes.items()
+    )
+    pending = f"its other {rest} tokens are" if rest != 1 else "its other token is"
+    after = f"{pending} pending now, and the next pass judges them" if rest else "nothing was drafted behind it"
+    return f"The target's token here, {token}, is the first of branch {branch}. The branch goes on: {after}."
+
+
+def _missed(run: Run, family: Family) -> str:
+    """Branches were ready, and none of them begins with the target's token."""
+    match, fork = _match(family), next(iter(family.record.every(Fork)), None)
+    if match is None or match.branch is not None or fork is None or not fork.branches:
+        return ""
+    n = len(fork.branches)
+    if n == 1:
+        return "The branch drafted ahead does not begin with it: it is void."
+    return f"None of the {n} branches drafted ahead begins with it: all are void."
+
+
+def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
+    how = _drew(run, family, closing, token)
+    if not any(node.kept and i in family.record.verdicts for i, node in family.nodes.items()):
+        end = family.record.end
+        if run.method_traits.plain:
+            return f"Plain decoding: one target pass, one token. {how}."
+        window = next(iter(family.record.every(Window)), None)
+        if window is not None:
+            return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
+        reason = _why_empty(run, end.draft_end if end else None)
+        return f"{reason}; the target decodes one token as in plain decoding. {how}."
+    last = family.nodes.get(family.stop)
+    after = f" after {quoted(last.text, last.bytes)}" if last else ""
+    free = f"the same target pass has one more row{after}: a token for free"
+    return f"A drafted path was kept to its end, and {free}. {how}."
+
+
+def _why_empty(run: Run, reason: str | None) -> str:
+    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states, numbers."""
+    if reason == "no_match" and run.method_traits.tree != "none":
+        return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
+    return _EMPTY.get(reason or "", "Nothing was drafted")
+
+
+def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:
+    if family.record.temperature == 0:
+        return f"{token} is the target's most likely token there"
+    p = linear(closing.logp)
+    chance = f" with chance {percent(p)}" if p is not None else ""
+    return f"It drew {token}{chance}{_where(closing)}"
+
+
+def _where(closing: Closing) -> str:
+    if closing.u is None or closing.interval is None:
+        return ""
+    return f" (u {prob(closing.u, 3)} falls in {span(*closing.interval)})"
+
+
+def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
+    if family.record.start.carry is not None:
+        return _carried(family, closing, token)
+    lost = _losers(family)
+    if lost and run.backward and family.record.temperature != 0:
+        return _after_scan(run, family, closing, token)
+    names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
+    if family.record.temperature == 0:
+        return f"{token} is the target's most likely token here; it is written in place of {names}."
+    if not any(v.kind == "test" for v in lost):
+        drew = f"The target drew {token}{_where(closing)}"
+        return f"{drew}; no token that was sent spells it, so it is written and the round ends."
+    if closing.fallback:
+        return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
+    law = _has_law(family, lost)
+    left = "what the target wants more than the draft gave" if law else "the target's row without what failed"
+    share = _share(closing)
+    return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
+
+
+def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
+    """A backward scan stopped before the end: what the longer prefixes left of the target's row."""
+    last = family.nodes.get(family.stop)
+    where = f"No prefix longer than {quoted(last.text, last.bytes)} passed" if last else "No prefix passed"
+    if closing.fallback:
+        return f"{where}, and nothing was left over to draw from, so {token} comes from the target's plain row."
+    if len(paths(run, family)) > 1:
+        drawn = "one token is drawn from what the candidates left of the target's row"
+        return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
+    letter = "c" if run.rule.capped else "r"
+    drawn = f"one token is drawn from what the target, weighted with {letter}, has more than the draft"
+    return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
+
+
+def _carried(family: Family, closing: Closing, token: str) -> str:
+    """Naive HSD goes on with the block it left unfinished."""
+    ratio = carried(family.record.start.carry or 0.0)
+    text = "A carried round: the block of the last draft is written to its end, one target and one draft call a token"
+    if ratio == "∞":
+        return f"{text}. The draft could not have drawn the last token, so {token} comes from the target's plain row."
+    return f"{text}. {token} is drawn from max(0, R·p − q), R {ratio}{_share(closing)}."
+
+
+def _share(closing: Closing) -> str:
+    row = next((entry for entry in closing.row or [] if entry[0] == closing.token), None)
+    return f", which had {percent(row[4])} of that" if row else _where(closing)
+
+
+def _losers(family: Family) -> list[Verify]:
+    """Tested nodes that competed with the closing token."""
+    return [v for v in family.tests if v.status == "rejected" and v.node in family.nodes and family.same_row(v.node)]
+
+
+def _has_law(family: Family, lost: list[Verify]) -> bool:
+    return any(family.nodes[v.node].logq is not None for v in lost)
+
+
+def _names(words: list[str]) -> str:
+    if not words:
+        return "the draft"
+    if len(words) > 3:
+        return f"{words[0]} and {len(words) - 1} siblings"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+# The row ------------------------------------------------------------------------------------------------------------
+
+
+def residual(run: Run, family: Family) -> Residual | None:
+    """The row the closing token was drawn from, largest first; None when it was not recorded."""
+    closing = family.record.closing
+    if closing is None or closing.kind == "none":
+        return None
+    if family.record.temperature == 0:
+        return _raw_row(run, family, closing)
+    if not closing.row and closing.mass is None:
+        return None
+    drafted = {family.nodes[i].token for i in _place(family)}
+    entries = [
+        ResidualEntry(run.word(token), share, prob(share), token == closing.token, token in drafted, p, q)
+        for token, p, q, weight, share in sorted(closing.row or [], key=lambda entry: -entry[4])
+    ]
+    if closing.token is not None and not any(entry.drawn for entry in entries):
+        entries += _unlisted(run, closing, closing.token)
+    entries = entries[:N_ENTRIES] + [e for e in entries[N_ENTRIES:] if e.drawn]
+    title, mass = _title(run, family, closing)
+    return Residual(title, mass, tuple(entries), _note(family, closing))
+
+
+def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
+    """The drawn token when it was too unlikely for the recorded part of the row: its interval is its share."""
+    if closing.interval is None:
+        return []
+    share = closing.interval[1] - closing.interval[0]
+    return [ResidualEntry(run.word(token), share, prob(share), True, closing.equals_drafted, linear(closing.logp))]
+
+
+def _place(family: Family) -> tuple[int, ...]:
+    """Drafted nodes at the closing token's place."""
+    return tuple(i for i in family.nodes if family.nodes[i].kept and family.same_row(i))
+
+
+def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | None]:
+    if closing.kind == "bonus":
+        return "The target's row here", None
+    if family.record.start.carry is not None:
+        return f"Carried: max(0, R·p − q), mass {prob(closing.mass)}", closing.mass
+    lost = _losers(family)
+    if not any(v.kind == "test" for v in lost):
+        return f"The target's row here; not drafted: {prob(closing.mass)}", closing.mass
+    formula = "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
+    if run.backward and len(paths(run, family)) > 1:
+        return f"What the candidates left of the target's row: mass {prob(closing.mass)}", closing.mass
+    if run.backward:
+        formula = "max(0, c·p − q)" if run.rule.capped else "max(0, r·p − q)"
+    after = f" after {len(lost)} failures" if len(lost) > 1 and not run.backward else ""
+    return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
+
+
+def _note(family: Family, closing: Closing) -> str:
+    if closing.fallback:
+        return "nothing was left over (rounding): drawn from the plain row"
+    dead = [v for v in _losers(family) if v.kind == "test" and v.thr == 0 and (v.order or 0) > 0]
+    names = [quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in dead]
+    return f"→ {_names(names)} could not pass" if names and len(_losers(family)) > 1 else ""
+
+
+def _raw_row(run: Run, family: Family, closing: Closing) -> Residual | None:
+    """At temperature 0 the law is one token; what is worth seeing is the row its maximum was taken from."""
+    top = next((top for i in _place(family) if (top := family.top(i))), None)
+    if top is None:
+        return None
+    drafted = {family.nodes[i].token for i in _place(family)}
+    entries = [
+        ResidualEntry(run.word(token), p, prob(p), token == closing.token, token in drafted, p)
+        for token, log in top[:N_ENTRIES]
+        if (p := linear(log)) is not None
+    ]
+    return Residual("The target's row before T 0 takes its largest", None, tuple(entries))
+
+
+def closing_title(run: Run, family: Family) -> str:
+    """`↻ "▁rug"` without the glyph: what the panel calls the closing token."""
+    closing = family.record.closing
+    token = run.word(closing.token) if closing and closing.token is not None else "—"
+    return f'{family.record.closing_mark or "closing"} "{token}"'

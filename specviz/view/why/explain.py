@@ -1,0 +1,277 @@
+"""`why(run, family, node, moment)`: the panel that answers why a node is what it is, from recorded fields only.
+
+Before its verdict is on screen a node shows what is known so far (q, then p) and says what will decide; nothing is
+given away. The sentences are in `words` and `closings`, the what-if in `flips`.
+"""
+
+import math
+from typing import Any
+
+import msgspec
+
+from specviz.events import Verify
+from specviz.events import prob as linear
+from specviz.runlog.fold import Run
+from specviz.runlog.tree import Family
+from specviz.view.frame.frame import CLOSING, ROOT, Phase, Why, WhyRow
+from specviz.view.frame.steps import Moment
+from specviz.view.panels.ranks.facts import offering
+from specviz.view.panels.ranks.text import place, shape_words, width_words
+from specviz.view.panels.ranks.tree import badge
+from specviz.view.why.closing_text import closing_title, closing_words, residual
+from specviz.view.why.counterfactual import flip
+from specviz.view.why.node_context import Case, case, title
+from specviz.view.why.values_text import node_words, span
+from specviz.view.words.numbers import apart, fine, joint, number, prob, ratio
+from specviz.view.words.palette import glyph, word
+
+
+def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
+    """The panel of a node, the root or the closing token at this moment."""
+    if node == CLOSING:
+        return _closing(run, family, now, ascii)
+    if node not in family.nodes:
+        return _root(run, family, ascii)
+    return _node(run, family, node, now, ascii)
+
+
+def _root(run: Run, family: Family, ascii: bool) -> Why:
+    start = family.record.start
+    words = (
+        f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
+        "The target's pass reads it first, and everything drafted hangs below it."
+    )
+    shape = shape_words(run, family.record)
+    words += f" {shape}" if shape else ""
+    missing = run.missing(family.record)
+    words += f" What was drafted is not on record ({missing})." if missing else ""
+    return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
+
+
+def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
+    mark = now.mark(family, CLOSING)
+    closing = family.record.closing
+    depth = family.depth.get(family.stop, 0) + 1
+    rows: list[WhyRow] = []
+    if closing is not None and closing.logp is not None and family.record.temperature != 0:
+        p = linear(closing.logp)
+        rows.append(WhyRow("p  target", fine(p), p))
+        if closing.u is not None:
+            rows.append(WhyRow("u", fine(closing.u), closing.u, span(*closing.interval) if closing.interval else ""))
+    ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
+    return Why(
+        node=CLOSING,
+        title=closing_title(run, family),
+        mark=mark,
+        glyph=glyph(mark, ascii),
+        headline=f"{mark.upper()} · depth {depth} · closes the round",
+        rule=_closing_rule(family),
+        rows=tuple(rows),
+        words=closing_words(run, family),
+        residual=residual(run, family),
+        rank=ranked,
+        record=_plain(closing) if closing is not None else None,
+    )
+
+
+def _closing_rule(family: Family) -> str:
+    closing = family.record.closing
+    if family.record.temperature == 0:
+        return "T 0: the target's most likely token"
+    if closing is not None and closing.kind == "recovered" and any(v.kind == "test" for v in family.tests):
+        return "draw from the residual, what failed taken out"
+    return "draw from the target's row"
+
+
+def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
+    facts = case(run, family, node)
+    mark = now.mark(family, node)
+    decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
+    rule = _rule(facts)
+    return Why(
+        node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
+        headline=_headline(facts, mark, now.all_tested), rule=rule,
+        rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
+        words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
+        residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
+        cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
+        rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
+    )  # fmt: skip
+
+
+def _born(family: Family, facts: Case) -> list[WhyRow]:
+    """Which block and slot, level or head drafted the node, and as which choice."""
+    text = badge(facts.node)
+    if not text:
+        return []
+    src = facts.node.src
+    notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
+    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
+    notes += [f"block {level} starts here"] if level else []
+    notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
+    return [WhyRow("drafted", text, None, ", ".join(notes))]
+
+
+def _offered(run: Run, family: Family, facts: Case) -> str:
+    """Why the slot that made the node offered as many as it did."""
+    made = offering(family.record, facts.node.node)
+    if not made:
+        return ""
+    words = width_words(run, family.record, made[0])
+    return f"It comes from {place(made[0])}. {words}"
+
+
+def _join(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
+def _headline(facts: Case, mark: Any, all_tested: bool) -> str:
+    """How many tests there are stands there once all are made: the last one is the one that fails."""
+    order = facts.verdict.order if facts.verdict else None
+    test = f" · test {order + 1}" if order is not None and mark not in ("drafted", "pruned") else ""
+    test += f" of {facts.n_tests}" if test and all_tested else ""
+    return f"{word(mark).upper()} · depth {facts.depth}{test}"
+
+
+def _rule(facts: Case) -> str:
+    """The rule in one line, in the letters of the rows below it."""
+    name = facts.verifier or "rule"
+    if facts.greedy:
+        return f"{name}, T 0: keep the target's most likely token"
+    if facts.backward:
+        return f"{name}: keep the longest prefix with u < h"
+    if facts.rule.draws or (facts.verdict is not None and facts.verdict.kind == "draw"):
+        return f"{name}: keep it if the target draws it"
+    mass = "R" if facts.n_failed else "p"
+    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if facts.rule.adds_slack else ''}"
+
+
+def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
+    v = facts.values
+    rows = [WhyRow("q  draft", fine(v.q), v.q)]
+    if not facts.drawn:
+        rows = [WhyRow("draft", fine(v.conf), v.conf, "its own odds" if v.conf is not None else "it gives no odds")]
+    if not has_p:
+        return rows
+    if facts.greedy:
+        return rows + _greedy_rows(facts)
+    lost = v.p is None and facts.verdict is not None and facts.verdict.logp is not None
+    rows.append(WhyRow("p  target", fine(v.p), v.p, "older trace" if lost else ""))
+    if facts.drawn and v.ratio is not None and (v.left is None or not _tested(facts)):
+        rows.append(WhyRow("p/q", ratio(v.ratio)))
+    return rows + _left_rows(facts) + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
+
+
+def _left_rows(facts: Case) -> list[WhyRow]:
+    """What failed siblings left of the target's row, and what of that is this token's: another number than p."""
+    v = facts.values
+    if v.left is None:
+        return []
+    after = "candidates" if facts.backward else "1 sibling" if facts.n_failed == 1 else f"{facts.n_failed} siblings"
+    rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
+    return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
+
+
+def _prefix_rows(facts: Case) -> list[WhyRow]:
+    """What a backward scan weighs: the joint ratio of the whole prefix, and what is left of it below its maximum."""
+    if not facts.backward or facts.link is None:
+        return []
+    rows = [WhyRow("r  prefix", joint(facts.link.log_r), None, "p/q of all tokens up to here")]
+    if not facts.first_scan and not (facts.verdict is not None and facts.verdict.implied):
+        return rows  # a later candidate starts again from weight 1, with another first row
+    if facts.rule.capped:
+        c = math.exp(facts.link.log_c)
+        rows.append(WhyRow("c  capped", fine(c), c))
+    return rows
+
+
+def _tested(facts: Case) -> bool:
+    return facts.verdict is not None and facts.verdict.kind == "test" and facts.verdict.thr is not None
+
+
+def _verdict_rows(facts: Case) -> list[WhyRow]:
+    if facts.own_test is not None:
+        return _twin_rows(facts.own_test, f"n{facts.stands_for}", facts.backward)
+    v, verdict = facts.values, facts.verdict
+    if verdict is None or (verdict.order is None and not verdict.implied) or v.u is None:
+        return []
+    if verdict.kind == "draw":
+        if v.lo is None or v.hi is None:
+            return []
+        inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
+        return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
+    told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
+    return [*told, *_test_rows(verdict, facts.backward)]
+
+
+def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
+    """The keep chance and the uniform it was compared with."""
+    sign = "<" if verdict.thr is not None and verdict.u is not None and verdict.u < verdict.thr else "≥"
+    u, thr = apart(verdict.u, verdict.thr)
+    return [WhyRow("h" if backward else "keep", thr, verdict.thr), WhyRow("u", u, verdict.u, f"{sign} {thr}")]
+
+
+def _twin_rows(test: Verify, twin: str, backward: bool) -> list[WhyRow]:
+    """The test was made here, and passed; the text goes on from a twin, which is the one that counts as kept."""
+    return [WhyRow("judged", "here", None, f"kept as twin {twin}"), *_test_rows(test, backward)]
+
+
+def _greedy_rows(facts: Case) -> list[WhyRow]:
+    """At temperature 0 p is 0 or 1; the row before the choice says more, where the trace has it."""
+    verdict = facts.verdict
+    if verdict is None:
+        return []
+    rows = []
+    if facts.raw_p is not None:
+        rows.append(WhyRow("p  target", fine(facts.raw_p), facts.raw_p, "before T 0"))
+    elif facts.raw_least is not None:
+        rows.append(WhyRow("p  target", f"<{fine(facts.raw_least)}", None, "before T 0, not among the largest"))
+    if verdict.margin is not None:
+        rows.append(WhyRow("lead", number(verdict.margin), None, "logit of the best over the next"))
+    return rows
+
+
+def _expectation(facts: Case, now: Moment) -> str:
+    """What will decide, without the verdict."""
+    if now.phase == Phase.DRAFT or not now.has_p:
+        sure = facts.values.q if facts.drawn else facts.values.conf
+        odds = f" The draft gives it {prob(sure)}." if sure is not None else ""
+        return f"Drafted, not judged yet.{odds}"
+    if facts.verdict is None or facts.verdict.order is None:
+        return "The target's pass has covered it. Its turn comes if everything before it is kept."
+    return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
+
+
+def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:
+    """A rejected node shows what was drawn in its place, once that is on screen."""
+    lost = facts.verdict is not None and facts.verdict.status == "rejected"
+    return lost and now.phase >= Phase.CLOSE and family.same_row(facts.node.node)
+
+
+def _cost(facts: Case) -> str | None:
+    if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
+        return None
+    return f"{facts.n_below} {'node' if facts.n_below == 1 else 'nodes'} below never tested"
+
+
+def _ranks(facts: Case) -> str | None:
+    verdict = facts.verdict
+    if verdict is None or verdict.rank_p is None:
+        return None
+    draft = f"the draft ranked it {_ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
+    return f"{draft}the target ranks it {_ordinal(verdict.rank_p)}"
+
+
+def _ordinal(rank: int) -> str:
+    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{suffix}"
+
+
+def _record(facts: Case) -> dict[str, Any]:
+    verdict = _plain(facts.verdict) if facts.verdict is not None else {}
+    return {"node": _plain(facts.node), "verify": verdict}
+
+
+def _plain(event: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(event)
+    return plain

@@ -1,0 +1,190 @@
+"""`Case`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is
+None.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from specviz.events import Node, Verify, prob
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import Family
+from specviz.text import quoted, shown
+from specviz.traits import VerifierTraits
+from specviz.view.frame.frame import ROOT, Values
+from specviz.view.why.chains import Path, looked_at, n_carried
+
+if TYPE_CHECKING:
+    from specviz.metrics.replay_rules import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """What stands at the node's place instead of it."""
+
+    token: str
+    by: Literal["sibling", "closing"]
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """The nearest ancestor that is not in the text, `levels` up, and what took its place."""
+
+    token: str
+    levels: int
+    rejected: bool
+    taker: Taker | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A drafted node with its verdict and its neighbours."""
+
+    node: Node
+    verdict: Verify | None
+    token: str
+    depth: int
+    values: Values
+    greedy: bool
+    drawn: bool  # sampled from a recorded law; else a point mass
+    backward: bool
+    verifier: str
+    rule: VerifierTraits
+    n_failed: int  # siblings that were tested before it and failed
+    n_tests: int
+    n_below: int  # drafted nodes under it that were never tested
+    taker: Taker | None
+    blocker: Blocker | None
+    stop_depth: int
+    n_siblings: int
+    budget: int | None
+    finish: str | None
+    raw_p: float | None  # before temperature 0, when it is among the recorded entries
+    raw_least: float | None  # the smallest recorded entry: what is not recorded lies below it
+    cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
+    link: "Link | None"  # its place in a drawn chain
+    first_scan: bool  # nothing off that chain was tested before it: only the target's own rows, and weight 1, count
+    length: int  # of that chain
+    n_carried: int  # carried rounds of naive HSD if the scan stops here
+    fate: str | None = None  # told in this round, of a token drafted beside the target's pass
+    ahead: bool = False  # drafted beside the target's pass: a later round judges it
+    judged: int | None = None  # the twin whose test decided for it
+    stands_for: int | None = None  # the kept twin that carries this node's test
+    twin: str | None = None  # the kept one of several nodes that spell its text, when it is another
+    own_test: Verify | None = None  # the test that was made on it, where a twin carries it
+
+    @property
+    def mass(self) -> float | None:
+        """What its test compared with q: what failed siblings left of it, else p."""
+        return self.values.p if self.values.left is None else self.values.left
+
+
+def values(family: Family, node: int, *, with_p: bool = True) -> Values:
+    """The numbers of a drafted node, linear. Without p: before the target's pass."""
+    born, verdict = family.nodes[node], family.record.verdicts.get(node) if with_p else None
+    q, conf = prob(born.logq), prob(born.log_conf)
+    if verdict is None:
+        return Values(q=q, conf=conf, point_mass=born.logq is None)
+    p, q = family.p(node), q if q is not None else prob(verdict.logq)
+    lo, hi = verdict.interval or (None, None)
+    return Values(
+        p=p, q=q, ratio=p / q if p is not None and q else None, u=verdict.u, thr=verdict.thr, rank=verdict.rank_p,
+        conf=conf, lo=lo, hi=hi, point_mass=q is None, left=family.left(node),
+    )  # fmt: skip
+
+
+def case(run: Run, family: Family, node: int) -> Case:
+    """The case of a drafted node of this round."""
+    record, born = family.record, family.nodes[node]
+    verdict = record.verdicts.get(node)
+    verifier = run.header.verifier if run.header else ""
+    numbers = values(family, node)
+    carrier = family.stands_for(node) if verdict else None
+    kept_twin = next((i for i in family.twins(node) if i in family.accepted), None)
+    top = family.top(node)
+    path = looked_at(run, family, node) if numbers.q is not None else None
+    link = path.link(node) if path is not None else None
+    return Case(
+        node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
+        greedy=record.temperature == 0, drawn=numbers.q is not None, backward=run.backward, verifier=verifier,
+        rule=run.rule,
+        n_failed=family.failed_before(node) if verdict else 0,
+        n_tests=len(family.tests), n_below=never_tested(family, node),
+        taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
+        n_siblings=len(family.siblings(node)) - 1, budget=_budget(record),
+        finish=record.commit.finish if record.commit else None,
+        raw_p=family.raw_p(node),
+        raw_least=prob(top[-1][1]) if top else None,
+        cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
+        fate=family.settled.get(node), ahead=family.ahead(node),
+        first_scan=path is not None and _first_scan(family, node, path),
+        judged=family.judged(node), stands_for=carrier, twin=None if kept_twin is None else f"n{kept_twin}",
+        own_test=record.verdicts.get(carrier) if carrier is not None else None,
+        link=link, length=len(path.links) if path is not None else 0,
+        n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
+    )  # fmt: skip
+
+
+def _first_scan(family: Family, node: int, path: Path) -> bool:
+    """Whether every test before a node's was on its own chain: then no earlier candidate had changed row or weight."""
+    verdict = family.record.verdicts.get(node)
+    order = verdict.order if verdict else None
+    if order is None:
+        return False
+    return all(path.link(v.node) is not None for v in family.tests if (v.order or 0) < order)
+
+
+def never_tested(family: Family, node: int) -> int:
+    """Nodes below that the target saw for nothing; a backward scan has tested them before."""
+    verdicts = family.record.verdicts
+    below = (i for i in family.descendants(node) if family.nodes[i].kept and not family.ahead(i))
+    return sum(i not in verdicts or verdicts[i].status == "untested" for i in below)
+
+
+def taker(run: Run, family: Family, node: int) -> Taker | None:
+    """What stands at the place of `node`: a kept sibling, or the closing token."""
+    sibling = family.kept_sibling(node)
+    if sibling is not None:
+        verdict = family.record.verdicts[sibling]
+        born = family.nodes[sibling]
+        return Taker(quoted(born.text, born.bytes), "sibling", verdict.interval)
+    closing = family.record.closing
+    if closing is None or closing.token is None or node in family.accepted or not family.same_row(node):
+        return None
+    return Taker(run.name(closing.token), "closing", closing.interval)
+
+
+def blocker(run: Run, family: Family, node: int) -> Blocker | None:
+    """The topmost ancestor that did not make it into the text: there the text went another way."""
+    lost = None
+    for levels, ancestor in enumerate(family.ancestors(node), 1):
+        verdict = family.record.verdicts.get(ancestor)
+        if ancestor in family.accepted or verdict is None:
+            continue
+        born = family.nodes[ancestor]
+        rejected = verdict.status == "rejected"
+        lost = Blocker(quoted(born.text, born.bytes), levels, rejected, taker(run, family, ancestor))
+    return lost
+
+
+def title(run: Run, family: Family, node: int) -> str:
+    """`n14 "▁mat"`, or the root or closing token by its role."""
+    if node == ROOT:
+        return f'root "{run.word(family.record.start.root)}"'
+    born = family.nodes[node]
+    return f'n{node} "{shown(born.text, born.bytes)}"'
+
+
+def _budget(record: RoundRecord) -> int | None:
+    """The nodes that may be sent; -1 stands for a preset's, which is what was sent where any were pruned."""
+    value = _whole(record.knobs.get("node_budget"))
+    return record.tree.n_kept if value is not None and value < 0 and record.tree is not None else value
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _cuts(value: object, off: float) -> bool:
+    return isinstance(value, int | float) and value != off

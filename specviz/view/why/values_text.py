@@ -1,0 +1,264 @@
+"""The *why* of every drafted node in one or two sentences, for a student and an engineer alike.
+
+Filled from recorded fields only. A sentence says what decided, with the numbers that decided it, and nothing that
+the trace does not hold. Keyed by what happened (status, `why` code, kind of test), what the draft knew (a law or
+only a name) and whether the target was greedy.
+"""
+
+import math
+from collections.abc import Callable
+
+from specviz.view.why.node_context import Blocker, Case, Taker
+from specviz.view.why.scan_text import scan_words
+from specviz.view.words.numbers import apart, fine, percent, prob, times
+
+_FATES = {
+    "branch_lost": "Another branch spells the target's token, so this one is void.",
+    "branch_void": "The text did not reach it: a token before was rejected, or no branch spells the target's token.",
+    "trimmed": "Its branch goes on, but was cut before this token, where the draft model was unsure.",
+    "orphaned": "A token before it was rejected, so the text never got here.",
+    "unverified_at_end": "The text ended before the target could judge it.",
+}
+_NOTHING = "The trace does not say what became of it."
+ENDED = {
+    "eos": "the end-of-text token came",
+    "stop": "a stop text was complete",
+    "length": "the length limit was reached",
+    "context": "the model's context is full",
+}
+
+
+def node_words(case: Case) -> str:
+    """Why this node is kept, rejected, untested or pruned; and of several that spell one text, which was judged."""
+    if case.judged is None:
+        return _node_words(case)
+    return f"{_node_words(case)} Its twin n{case.judged} spells the same text, and is the node that was judged."
+
+
+def _node_words(case: Case) -> str:
+    verdict = case.verdict
+    if not case.node.kept or (verdict and verdict.status == "pruned"):
+        return _pruned(case)
+    if verdict is None and (case.ahead or case.fate in _FATES):
+        return _beside(case)
+    if verdict is None:
+        return _blocked(case) if case.blocker else _NOTHING
+    if verdict.status == "untested":
+        sentence = _UNTESTED.get(verdict.why)
+        return sentence(case) if sentence else _NOTHING
+    kept = verdict.status == "accepted"
+    if case.backward:
+        return scan_words(case, kept)
+    if case.greedy:
+        return _greedy_kept(case) if kept else _greedy_rejected(case)
+    if verdict.kind == "draw":
+        return _drawn_kept(case) if kept else _drawn_rejected(case)
+    return _test_kept(case) if kept else _test_rejected(case)
+
+
+def _beside(case: Case) -> str:
+    """A token of a branch that the target has not judged in this round."""
+    where = f"Drafted on branch {case.node.branch}, beside the target's pass"
+    if case.fate is None:
+        return f"{where}: the target's token is on this branch, so the next round judges what follows."
+    return f"{where}. {_FATES[case.fate]}"
+
+
+# Temperature 0: the target's row is one token -----------------------------------------------------------------------
+
+
+def _greedy_kept(case: Case) -> str:
+    return f"{case.token} is the target's most likely token here, as the draft guessed."
+
+
+def _greedy_rejected(case: Case) -> str:
+    if case.taker is None:
+        return f"{case.token} is not the target's most likely token here."
+    return f"The target's most likely token here is {case.taker.token}, not {case.token}."
+
+
+# kind draw: the target draws a token and follows it -----------------------------------------------------------------
+
+
+def _drawn_kept(case: Case) -> str:
+    return f"The target drew {case.token} itself{_falls(case.values.u, _own(case))}; the draft had it ready."
+
+
+def _drawn_rejected(case: Case) -> str:
+    zero = f" {case.token} has no chance here at all." if case.verdict and case.verdict.why == "target_zero" else ""
+    if case.taker is None:
+        return f"The target drew another token than {case.token}.{zero}"
+    drew = f"The target drew {case.taker.token}{_falls(case.values.u, case.taker.interval)}"
+    if case.taker.by == "sibling":
+        return f"{drew}, which a sibling of {case.token} spells.{zero}"
+    return f"{drew}; {_no_child(case)}.{zero}"
+
+
+def _no_child(case: Case) -> str:
+    return "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
+
+
+def _own(case: Case) -> tuple[float, float] | None:
+    v = case.values
+    return (v.lo, v.hi) if v.lo is not None and v.hi is not None else None
+
+
+def _falls(u: float | None, held: tuple[float, float] | None) -> str:
+    if u is None or held is None:
+        return ""
+    return f" (u {prob(u, 3)} falls in {span(*held)})"
+
+
+def span(lo: float, hi: float) -> str:
+    """A half-open interval with the digits it needs: `[.61, .74)`."""
+    for digits in range(2, 7):
+        low, high = prob(lo, digits), prob(hi, digits)
+        if low != high and not {low[0], high[0]} & {"<", ">"}:
+            break
+    return f"[{low}, {high})"
+
+
+# kind test: u against a threshold -----------------------------------------------------------------------------------
+
+
+def _test_kept(case: Case) -> str:
+    chance = _without_slack(case)
+    if chance is not None and chance < 1:
+        return f"{_with_slack(case, chance)} This draw was one."
+    if not case.drawn:
+        return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
+    if case.values.thr is not None and case.values.thr >= 1:
+        wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
+        return f"{wants}, so no draw can reject it."
+    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
+
+
+def _test_rejected(case: Case) -> str:
+    chance = _without_slack(case)
+    if chance is not None:
+        return f"{_with_slack(case, chance)} This draw was not one."
+    if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
+        return _no_chance(case)
+    if not case.drawn:
+        return f"{_named(case)} u {prob(case.values.u, 3)} is not below that, so it goes."
+    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
+
+
+def _without_slack(case: Case) -> float | None:
+    """What the lossy rule adds its slack to: p/q, of a point mass p; None under another rule."""
+    if not case.rule.adds_slack:
+        return None
+    return case.values.ratio if case.drawn else case.values.p
+
+
+def _with_slack(case: Case, ratio: float) -> str:
+    """The lossy rule says what it adds, and what a lossless one would have done."""
+    v, name = case.values, "p/q" if case.drawn else "p"
+    plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
+    return (
+        f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: "
+        f"without slack it {plain} be kept)."
+    )
+
+
+def _named(case: Case) -> str:
+    """A point mass: the draft gave a token and no odds."""
+    chance = percent(case.values.thr)
+    if case.n_failed:
+        return f"After {_failed(case)} the target has {chance} left for {case.token}; that is its chance to stay."
+    return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
+
+
+def _who(case: Case) -> str:
+    return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
+
+
+def _p_and_q(case: Case) -> str:
+    v = case.values
+    if case.n_failed or v.p is None or v.q is None:
+        return ""
+    return f" (p {fine(v.p)} ≥ q {fine(v.q)})"
+
+
+def _too_sure(case: Case) -> str:
+    left, q = case.mass, case.values.q
+    after = f" of what is left after {_failed(case)}" if case.n_failed else ""
+    if not left or not q:
+        return f"The draft was too sure{after}."
+    if q / left < 1.1:
+        return f"The draft was slightly too sure{after}: {fine(q)} against the target's {fine(left)}."
+    return f"The draft was {times(q / left)} too sure{after}."
+
+
+def _no_chance(case: Case) -> str:
+    if case.n_failed:
+        return f"Nothing of {case.token} is left in the target's row after {_failed(case)}: no draw can keep it."
+    cut = " once its unlikely tokens are cut" if case.cuts else ""
+    return f"The target gives {case.token} no chance here{cut}: no draw can keep it."
+
+
+def _failed(case: Case) -> str:
+    return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
+
+
+# Never tested -------------------------------------------------------------------------------------------------------
+
+
+def _blocked(case: Case) -> str:
+    blocker = case.blocker
+    if blocker is None:
+        return "The token before it was not kept, so the text never got here."
+    return f"{_way(blocker)}, so the text never got here."
+
+
+def _way(blocker: Blocker) -> str:
+    who = f"Its parent {blocker.token}" if blocker.levels == 1 else f"{blocker.token}, {blocker.levels} levels up,"
+    if blocker.rejected:
+        return f"{who} was rejected"
+    return f"{who} lost its place to {blocker.taker.token}" if blocker.taker else f"{who} was not kept"
+
+
+def _sibling_kept(case: Case) -> str:
+    if case.own_test is not None and case.own_test.u is not None and case.own_test.thr is not None:
+        sign = "below" if case.own_test.u < case.own_test.thr else "not below"  # one that came along with a longer one
+        u, thr = apart(case.own_test.u, case.own_test.thr)
+        return f"Its text was judged here: u {u} is {sign} {thr}. The text goes on from its twin {case.twin}."
+    if case.blocker is not None:
+        return _blocked(case)
+    if case.twin is not None:
+        return f"Its twin {case.twin}, which spells the same text, was kept in its place."
+    if case.taker is None:
+        return "Another token was kept at this place."
+    return f"{_kept(case.taker)} at this place, and a text has one token per place."
+
+
+def _kept(taker: Taker) -> str:
+    return f"Its sibling {taker.token} was kept" if taker.by == "sibling" else f"{taker.token} was drawn"
+
+
+def _prefix_rejected(case: Case) -> str:
+    return _blocked(case) if case.blocker else "No prefix that reaches it passed."
+
+
+def _pruned(case: Case) -> str:
+    budget = f"the node budget ({case.budget})" if case.budget is not None else "the node budget"
+    if case.blocker is not None or case.verdict is None or case.verdict.why == "budget":
+        cum = case.node.src.get("cum")
+        chance = f" The draft gave its path {fine(math.exp(min(0.0, cum)))}." if isinstance(cum, int | float) else ""
+        return f"Pruned before the target saw it: {budget} went to likelier nodes.{chance}"
+    return "Pruned before the target saw it."
+
+
+def _after_stop(case: Case) -> str:
+    return f"The text ended before it: {ENDED.get(case.finish or '', 'a stop came')}."
+
+
+_UNTESTED: dict[str, Callable[[Case], str]] = {
+    "parent_rejected": _blocked,
+    "sibling_kept": _sibling_kept,
+    "prefix_rejected": _prefix_rejected,
+    "after_stop": _after_stop,
+    "length": lambda case: "The text reached its length limit before it.",
+    "budget": _pruned,
+    "not_drawn": _sibling_kept,
+}

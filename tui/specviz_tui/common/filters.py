@@ -1,0 +1,92 @@
+"""Line filters for terminals without colour or without Unicode. They see every painted cell, scrollbars and dialogs
+too."""
+
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.color import Color as RichColor
+from rich.color_triplet import ColorTriplet
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+from specviz.view.words import palette
+from specviz.view.words.contrast import Rgb, legible
+
+_FURNITURE = {
+    "─": "-", "━": "-", "│": "|", "┃": "|", "┏": "+", "┓": "+", "┗": "+", "┛": "+", "╭": "+",
+    "╮": "+", "╰": "+", "╯": "+", "┌": "+", "┐": "+", "└": "`",
+    "┘": "+", "├": "+", "┤": "+", "┬": "+", "┴": "+", "┼": "+", "▏": "]", "▕": "[", "▎": "-", "▍": "=", "▌": "=",
+    "▋": "=", "▊": "#", "▉": "#", "█": "#", "▁": "_", "▂": ".", "▃": ":", "▄": "-", "▅": "=", "▆": "+", "▇": "*",
+    "▔": "-", "…": "~", "⚑": "!", "→": ">", "←": "<", "↑": "^", "↓": "v", "⇐": "<", "⇒": ">", "×": "x", "−": "-",
+    "–": "-", "—": "-", "±": "~", "≥": ">", "≤": "<", "∞": "8", "∅": "0", "⏎": "$", "⟨": "<", "⟩": ">", "“": "\"",
+    "”": "\"", "‘": "'", "’": "'", "•": "*", "◆": "%", "◀": "<", "▐": "|", "«": "<", "»": ">", "◂": "<", "●": "@",
+    "·": ".",
+    "○": "o", "┄": ".", "░": ".", "▒": "%", "‹": "<", "›": ">", "÷": "/", "Σ": "S", "Π": "P",
+    "⊕": "&", "⊘": "!", "⊗": "X", "┝": "+", "┕": "`",
+    "⇢": "~", "╳": "X", "▸": ">", "▣": "d", "▤": "v", "▥": "b", "◇": "h", "‖": "|", "▴": "^", "⌊": "[", "⌋": "]",
+    "γ": "g", "α": "a", "ε": "e", "τ": "t", "φ": "f", "λ": "l", "ρ": "r", "µ": "u", "\xa0": " ", "\u2009": " ",
+}  # fmt: skip
+_MARKS = {style.glyph: style.ascii for style in palette.STYLES.values()}
+_STATES = {glyph: ascii.ljust(cell_len(glyph)) for glyph, ascii, _ in palette.STATES.values()}
+_TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS})
+
+
+class NoColour(LineFilter):
+    """NO_COLOR to the letter: no colour code is sent; bold, dim, underline and reverse stay and carry the meaning."""
+
+    _plain = Style.from_color(RichColor.default(), RichColor.default())
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments with the terminal's own two colours."""
+        plain = self._plain
+        return [Segment(text, plain if style is None else style + plain, control) for text, style, control in segments]
+
+
+class Legible(LineFilter):
+    """Text at least 4.5 : 1 on what is behind it, in every theme: dimmed hints, muted titles and marks alike.
+
+    Here and not in each style, because a theme brings its own grounds, and dim is a blend with them. Lines, bars and
+    blocks are no text and stay. What is reversed has the same contrast either way round.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, those too faint in a stronger tone of the same colour."""
+        ground = background.rich_color.triplet
+        return [self._legible(segment, ground) for segment in segments]
+
+    def _legible(self, segment: Segment, ground: ColorTriplet | None) -> Segment:
+        text, style, control = segment
+        if style is None or style.color is None or style.color.triplet is None or not is_text(text):
+            return segment
+        behind = style.bgcolor.triplet if style.bgcolor is not None and style.bgcolor.triplet is not None else ground
+        if behind is None:
+            return segment
+        better = legible(tuple(style.color.triplet), tuple(behind))
+        return segment if better == style.color.triplet else Segment(text, _toned(style, better), control)
+
+
+@lru_cache(4096)
+def _toned(style: Style, colour: Rgb) -> Style:
+    return style + Style.from_color(RichColor.from_rgb(*colour))
+
+
+@lru_cache(4096)
+def is_text(text: str) -> bool:
+    """Whether there is anything to read: more than spaces, lines, bars and blocks."""
+    return any(not c.isspace() and not "\u2500" <= c <= "\u259f" for c in text)
+
+
+class AsciiOnly(LineFilter):
+    """Every cell as one ASCII character, so that no column moves."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, in ASCII, of the same width."""
+        return [Segment(_ascii(text), style, control) for text, style, control in segments]
+
+
+def _ascii(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else "?" * cell_len(c) for c in text.translate(_TABLE))

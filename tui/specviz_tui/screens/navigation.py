@@ -1,0 +1,282 @@
+"""Keys that only look: time, selection, form of the text and the tree, export. Mixed into the main screen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specviz.errors import SpecvizError
+from specviz.view.frame.frame import VALUE_MODES
+from specviz.view.frame.warned import warned
+from specviz.view.play.seek import is_place
+from specviz_tui.common.feed import RunFeed, node_record
+from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.screens.pick import Choice, PickScreen
+from specviz_tui.widgets.text_strip import MODES, TextStrip
+from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree.tree_moves import neighbour
+from specviz_tui.widgets.why_panel import WhyPanel
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from specviz.view import Frame
+
+    Base = Screen[None]
+else:
+    Base = object
+
+THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
+PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
+PLACE_HINT = f"{PLACES} · or a piece of the text"
+
+
+class LookingActions(Base):
+    """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
+
+    feed: RunFeed
+    if TYPE_CHECKING:
+        frame: "Frame | None"
+
+        def paint_soon(self) -> None: ...
+        def focus_main(self) -> None: ...
+        def ask_core(self, ask: Callable[[], Any]) -> None: ...
+
+    # Time ------------------------------------------------------------------------------------------------------------
+
+    def go(self, moved: bool) -> None:
+        """After a move: the inspector follows the action again, unless it is pinned."""
+        if moved and not self.query_one(WhyPanel).pinned:
+            self.feed.options = replace(self.feed.options, selected=None)
+        if moved:
+            self.feed.options = replace(self.feed.options, column=None, block=None)
+        self.paint_soon()
+
+    def action_play(self) -> None:
+        """Pause or go on; a live recording never stops for it."""
+        self.feed.player.toggle()
+        self.paint_soon()
+
+    def action_step(self, by: int) -> None:
+        """One step on or back."""
+        player = self.feed.player
+        self.go(player.next_step() if by > 0 else player.prev_step())
+
+    def action_phase(self, by: int) -> None:
+        """One phase on or back."""
+        player = self.feed.player
+        self.go(player.next_phase() if by > 0 else player.prev_phase())
+
+    def action_round(self, by: int) -> None:
+        """One round on or back; at the end of a held run the core runs one more."""
+        player = self.feed.player
+        if by > 0 and self.feed.running and self.feed.held and player.at_end:
+            self.ask_core(self.feed.step_core)
+            return
+        self.go(player.next_round() if by > 0 else player.prev_round())
+
+    def action_rejection(self, by: int) -> None:
+        """To the next or the last rejection."""
+        player = self.feed.player
+        moved = player.next_rejection() if by > 0 else player.prev_rejection()
+        if not moved:
+            self.notify(f"no {'later' if by > 0 else 'earlier'} rejection", markup=False)
+        self.go(moved)
+
+    def action_first(self) -> None:
+        """The very beginning."""
+        self.go(self.feed.player.first())
+
+    def action_last(self) -> None:
+        """The newest moment; live, stay with it."""
+        self.feed.to_live()
+        self.go(True)
+
+    def action_speed(self, by: int) -> None:
+        """Faster, slower, or as recorded."""
+        player = self.feed.player
+        if by == 0:
+            player.as_recorded()
+        else:
+            player.faster(by)
+        self.paint_soon()
+
+    def action_seek(self) -> None:
+        """Ask for a place."""
+        self.app.push_screen(AskScreen(Question("Go to", PLACE_HINT, check=self.seek)))
+
+    def seek(self, place: str) -> None:
+        """Go to a round, a node, a time or a text. Raises SpecvizError when there is no such place."""
+        player, words = self.feed.player, place.strip()
+        seconds = _seconds(words)
+        node = None
+        if seconds is not None and player.run.rounds:
+            player.seek_time(player.run.rounds[0].start.t + round(seconds * 1e9))
+        else:
+            try:
+                node = player.seek(words)
+            except SpecvizError as error:
+                if player.seek_text(place):
+                    pass
+                elif is_place(words):
+                    raise
+                else:
+                    raise SpecvizError(f"'{place}' is not found in the text; or write a place: {PLACES}") from error
+        self.go(True)
+        if node is not None:
+            self.select(node)
+
+    # Selection -------------------------------------------------------------------------------------------------------
+
+    def select(self, node: int | None) -> None:
+        """Look at a node; the view holds still for it."""
+        if node is not None and (self.feed.player.playing or self.feed.running):
+            self.feed.player.pause()
+        self.feed.options = replace(self.feed.options, selected=node)
+        self.paint_soon()
+
+    def move(self, direction: str) -> None:
+        """To the neighbour of the selected node."""
+        if self.frame is None:
+            return
+        node = neighbour(self.frame.tree, self.frame.selected, direction, self.query_one(TreeCanvas).listed)
+        if node is not None:
+            self.select(node)
+
+    def action_why(self) -> None:
+        """Pin the why panel, or let it go; on a narrow screen this opens and closes it."""
+        panel = self.query_one(WhyPanel)
+        panel.pinned = not panel.pinned
+        selected = self.frame.selected if panel.pinned and self.frame else None
+        self.select(selected)
+
+    def action_back(self) -> None:
+        """Close what is open, then let go of the node, then follow."""
+        if self.feed.options.rank_entry is not None:
+            self.feed.options = replace(self.feed.options, rank_entry=None)
+            self.paint_soon()
+            return
+        panel = self.query_one(WhyPanel)
+        panel.pinned = False
+        self.feed.options = replace(self.feed.options, column=None, layer=None, block=None)
+        self.focus_main()
+        self.select(None)
+
+    def action_copy(self) -> None:
+        """The node as JSON, to the clipboard of the terminal."""
+        record = node_record(self.frame) if self.frame else None
+        if record is None:
+            self.notify("this node has no record of its own", markup=False)
+            return
+        self.app.copy_to_clipboard(_json(record))
+        self.notify("copied as JSON", markup=False)
+
+    # Forms -----------------------------------------------------------------------------------------------------------
+
+    def action_value(self) -> None:
+        """The next value beside the tokens."""
+        at = VALUE_MODES.index(self.feed.options.value)
+        self.feed.options = replace(self.feed.options, value=VALUE_MODES[(at + 1) % len(VALUE_MODES)])
+        self.paint_soon()
+
+    def action_text(self) -> None:
+        """Words, tokens, ids."""
+        strip = self.query_one(TextStrip)
+        strip.mode = MODES[(MODES.index(strip.mode) + 1) % len(MODES)]
+
+    def action_fold(self) -> None:
+        """Leave the losers out, or show them again."""
+        folded = self.feed.options.folding == "losers"
+        self.feed.options = replace(self.feed.options, folding="pruned" if folded else "losers")
+        self.paint_soon()
+
+    def action_expand(self) -> None:
+        """Everything, pruned nodes too."""
+        self.feed.options = replace(self.feed.options, folding="none")
+        self.paint_soon()
+
+    def action_theme(self) -> None:
+        """The next theme."""
+        at = THEMES.index(self.app.theme) if self.app.theme in THEMES else -1
+        self.app.theme = THEMES[(at + 1) % len(THEMES)]
+
+    # Bookmarks and export --------------------------------------------------------------------------------------------
+
+    def action_bookmark(self) -> None:
+        """Ask for a few words; empty ones are fine."""
+        if self.feed.player.run.rounds:
+            where = "in the recording" if self.feed.recording else "until you leave"
+            where = "beside the recording, which stays as it is" if self.feed.keeps_notes else where
+            question = Question("Bookmark this round", f"a few words · enter keeps it {where}")
+            self.app.push_screen(AskScreen(question), self._marked)
+
+    def _marked(self, words: str | None) -> None:
+        if words is not None:
+            try:
+                self.feed.note(words)
+            except SpecvizError as error:
+                self.notify(str(error), severity="warning", markup=False)
+            self.paint_soon()
+
+    def action_bookmarks(self) -> None:
+        """All bookmarks; enter goes there."""
+        rounds = self.feed.player.run.rounds
+        choices = [
+            Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several
+            for record in rounds for k, note in enumerate(record.notes)
+        ]  # fmt: skip
+        if not choices:
+            self.notify("no bookmarks; b makes one", markup=False)
+            return
+        self.app.push_screen(PickScreen("Bookmarks", choices, ""), self._go_to_mark)
+
+    def _go_to_mark(self, index: str | None) -> None:
+        at = (index or "").partition("-")[0]
+        if at:
+            self.go(self.feed.player.seek_index(int(at)))
+
+    def action_warnings(self) -> None:
+        """Every warning of the core in full; enter goes to its round."""
+        found = warned(self.feed.player.run)
+        if not found:
+            self.notify("the core has warned of nothing in this run", markup=False)
+            return
+        choices = [Choice(f"{'' if w.index is None else w.index}-{k}", w.place, w.text) for k, w in enumerate(found)]
+        self.app.push_screen(PickScreen("Warnings", choices, "", "esc back", "goes there"), self._go_to_mark)
+
+    def action_export(self) -> None:
+        """The screen as SVG, or the node as JSON, into the working folder."""
+        choices = [Choice("svg", "screen as SVG"), Choice("json", "this node as JSON")]
+        self.app.push_screen(PickScreen("Export", choices, f"to {Path.cwd()} · "), self._export)
+
+    def _export(self, what: str | None) -> None:
+        if what is None or self.frame is None:
+            return
+        record = node_record(self.frame)
+        if what == "json" and record is None:
+            self.notify("this node has no record of its own", markup=False)
+            return
+        node = f"-n{self.frame.selected}" if what == "json" else ""
+        path = Path(f"specviz-{self.frame.run.run}-r{self.frame.round}{node}.{what}")
+        content = _json(record) if what == "json" else self.app.export_screenshot(title=f"specviz r{self.frame.round}")
+        try:
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            self.notify(f"cannot write {path}: {error.strerror or error}", severity="error", markup=False)
+            return
+        self.notify(f"written: {path}", markup=False)
+
+
+def _json(record: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def _seconds(words: str) -> float | None:
+    if not words.endswith("s"):
+        return None
+    try:
+        return float(words[:-1])
+    except ValueError:
+        return None
