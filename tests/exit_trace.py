@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz import events as ev
-from specviz.cost.exit_replay import Replayed, Setting, Table, rounds
-from specviz.cost.gates import annealed
+from specviz.cost.exit_replay import Replayed, Setting, Table, annealed, rounds
 from specviz.cost.ledger import RoundCost
 from specviz.events import GRID, Event
 from table_model import TEXTS, Clock

@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "sps pearl",
         "the rows that the claims of the paper are about, declared beside them",
     ),
-    "specviz/bench/ablation/ablation_words.py": ("specbranch", "the heading of a column"),
+    "specviz/bench/ablation/results.py": ("specbranch", "the heading of a column"),
     "specviz/bench/report/card.py": ("specbranch", "the heading of a column"),
     "specviz/bench/results.py": (
         "ar ngram layerskip specbound",
@@ -41,7 +41,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "specviz/cost/pipelines.py": ("sps pearl", "names of cost formulas"),
     "specviz/view/panels/lanes/cost.py": ("sps pearl", "names of cost formulas"),
     "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),
-    "tui/specviz_tui/panels/lane_costs.py": ("pearl", "the name of a cost formula"),
+    "tui/specviz_tui/panels/lanes.py": ("pearl", "the name of a cost formula"),
     "tui/specviz_tui/common/keymap.py": ("hsd", "the id of a screen"),
     "tui/specviz_tui/screens/main.py": ("hsd", "the id of a screen"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.

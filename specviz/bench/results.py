@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from specviz.bench.arms import Sample, Split, of_arm
-from specviz.bench.equal import Equality
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.memory import Memory
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
-from specviz.bench.statistics import PairedRatio, Spread, paired, spread
+from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
 Runs = Mapping[tuple[int, int], Sample]
 SCHEMA = "specviz.bench/1"

@@ -9,7 +9,7 @@ import click
 
 from specviz import model_folder
 from specviz.cli import method_list
-from specviz.cli.layout import echo_json, echo_sections
+from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
 
 # Families that the test suite saves, loads back and compares with the library's own generation.

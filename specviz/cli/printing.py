@@ -2,15 +2,30 @@
 
 Each printer is a sink: a callable that takes the events of a run as they happen. Text goes out raw into a pipe or file,
 so that it stays data, and made safe for a terminal, since a model is free to write escape sequences.
+
+How the commands print what they found: sections of names and values for people, one JSON object for programs.
+
+A command whose help puts its many options under headings.
+
+A training time on the command line.
+
+What tables on standard output are made of: columns, estimates as three cells, figures.
 """
 
+import math
 import re
 import sys
-from collections.abc import Callable
-from typing import Literal, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TextIO
+
+import click
+import msgspec
+from rich import box
+from rich.table import Table
 
 from specviz import events
 from specviz.events import Event
+from specviz.metrics import Estimate
 from specviz.text import clip, running, shown
 from specviz.view.words import numbers, palette
 
@@ -130,3 +145,79 @@ def lanes(header: events.Header) -> str:
     probed = header.env.get("lanes_ms") or {}
     times = ", ".join(f"{name} {numbers.number(ms, 1)} ms" for name, ms in probed.items())
     return f"lanes {header.lanes}" + (f" ({times})" if times else "")
+
+
+def echo_json(value: Any) -> None:
+    """One JSON object on standard output, keys in our order: on one line for a program, indented on a terminal."""
+    raw = msgspec.json.encode(value)
+    click.echo((msgspec.json.format(raw, indent=2) if sys.stdout.isatty() else raw).decode())
+
+
+def echo_sections(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Titles with aligned names and values below them; whatever a value holds, it stays on its line."""
+    for number, (title, rows) in enumerate(sections.items()):
+        if number:
+            click.echo()
+        click.secho(title, bold=True)
+        widest = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            click.echo(f"  {name:<{widest}}  {running(value)}")
+
+
+def narrate(text: str) -> None:
+    """A line of narration on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class SectionedCommand(click.Command):
+    """`sections`: heading → names of parameters. What stands in none comes last, under `Other`."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options section by section, each in the order of its names."""
+        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
+        for title, names in self.sections.items():
+            found = [records.pop(name) for name in names if name in records]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+        if records:
+            with formatter.section("Other"):
+                formatter.write_dl(list(records.values()))
+
+
+class Minutes(click.FloatRange):
+    """A finite time: neither nan nor inf ever ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no time in minutes", param, ctx)
+        return found
+
+
+def table_of(first: str, *others: str) -> Table:
+    """A table; every column but the first is numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=bool(heading))
+    return table
+
+
+def cells(estimate: Estimate | None) -> tuple[str, str, str]:
+    """Value, interval, n."""
+    if estimate is None:
+        return numbers.UNKNOWN, "", ""
+    unknown = {"few": "n too small", "alike": "all alike"}.get(estimate.why_unknown or "", "")
+    interval = unknown if estimate.interval is None else " .. ".join(map(figure, estimate.interval))
+    return figure(estimate.value), interval, f"{estimate.n:,}"
+
+
+def figure(value: float) -> str:
+    """Two digits from 1 on, more below, so that a small share does not read as nothing."""
+    size = abs(value)
+    return numbers.number(value, 2 if size >= 1 or not size else 3 if size >= 0.01 else 5)

@@ -6,8 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.cli.layout import narrate
-from specviz.cli.printing import Sink
+from specviz.cli.printing import Sink, narrate
 from specviz.cli.run.result import Result
 from specviz.errors import TraceError, WriteError
 from specviz.trace.files import plain_path

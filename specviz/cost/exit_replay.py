@@ -4,10 +4,15 @@ Under `walk` the text does not depend on the exit settings, so what every head s
 all rounds. Tokens per round are exact. Layer calls are exact up to a wrong draft; what would have been drafted behind
 it is not in the text, so there they lie between two bounds. Draws that the target shares with the draft are not
 recorded: the replay is of `draft_mode` argmax.
+
+The annealed confidence test in numbers (specbound.md 7): its temperature, and what it asks of the raw confidence.
+
+Texts out of a trace, as the early-exit replay needs them: what was written, how it ended, what heads said of it.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any
@@ -16,6 +21,7 @@ import numpy as np
 
 from specviz.cost.ledger import RoundCost
 from specviz.errors import SpecvizError
+from specviz.events import Commit, Event, ExitTable, Header, Knob, Prefill
 from specviz.events.early_exit import GRID, ExitTable
 
 Array = np.ndarray[Any, Any]
@@ -243,3 +249,126 @@ def sweep(
         total(table, replace(base, **dict(zip(values, chosen, strict=True))), room, eos)
         for chosen in product(*values.values())
     ]
+
+
+def annealed(alpha: float, layer: int, n_layers: int) -> float:
+    """`T_l = 1 + alpha (1 - l/L)`: highest after the first layer, 1 after the last. Layers count from 1."""
+    return 1.0 + alpha * (1.0 - layer / n_layers)
+
+
+def raw_threshold(raw: float, conf: float, temp: float, tau: float) -> float:
+    """The raw confidence that would just pass `conf >= tau`, if the top logit moved and all the others stayed.
+
+    With the others worth S_1 = (1 - raw)/raw at temperature 1 and S_T = (1 - conf)/conf at `temp`, measured from the
+    top logit, moving that by g divides them by e^g and e^(g/T). Against one rival it is sigmoid(T logit(tau)); a flat
+    tail asks for more. `raw >= raw_threshold(..)` says the same as `conf >= tau`.
+    """
+    if tau <= 0.0 or tau >= 1.0 or not 0.0 < conf < 1.0 or not 0.0 < raw < 1.0:
+        return max(0.0, tau)
+    others, tempered = (1.0 - raw) / raw, (1.0 - conf) / conf
+    log_gain = temp * (math.log1p(-tau) - math.log(tau) - math.log(tempered))
+    return 1.0 / (1.0 + math.exp(min(700.0, math.log(others) + log_gain)))
+
+
+def one_rival(tau: float, temp: float) -> float:
+    """What the test asks of the raw confidence when a single other token competes: sigmoid(T logit(tau))."""
+    if tau <= 0.0 or tau >= 1.0:
+        return max(0.0, tau)
+    return 1.0 / (1.0 + math.exp(temp * (math.log1p(-tau) - math.log(tau))))
+
+
+def shares(fractions: Sequence[float], n_layers: int) -> list[int]:
+    """Layers at these fractions of a model, rounded half up, each once, between 1 and the last but one."""
+    found = {math.floor(share * n_layers + 0.5) for share in fractions}
+    return sorted(layer for layer in found if 1 <= layer < n_layers)
+
+
+@dataclass(slots=True)
+class Query:
+    """One prompt and its text. `room`: the most tokens it was allowed, `stops`: its end tokens, as far as is known."""
+
+    q: int
+    prompt: list[int]
+    room: int
+    tokens: list[int] = field(default_factory=list)
+    n_rounds: int = 0  # that committed something, the one in which a recording was cut off included
+    n_changes: int = 0  # knobs moved while it was decoded
+    finish: str | None = None
+    records: list[ExitTable] = field(default_factory=list)
+    stops: frozenset[int] = frozenset()
+
+    def table(self, n_layers: int) -> Table:
+        """What the heads said. Raises SpecvizError when that is not recorded."""
+        return Table.of(self.records, self.tokens, n_layers)
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Drafts that are never fed: the end tokens; where they are not known, the one the text ended with."""
+        return self.stops | frozenset(self.tokens[-1:] if self.finish == "eos" else ())
+
+
+def queries(events: Iterable[Event]) -> tuple[Header, list[Query]]:
+    """The texts of a run. Raises SpecvizError for a run whose text depends on what was drafted."""
+    header: Header | None = None
+    found: dict[int, Query] = {}
+    for event in events:
+        if isinstance(event, Header):
+            header = event
+        elif isinstance(event, Prefill):
+            assert header is not None
+            found[event.q] = Query(event.q, list(event.prompt), _room(header))
+        elif isinstance(event, Commit | Knob | ExitTable):
+            _take(event, found)
+    if header is None or not any(query.tokens for query in found.values()):
+        raise SpecvizError("the trace has no text to replay; record a run with specviz run --record FILE")
+    if not header.keeps_tokens and temperature_of(header) > 0:
+        raise SpecvizError(
+            f"under verifier {header.verifier} the text depends on what was drafted, so other settings cannot be "
+            "replayed on it; record with --verifier walk or at temperature 0"
+        )
+    for query in found.values():
+        if query.finish in ("length", "context"):
+            query.room = len(query.tokens)
+    return header, [query for query in found.values() if query.tokens]
+
+
+def _take(event: Commit | Knob | ExitTable, found: dict[int, Query]) -> None:
+    query = found.get(event.q)
+    if query is None:
+        if isinstance(event, Knob):  # before the first prompt: part of no text
+            return
+        kind = event.__struct_config__.tag
+        raise SpecvizError(f"the trace has a '{kind}' record of query {event.q}, but no prompt of it: record it again")
+    if isinstance(event, Commit):
+        query.tokens += event.tokens
+        query.finish = event.finish or query.finish
+        query.n_rounds += 1
+    elif isinstance(event, ExitTable):
+        query.records.append(event)
+    else:
+        query.n_changes += 1
+
+
+def _room(header: Header) -> int:
+    """The most tokens a text was allowed."""
+    room = header.sampling.get("max_new_tokens", 0)
+    return int(room) if isinstance(room, int | float) and 0 <= room < 1 << 31 else 0
+
+
+def temperature_of(header: Header) -> float:
+    """Of the run; 0 where the trace does not say."""
+    value = header.sampling.get("temperature", 0)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def n_layers_of(header: Header) -> int:
+    """Layers of the target that wrote the trace. Raises SpecvizError when it does not say."""
+    target = header.models.target
+    if target is None or not target.n_layers:
+        raise SpecvizError("the trace does not say how many layers its target has; record it again")
+    return target.n_layers
+
+
+def own_values(header: Header, names: Sequence[str]) -> dict[str, object]:
+    """The knob values the run had, of those asked for."""
+    return {name: header.knobs[name] for name in names if name in header.knobs}

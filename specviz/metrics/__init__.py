@@ -6,7 +6,7 @@
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
 from specviz.metrics.geometric import GeometricFit, geometric_fit
 from specviz.metrics.registry import Metrics
-from specviz.metrics.same_draft import SameDraft
+from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.tally import Tally, measure
 
 __all__ = [

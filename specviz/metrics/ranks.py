@@ -4,6 +4,9 @@ distribution at one parent node each.
 Buckets: 0 the draft's best token is the target's, 1 ranks 2 to 4, 2 ranks 5 to 10, 3 lower or outside the draft
 vocabulary. An expansion is *known* when the target has a row at its parent. Over the path coverage asks for the token
 that was written, over all known ones for the target's best; figures on the path are conditional on a right prefix.
+
+What was learnt while serving, over a run: actions, what exploring cost, what was taken back, and regret
+(specblock.md 8).
 """
 
 from collections import Counter
@@ -12,7 +15,7 @@ from fractions import Fraction
 
 import msgspec
 
-from specviz.events import Block, Event, Expansion, Node, TreeMade, Verify
+from specviz.events import Adapt, Block, Event, Expansion, Node, TreeMade, Verify
 from specviz.metrics.estimate import Estimate, share
 
 N_BUCKETS, GIVE_UP = 4, 3
@@ -218,3 +221,49 @@ def needed(bucket: int, widths: Sequence[int]) -> int:
     """The children that a true bucket asks for: enough for its last rank, none where the token is out of reach, never
     more than the widest in use."""
     return 0 if bucket == GIVE_UP else min(LARGEST[bucket], max(widths, default=LARGEST[bucket]))
+
+
+class Adapted(msgspec.Struct, frozen=True, kw_only=True):
+    """Over all queries that ended with a decision. `regret`: seconds that the decisions gave up against the best
+    expected profit, null when none is on record; `spent_s`, `budget_s`: seconds of exploring."""
+
+    n_queries: int
+    actions: dict[str, int]
+    reasons: dict[str, int]
+    n_reverted: int
+    spent_s: float
+    budget_s: float
+    regret: float | None
+    version: int
+
+
+class AdaptTally:
+    """Give it every record in order."""
+
+    def __init__(self) -> None:
+        self._n = self._n_reverted = 0
+        self._actions: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._regret: float | None = None
+        self._last: Adapt | None = None
+
+    def add(self, event: Event) -> None:
+        """Take in a record."""
+        if not isinstance(event, Adapt):
+            return
+        self._last, self._n = event, self._n + 1
+        self._actions[event.action] += 1
+        self._reasons[event.reason] += 1
+        self._n_reverted += event.reverted
+        if event.regret is not None:
+            self._regret = (self._regret or 0) + event.regret
+
+    def summary(self) -> Adapted | None:
+        """None where nothing learns."""
+        last = self._last
+        if last is None:
+            return None
+        return Adapted(
+            n_queries=self._n, actions=dict(self._actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
+            spent_s=last.spent, budget_s=last.budget, regret=self._regret, version=last.version_after,
+        )  # fmt: skip

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from specviz.metrics import common as f
-from specviz.metrics.adapted import Adapted
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.modelled import Modelled
-from specviz.metrics.ranks import BlockCount, Confusion, NodeCount, SlotAccuracy
-from specviz.metrics.same_draft import SameDraft
+from specviz.metrics.ranks import Adapted, BlockCount, Confusion, NodeCount, SlotAccuracy
+from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.table import Table
 
 if TYPE_CHECKING:

@@ -14,14 +14,12 @@ from typing import Any
 import msgspec
 
 from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
-from specviz.metrics.adapted import AdaptTally
 from specviz.metrics.exits import Exits, ExitTally
 from specviz.metrics.modelled import ModelledTally
 from specviz.metrics.pipelined import Cells, Pipeline
-from specviz.metrics.ranks import RankTally
+from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.registry import Metrics, report
-from specviz.metrics.replay_rules import links, single_chain
-from specviz.metrics.same_draft import DraftTally, Replay, replay
+from specviz.metrics.replay_rules import DraftTally, Replay, links, replay, single_chain
 from specviz.metrics.sums import Median, Ratio, Term
 
 RATIOS = (  # name: what is added for a round, over what; of the first two the units are blocks

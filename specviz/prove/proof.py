@@ -17,11 +17,10 @@ from typing import Any, cast
 
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, Table, law
-from specviz.prove.blocks import Begun, Block, Blocks, MakeDraft, MakePlan
 from specviz.prove.closed_form import closed_form
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
-from specviz.prove.layouts import Layout, draw
-from specviz.prove.rounds import Rounds
+from specviz.prove.layouts import Begun, Block, Blocks, Layout, MakeDraft, MakePlan, draw
+from specviz.prove.several import Rounds
 from specviz.verifiers.slack import DEFAULT, slack_plan
 from specviz.verifiers.slack import VERIFIER as SLACK
 

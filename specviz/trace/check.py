@@ -11,7 +11,7 @@ from pathlib import Path
 
 from specviz.errors import TraceError
 from specviz.events import WIRE_RECORDS, Closing, Commit, End, Event, Node, Prefill, RoundEnd, RoundStart, Verify
-from specviz.trace.totals import Totals
+from specviz.trace.recorder import Totals
 
 _EDGE = 1e-12  # two ways to round u * total: an interval's edge and the draw itself
 

@@ -10,6 +10,8 @@ The open file is what is ours, not the name: when the file of that name is anoth
 Nothing here ever stops a run: a disk that is full or not writable sets `problem`, calls `on_problem` with a `warn`
 event, and keeps the unwritten bytes, which are tried again with every round until they pass 256 MiB. So the file is
 at every moment a prefix of the whole recording, its last line perhaps torn.
+
+Sums over a run that stand in its `end` record, so that a reader can tell whether records are missing.
 """
 
 import contextlib
@@ -24,17 +26,30 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from specviz.errors import TraceError
-from specviz.events import LEVEL_OF, LEVELS, WIRE_RECORDS, End, Event, Header, Level, Warn, encode_lines
+from specviz.events import (
+    LEVEL_OF,
+    LEVELS,
+    WIRE_RECORDS,
+    Commit,
+    End,
+    Event,
+    Header,
+    Level,
+    Prefill,
+    RoundEnd,
+    Warn,
+    encode_lines,
+)
 from specviz.trace import lock
 from specviz.trace.files import packed_path, plain_path
 from specviz.trace.private import Redactor, named
-from specviz.trace.totals import Totals
 
 _NOT_WRITTEN = frozenset(WIRE_RECORDS)
 _PATIENCE = 256 << 20
@@ -351,3 +366,31 @@ def _taken(path: Path) -> bool:
             return lock.held(file)
     except OSError:
         return False
+
+
+@dataclass(slots=True)
+class Totals:
+    """`n_chars` counts the characters of the text: the texts of all commits, put together."""
+
+    n_queries: int = 0
+    n_rounds: int = 0
+    n_drafted: int = 0
+    n_tested: int = 0
+    n_accepted: int = 0
+    n_emitted: int = 0
+    n_chars: int = 0
+
+    def take(self, event: Event) -> None:
+        """Adds one record."""
+        if isinstance(event, RoundEnd):
+            self.n_rounds += 1
+            for name in ("n_drafted", "n_tested", "n_accepted", "n_emitted"):
+                setattr(self, name, getattr(self, name) + getattr(event, name))
+        elif isinstance(event, Commit):
+            self.n_chars += sum(map(len, event.texts))
+        elif isinstance(event, Prefill):
+            self.n_queries += 1
+
+    def as_dict(self) -> dict[str, int]:
+        """By name, ready for `end.totals`."""
+        return asdict(self)

@@ -3,11 +3,22 @@
 A path owns the nodes that no earlier path holds; `shared` counts the others, which are leading ones. Paths come in the
 order of the id of their first own node, which is the order they were drawn in: a node's eldest child continues its
 parent's path, every other child begins a path. Parallel chains, a caterpillar and a drawn tree are all read this way.
+
+Row arithmetic that the joint rules need, on numpy, torch and object arrays and on certain rows. Not a verifier.
+
+Nothing here looks at a value: on a device nothing waits for it.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +76,76 @@ def misfit(draft: Draft) -> str | None:
     if draft.carry is not None:
         return "it continues the block of a stopped chain; judge it with hsd_naive"
     return None
+
+
+def taken(rows: Rows, numbers: list[int]) -> Rows:
+    """`[n, V]`: some rows, a view where they stand together."""
+    if isinstance(rows, CertainRows):
+        return CertainRows(tuple(rows.tokens[i] for i in numbers), rows.size)
+    begin = numbers[0] if numbers else 0
+    if numbers == list(range(begin, begin + len(numbers))):
+        return rows[begin : begin + len(numbers)]
+    if hasattr(rows, "index_select"):
+        return rows.index_select(0, namespace(rows).tensor(numbers, device=rows.device))
+    return rows[numbers]
+
+
+def headed(first: Row, rows: Rows) -> Rows:
+    """`first` in front of the rows."""
+    if isinstance(rows, CertainRows):
+        assert isinstance(first, Certain), "a residual of certain rows is certain"
+        return CertainRows((first.token, *rows.tokens), rows.size)
+    return namespace(rows).concatenate([first[None], rows])
+
+
+def surplus(rows: Any, laws: Any, tokens: Sequence[int], a: Any, b: Any = None) -> Any:
+    """`(a p - b q)+` `[n, V]` of rows that are not certain; `laws` None: point masses at `tokens`, `b` None: 1."""
+    a, b = (x if x is None else as_rows(rows, x)[:, None] for x in (a, b))
+    out = rows * a
+    if laws is None:
+        at = (list(range(len(tokens))), list(tokens))
+        out[at] -= 1 if b is None else b[:, 0]
+        return _positive(out)
+    law = laws if b is None else laws * b
+    return _positive(out.sub_(law) if hasattr(out, "sub_") else out - law)
+
+
+def _positive(out: Any) -> Any:
+    return out.clamp_(min=0) if hasattr(out, "clamp_") else np.maximum(out, 0)
+
+
+def log_of(x: Any) -> float:
+    """Natural log of a number >= 0, also of a Fraction too large or too small for a float."""
+    if x == 0:
+        return -math.inf
+    exact = Fraction(x)
+    return math.log(exact.numerator) - math.log(exact.denominator)
+
+
+def kind(array: Any) -> str | None:
+    """The kind of a numpy array, "O" for Fractions."""
+    return getattr(getattr(array, "dtype", None), "kind", None)
+
+
+def wide(x: Any) -> Any:
+    """The same numbers as float64."""
+    return x.double() if hasattr(x, "double") else np.asarray(x, dtype=np.float64)
+
+
+def like(array: Any, values: list[float]) -> Any:
+    """A vector where `array` lives."""
+    return array.new_tensor(values) if hasattr(array, "new_tensor") else np.array(values)
+
+
+def as_rows(rows: Any, x: Any) -> Any:
+    """A vector in the type of the rows, so that no product is wider than them."""
+    if hasattr(rows, "new_tensor"):
+        return x.to(rows) if hasattr(x, "to") else rows.new_tensor(x)
+    return objects(x) if kind(rows) == "O" else np.asarray(x).astype(rows.dtype)
+
+
+def objects(values: Sequence[Any]) -> Any:
+    """An object array `[n]`: numpy would make floats of Fractions otherwise."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = list(values)
+    return out

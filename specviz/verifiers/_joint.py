@@ -24,7 +24,7 @@ import numpy as np
 
 from specviz.probability.draft import Draft
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
-from specviz.verifiers import rowwise
+from specviz.verifiers import _candidates
 
 # A log weight this near to 0 is one that came back to it: far below the precision of any row, and the law moves by no
 # more. Without it, coinciding rows behind such a prefix show a keep chance of 0 where it is 1.
@@ -45,7 +45,7 @@ class Chain:
     @property
     def exact(self) -> bool:
         """Whether numbers are Fractions."""
-        return any(rowwise.kind(x) == "O" for x in (self.rows, self.laws))
+        return any(_candidates.kind(x) == "O" for x in (self.rows, self.laws))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ def chain(draft: Draft, nodes: Sequence[int], target_probs: Rows, first: Row | N
     """The chain of some nodes, each the parent of the next. `first`: required in place of the first target row."""
     numbers = [draft.parents[node] + 1 for node in nodes]
     if first is None:
-        rows = rowwise.taken(target_probs, numbers)
+        rows = _candidates.taken(target_probs, numbers)
     else:
-        rows = rowwise.headed(first, rowwise.taken(target_probs, numbers[1:]))
+        rows = _candidates.headed(first, _candidates.taken(target_probs, numbers[1:]))
     return Chain(tuple(draft.tokens[node] for node in nodes), rows, _laws(draft, nodes))
 
 
@@ -107,7 +107,7 @@ def _laws(draft: Draft, nodes: Sequence[int]) -> Any:
     numbers = [draft.row_of[node] for node in nodes]
     if all(number < 0 for number in numbers):
         return None
-    laws = rowwise.taken(draft.law_rows, [max(number, 0) for number in numbers])
+    laws = _candidates.taken(draft.law_rows, [max(number, 0) for number in numbers])
     points = [i for i, number in enumerate(numbers) if number < 0]
     if points:
         laws = laws * 1
@@ -151,8 +151,8 @@ def _weigh_exactly(part: Chain, capped: bool, start: Any) -> Weighed:
         r.append(r[-1] * rho)
         w.append(min(1, w[-1] * rho) if capped else r[-1])
     a, b = [min(1, x) for x in w], [min(1, 1 / Fraction(x)) if x else 1 for x in w]
-    lack = list(_lack(part, rowwise.objects(a[:-1]), rowwise.objects(b[:-1]))) if p else []
-    return Weighed(p, q, [rowwise.log_of(x) for x in r], [rowwise.log_of(x) for x in w], a, b, lack, r, w)
+    lack = list(_lack(part, _candidates.objects(a[:-1]), _candidates.objects(b[:-1]))) if p else []
+    return Weighed(p, q, [_candidates.log_of(x) for x in r], [_candidates.log_of(x) for x in w], a, b, lack, r, w)
 
 
 def _masses(part: Chain) -> tuple[Any, Any]:
@@ -160,21 +160,21 @@ def _masses(part: Chain) -> tuple[Any, Any]:
     picks = [list(range(len(part))), list(part.tokens)]
     if isinstance(part.rows, CertainRows):
         hits = [float(g == x) for g, x in zip(part.rows.tokens, part.tokens, strict=True)]
-        p = np.array(hits) if part.laws is None else rowwise.like(part.laws, hits)
+        p = np.array(hits) if part.laws is None else _candidates.like(part.laws, hits)
     else:
         p = part.rows[picks[0], picks[1]]
     q = p * 0 + 1 if part.laws is None else part.laws[picks[0], picks[1]]
-    return (p, q) if part.exact else (rowwise.wide(p), rowwise.wide(q))
+    return (p, q) if part.exact else (_candidates.wide(p), _candidates.wide(q))
 
 
 def _lack(part: Chain, a: Any, b: Any) -> Any:
     """`sum_y (a p - b q)+` of every position `[gamma]`."""
     if not isinstance(part.rows, CertainRows):
-        sums = rowwise.surplus(part.rows, part.laws, part.tokens, a, b).sum(-1)
-        return sums if part.exact else rowwise.wide(sums)
+        sums = _candidates.surplus(part.rows, part.laws, part.tokens, a, b).sum(-1)
+        return sums if part.exact else _candidates.wide(sums)
     share = a * 0 + 1 if b is None else b
     if part.laws is None:
-        law = a * 0 + rowwise.like(a, [float(g == x) for g, x in zip(part.rows.tokens, part.tokens, strict=True)])
+        law = a * 0 + _candidates.like(a, [float(g == x) for g, x in zip(part.rows.tokens, part.tokens, strict=True)])
     else:
         law = part.laws[list(range(len(part))), list(part.rows.tokens)]
     return (a - share * law).clip(0) if not part.exact else np.maximum(a - share * law, 0)
@@ -187,7 +187,7 @@ def residual(part: Chain, weighed: Weighed, t: int) -> Row:
         return row
     laws = None if part.laws is None else part.laws[t : t + 1]
     a, b = ([x[t]] if part.exact else np.array([x[t]]) for x in (weighed.a, weighed.b))
-    return rowwise.surplus(part.rows[t : t + 1], laws, part.tokens[t : t + 1], a, b)[0]
+    return _candidates.surplus(part.rows[t : t + 1], laws, part.tokens[t : t + 1], a, b)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,5 +243,5 @@ def _over(part: Chain, weighed: Weighed) -> list[float]:
     """`sum_y (b q - a p)+` of the branches below t = 0..gamma - 1."""
     if part.laws is None or isinstance(part.rows, CertainRows) or not len(part):
         return [float(weighed.over(t)) for t in range(len(part))]
-    a, b = (rowwise.objects(x[:-1]) if part.exact else np.array(x[:-1]) for x in (weighed.a, weighed.b))
-    return [float(x) for x in rowwise.surplus(part.laws, part.rows, part.tokens, b, a).sum(-1).tolist()]
+    a, b = (_candidates.objects(x[:-1]) if part.exact else np.array(x[:-1]) for x in (weighed.a, weighed.b))
+    return [float(x) for x in _candidates.surplus(part.laws, part.rows, part.tokens, b, a).sum(-1).tolist()]

@@ -17,7 +17,7 @@ from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.plan import Draw, Plan, Step, Verifier
 from specviz.probability.rows import Row, Rows, at
 from specviz.traits import NAIVE, VerifierTraits
-from specviz.verifiers import _joint, rowwise
+from specviz.verifiers import _candidates, _joint
 from specviz.verifiers._scan import closing, misfit, nodes_of, scan
 
 
@@ -63,7 +63,7 @@ def _after(carry: Carry, row: Row, law: Row | None, token: int) -> Carry | None:
         return Carry(math.inf, carry.left - 1)
     p = at(row, token)
     exact = None if carry.exact is None else carry.exact * p / q
-    return Carry(carry.log_ratio + rowwise.log_of(p) - rowwise.log_of(q), carry.left - 1, exact)
+    return Carry(carry.log_ratio + _candidates.log_of(p) - _candidates.log_of(q), carry.left - 1, exact)
 
 
 def refuses(draft: Draft) -> str | None:

@@ -17,7 +17,7 @@ from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
 from specviz.verifiers._candidates import candidates, misfit, ordinals
-from specviz.verifiers.spelling import Spelling
+from specviz.verifiers._scan import Spelling
 
 History = tuple[tuple[int, int], ...]  # (candidate, tokens of it kept) of all that were tried
 

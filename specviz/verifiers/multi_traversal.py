@@ -18,7 +18,7 @@ from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
 from specviz.verifiers._candidates import misfit, ordinals
-from specviz.verifiers.spelling import Spelling
+from specviz.verifiers._scan import Spelling
 
 Descent = tuple[_joint.Chain, _joint.Weighed]
 

@@ -14,7 +14,7 @@ from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifi
 from specviz.probability.rows import Row, Rows, at, namespace, positive_part, scaled
 from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers._candidates import misfit, ordinals
-from specviz.verifiers.spelling import Spelling
+from specviz.verifiers._scan import Spelling
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Stop, Verifier
 from specviz.probability.rows import Row, Rows
 from specviz.traits import VerifierTraits
-from specviz.verifiers.spelling import Spelling
+from specviz.verifiers._scan import Spelling
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:

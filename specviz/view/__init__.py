@@ -4,8 +4,7 @@
 """
 
 from specviz.runlog.fold import Run, fold
-from specviz.view.frame.frame import CLOSING, ROOT, Cursor, Frame, Phase
-from specviz.view.frame.options import FOLDINGS, Feed, Options
+from specviz.view.frame.frame import CLOSING, FOLDINGS, ROOT, Cursor, Feed, Frame, Options, Phase
 from specviz.view.play.pace import WATCHED, Pace
 from specviz.view.play.player import SPEEDS, Player
 

@@ -185,7 +185,7 @@ def test_rounds_without_a_draft_count_and_leave_no_slot(target: ModelAdapter, mo
 
 def test_long_queries_keep_their_last_pairs(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs beyond 512 are left out, and places are counted from the first that stays."""
-    import specviz.methods.online.collect as collect
+    import specviz.methods.online.batches as collect
 
     run, drafter, _ = learning(target, monkeypatch)
     assert drafter.notes is not None

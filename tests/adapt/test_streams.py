@@ -13,7 +13,7 @@ from specviz.engine.run.local import LocalRun, Pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import Adapt, End, Event, Header, Knob, Prefill, RoundEnd
 from specviz.methods import all_methods
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 from specviz.trace import Recorder, read_events
 
 EAGER = {"adapt": "on", "adapt_cost_scale": 0.0, "adapt_budget": 1.0, "adapt_caution": 0.0, "adapt_lr_head": 2e-2}

@@ -12,12 +12,11 @@ from blocks.stage import trained
 from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.online import update
-from specviz.methods.online.batches import RING, Lesson, Memory, Slot
-from specviz.methods.online.laws import TOP, Laws
+from specviz.methods.online.batches import RING, TOP, Laws, Lesson, Memory, Slot
 from specviz.methods.online.replay_buffer import Sizes, anew, coverage
 from specviz.methods.online.update import Learner, lesson_loss, pair_states, shared_storage
 from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.ranks import ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 

@@ -14,8 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Options, Player
-from specviz.view.panels.exits.exit_run import exit_run
-from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, replay_of
+from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, exit_run, replay_of
 from specviz.view.panels.exits.model import Layers
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures.exit_grid import (
@@ -30,16 +29,20 @@ from specviz_app.figures.exit_grid import (
 from specviz_app.figures.exits import (
     cell_rows,
     fig_cell,
+    fig_gates,
     fig_heat,
     fig_kinds,
     fig_ledger,
     fig_stairs,
+    fig_sweeps,
+    fig_times,
+    gate_rows,
     heat_rows,
     kind_rows,
     ledger_rows,
     stair_rows,
+    sweep_rows,
 )
-from specviz_app.figures.gates import fig_gates, fig_sweeps, fig_times, gate_rows, sweep_rows
 from specviz_app.server.settings import Settings
 from specviz_app.server.sweep_job import SweepJob, arguments
 from trace_factory import make_events, write_trace

@@ -16,8 +16,7 @@ from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import overview
 from specviz.view.words.palette import STYLES, colour, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
-from specviz_app.figures.round import fig_pq, fig_residual, fig_tests
-from specviz_app.figures.tree import SYMBOLS, fig_tree, tree_alt, tree_rows
+from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, fig_tree, tree_alt, tree_rows
 from specviz_app.server import live_source
 from specviz_app.ui.theme import GROUNDS
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -200,7 +199,7 @@ def test_figures_know_no_streamlit(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import sys, specviz_app.figures.overview, specviz_app.figures.round, specviz_app.figures.tree;"
+        "import sys, specviz_app.figures.overview, specviz_app.figures.tree, specviz_app.figures.tree;"
         "sys.exit('streamlit' in sys.modules)"
     )
     roots = [str(Path(__file__).parents[2] / name) for name in ("", "app")]

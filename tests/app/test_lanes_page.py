@@ -16,18 +16,20 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Clock, Lanes
-from specviz_app.figures.branches import (
+from specviz_app.figures.cost import cost_rows, fig_cost
+from specviz_app.figures.lanes import (
     confusion_rows,
     fan_rows,
     fig_confusion,
     fig_fan,
     fig_hrad,
+    fig_lanes,
     fig_steps,
     hrad_rows,
+    lane_rows,
+    lanes_alt,
     step_rows,
 )
-from specviz_app.figures.cost import cost_rows, fig_cost
-from specviz_app.figures.lanes import fig_lanes, lane_rows, lanes_alt
 from specviz_app.server.settings import Settings
 from trace_factory import make_events, plain_run, write_trace
 

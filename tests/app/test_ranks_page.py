@@ -16,8 +16,7 @@ from specviz.events import Event, Expansion, Node
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.ranks.model import ExpansionView, RankFilter, Ranks
-from specviz.view.panels.ranks.width_rows import WidthTable, offered, recorded
-from specviz.view.panels.ranks.widths import width_change
+from specviz.view.panels.ranks.widths import WidthTable, offered, recorded, width_change
 from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
 from specviz_app.figures.ranks import (
     block_rows,

@@ -3,7 +3,7 @@
 import pytest
 
 from specviz.bench.arms import Sample
-from specviz.bench.equal import check_equal, first_difference
+from specviz.bench.statistics import check_equal, first_difference
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from engine.zoo import build, save
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
-from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.specblock import files as block_files
 from specviz.methods.trained.vocabulary import Vocabulary
 

@@ -6,16 +6,14 @@ import numpy as np
 import torch
 
 from specviz.engine.decode.context import Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Config, Trained
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
-from specviz.methods.trained.fit import taps
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
 

@@ -10,14 +10,12 @@ import torch
 from engine.driver import session as plain_session
 from engine.zoo import CONFIGS, build
 from specviz.engine.decode.context import Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
-from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.eagle3.static import StaticTree
+from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.files import Trained as Heads
+from specviz.methods.medusa.network import Trained as Heads
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.train.trees import block_drafter, eagle3, medusa
 from specviz.train.trees.block_text import Windows

@@ -11,20 +11,18 @@ from blocks.small import FEATURES, SHAPE, VOCAB, Text
 from engine.driver import session as plain_session
 from engine.zoo import build
 from specviz.engine.decode.context import Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.eagle3 import drafter as drafting
-from specviz.methods.eagle3 import files
+from specviz.methods.eagle3 import network as files
 from specviz.methods.eagle3.drafter import Eagle
 from specviz.methods.eagle3.network import EagleNetwork, EagleShape
-from specviz.methods.eagle3.spec import METHOD as EAGLE3
-from specviz.methods.specblock.packed import packed
+from specviz.methods.eagle3.spec import EAGLE3
+from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import Calls, Link, Start
-from specviz.methods.trained.fit import taps
-from specviz.methods.trained.levels import Levels
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint, taps
+from specviz.methods.trained.tree_builder import Levels
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier

@@ -16,7 +16,7 @@ from specviz.errors import ModelError
 from specviz.methods.specblock import files
 from specviz.methods.specblock.drafter import make
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
-from specviz.methods.trained.fit import taps
+from specviz.methods.trained.parts import taps
 from specviz.methods.trained.vocabulary import Vocabulary
 
 

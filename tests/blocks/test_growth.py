@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.methods.specblock.growth import Growth, Offer, Setting
-from specviz.methods.specblock.widths import PRESETS, Widths
+from specviz.methods.specblock.growth import PRESETS, Growth, Offer, Setting, Widths
 from specviz.probability.draft import ROOT
 
 PAPER = PRESETS["paper"]

@@ -8,7 +8,7 @@ import torch
 
 from blocks.small import SHAPE, VOCAB, Text, network
 from specviz.methods.specblock.losses import How, Truth, block_losses, rank_loss
-from specviz.methods.specblock.packed import packed
+from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import N_BUCKETS, buckets, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 

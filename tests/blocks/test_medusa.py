@@ -10,16 +10,15 @@ import torch
 from engine.driver import session as plain_session
 from engine.zoo import build
 from specviz.engine.decode.context import Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.medusa import drafter as drafting
-from specviz.methods.medusa import files
+from specviz.methods.medusa import network
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.network import MedusaHeads
 from specviz.methods.medusa.spec import METHOD as MEDUSA
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
@@ -28,19 +27,19 @@ PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 RIGHT = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2))
 
 
-def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> files.Trained:
+def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> network.Trained:
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
     width = int(adapter.head.weight.shape[1])
-    config = files.Config(
+    config = network.Config(
         fingerprint(adapter), adapter.name, adapter.n_layers, width, adapter.vocab, vocabulary.n_draft, 4, RIGHT
     )
     rows = adapter.head.weight[: adapter.vocab].detach()
     heads = MedusaHeads(4, width, vocabulary.n_draft)
     heads.begin(rows if vocabulary.ids is None else rows[vocabulary.ids])
-    return files.Trained(config, heads.to(adapter.dtype).requires_grad_(False), vocabulary)
+    return network.Trained(config, heads.to(adapter.dtype).requires_grad_(False), vocabulary)
 
 
-def session(adapter: ModelAdapter, trained: files.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
+def session(adapter: ModelAdapter, trained: network.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
     table = MEDUSA.table
     eos = frozenset(knobs.pop("eos", ()))
     parts = Parts(Models(adapter, None, 900), Medusa(trained, adapter), get_verifier("walk"))
@@ -144,8 +143,8 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     assert vocabulary.ids is not None
     assert drafted
     assert drafted <= set(vocabulary.ids.tolist()) - {7}
-    files.KIND.write(tmp_path, trained)
-    assert files.KIND.load(tmp_path, target).config.right == RIGHT
+    network.KIND.write(tmp_path, trained)
+    assert network.KIND.load(tmp_path, target).config.right == RIGHT
     knobs = MEDUSA.table.knobs({"drafter": [str(tmp_path)]})
     assert drafting.make(Models(target, None, 64), knobs).trained.vocabulary.n_draft == 90
     given = json.loads((tmp_path / "config.json").read_text())
@@ -158,4 +157,4 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     ):
         (tmp_path / "config.json").write_text(json.dumps(given | {name: odd}))
         with pytest.raises(ModelError, match=r"config.json says (heads|right) = .*; it must be a .*train one with"):
-            files.KIND.read(tmp_path, target)
+            network.KIND.read(tmp_path, target)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from blocks.small import SHAPE, Text, network
-from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.packed import packed
+from specviz.methods.specblock.network import BlockNetwork, packed
 from specviz.methods.trained.calls import Calls, Link, Start
 from specviz.methods.trained.layers import turned
 

@@ -19,8 +19,8 @@ from engine.zoo import build
 from specviz.cli.look import convert
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.eagle3.files import KIND as EAGLE
-from specviz.methods.medusa.files import KIND as MEDUSA
+from specviz.methods.eagle3.network import KIND as EAGLE
+from specviz.methods.medusa.network import KIND as MEDUSA
 from specviz.methods.trained.rank_shapes import best_paths
 from specviz.methods.trained.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from specviz.commands import Start
 from specviz.engine.model.loading import Loaded, embedded, load
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, RoundEnd
-from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.specblock import files as block_files
 
 PAIR = embedded("target").parent

@@ -11,17 +11,15 @@ from blocks.test_eagle import PROMPT, made
 from engine.driver import session as plain_session
 from engine.zoo import build
 from specviz.engine.decode.context import Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.eagle3 import drafter as eagle_drafter
-from specviz.methods.eagle3 import static
-from specviz.methods.eagle3.files import KIND, Trained
-from specviz.methods.eagle3.static import FixedLevels, StaticTree
-from specviz.methods.eagle3.static_tree import METHOD as STATIC_TREE
-from specviz.methods.trained.rank_shapes import best_paths
-from specviz.methods.trained.rank_table import NAME, read_table, write_table
+from specviz.methods.eagle3 import drafter as static
+from specviz.methods.eagle3.drafter import FixedLevels, StaticTree
+from specviz.methods.eagle3.network import KIND, Trained
+from specviz.methods.eagle3.spec import STATIC_TREE
+from specviz.methods.trained.rank_shapes import NAME, best_paths, read_table, write_table
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
 
@@ -106,9 +104,9 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
     KIND.write(tmp_path, made(target))
     knobs = STATIC_TREE.table.knobs({"drafter": [str(tmp_path)]})
     with pytest.raises(ModelError, match=r"no static_tree.json in it.*specviz train static-tree"):
-        static.make(Models(target, None, 64), knobs)
+        static.make_static(Models(target, None, 64), knobs)
     write_table(tmp_path, RIGHT)
-    assert static.make(Models(target, None, 64), knobs).right == RIGHT
+    assert static.make_static(Models(target, None, 64), knobs).right == RIGHT
     given = json.loads((tmp_path / NAME).read_text())
     for odd in ([[5]], [[-1]], [[1e20]], [[float("nan")]], [["1"]], ["1"], [], {}, 10**400):
         (tmp_path / NAME).write_text(json.dumps(given | {"right": odd}))

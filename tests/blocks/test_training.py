@@ -18,29 +18,29 @@ from specviz.cli.train.trees import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.eagle3 import files as eagle_files
-from specviz.methods.medusa import files as medusa_files
+from specviz.methods.eagle3 import network as eagle_files
+from specviz.methods.medusa import network as medusa_files
 from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.losses import How
-from specviz.methods.trained.rank_table import read_table
+from specviz.methods.trained.rank_shapes import read_table
 from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import Feed
 from specviz.train.trees import (
     block_card,
     block_drafter,
-    block_loop,
     block_text,
     card,
     eagle3,
     eagle_card,
-    eagle_loop,
     medusa,
     medusa_card,
-    medusa_loop,
     train,
 )
+from specviz.train.trees import objectives as block_loop
+from specviz.train.trees import objectives as eagle_loop
+from specviz.train.trees import objectives as medusa_loop
 from specviz.train.trees.loop import DrafterRun, Lesson
 from train.little_text import little_corpus
 

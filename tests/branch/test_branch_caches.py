@@ -14,7 +14,7 @@ from engine.zoo import VOCAB
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.rows import Rows
 from specviz.events import Fork, Match, Rollback
-from specviz.methods.branch.specbranch import branch_count
+from specviz.methods.branch.spec import branch_count
 
 
 @pytest.fixture(scope="module")

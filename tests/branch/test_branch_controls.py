@@ -12,7 +12,7 @@ from law.table_model import session, session_law, table_models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
-from specviz.methods.branch.branch_choice import Choice
+from specviz.methods.branch.fork import Choice
 from specviz.methods.branch.round import Flight
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law

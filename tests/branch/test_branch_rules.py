@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from law.enumerate import Branch, law_of
-from specviz.methods.branch.branch_choice import Choice, choose
-from specviz.methods.branch.specbranch import branch_count
+from specviz.methods.branch.fork import Choice, choose
+from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import exact_row

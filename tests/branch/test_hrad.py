@@ -16,8 +16,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
-from specviz.methods.draft_model.chain import Chain
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.draft_model.drafter import Chain
+from specviz.methods.trained.parts import fingerprint
 from specviz.train.hrad.rounds import Collector, Setting
 from specviz.train.hrad.train import save as save_hrad
 

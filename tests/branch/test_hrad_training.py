@@ -19,7 +19,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft
 from specviz.train.common import corpus, head_text, own_text, sums
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.hrad import card, fit
 from specviz.train.hrad import rounds as hrad_rounds
 from specviz.train.hrad import train as hrad

@@ -6,7 +6,7 @@ import pytest
 
 from cli.conftest import Cli
 from cli.scripted import Script
-from specviz.cli import prompts
+from specviz.cli import request
 from specviz.knobs import SAMPLING
 from specviz.methods import all_methods
 
@@ -118,7 +118,7 @@ def test_the_prompt_comes_from_one_of_four_places(cli: Cli, script: Script, tmp_
     cli("run", "--prompt", "-")
     assert script.start.prompt == "-"
     cli("run", "--example", "sums")
-    assert script.start.prompt == prompts.example_file("sums-running").read_text("utf-8")
+    assert script.start.prompt == request.example_file("sums-running").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_prompt_file_that_is_not_utf8_says_where(cli: Cli, tmp_path: Path) -> 
 
 
 def test_bundled_prompts_cover_three_domains_and_are_short() -> None:
-    known = prompts.examples()
+    known = request.examples()
     assert {"code", "prose", "sums"} <= known.keys()
     for name, file in known.items():
         text = file.read_bytes().decode("utf-8")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.cost.gates import annealed, one_rival, raw_threshold, shares
+from specviz.cost.exit_replay import annealed, one_rival, raw_threshold, shares
 from specviz.cost.ledger import Clock, RoundCost, expected, head_cost
 
 logits = st.lists(st.floats(-12, 12), min_size=2, max_size=12)

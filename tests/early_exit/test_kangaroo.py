@@ -15,8 +15,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.errors import KnobError
 from specviz.events import Climb, DraftStep, ExitRound, Gate
 from specviz.methods import get_method
-from specviz.methods.kangaroo.adapter import Adapter, Shape
-from specviz.methods.kangaroo.adapter_reader import Reader
+from specviz.methods.kangaroo.adapter import Adapter, Reader, Shape
 from specviz.methods.kangaroo.spec import example
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -280,7 +279,7 @@ def test_a_long_prompt_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     adapter = adapter_for(target, 2, noise=0.2)
     prompt = np.random.default_rng(0).integers(0, 250, 23).tolist()
     want = plain(target, prompt, max_new_tokens=9)
-    for module in ("specviz.engine.model.rows", "specviz.methods.kangaroo.adapter_reader"):
+    for module in ("specviz.engine.model.rows", "specviz.methods.kangaroo.adapter"):
         monkeypatch.setattr(f"{module}.BLOCK", 5)
     run = kangaroo_run(target, adapter, prompt, max_new_tokens=9, sink=Sink())
     looks = 0

@@ -19,7 +19,7 @@ from specviz.events import Warn
 from specviz.methods.kangaroo.adapter import Shape
 from specviz.methods.kangaroo.files import Config, load, pick
 from specviz.methods.kangaroo.files import save as save_adapter
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 
 PROMPT = [5, 77, 12, 5, 9]
 

@@ -18,7 +18,7 @@ from specviz.engine.decode.session import Parts, Session
 from specviz.methods import get_method
 from specviz.methods.early_exit.recorder import Look, Trail
 from specviz.methods.early_exit.spec import Limits
-from specviz.methods.kangaroo.adapter_reader import Reader, StateRows
+from specviz.methods.kangaroo.adapter import Reader, StateRows
 from specviz.methods.kangaroo.drafter import Kangaroo
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT

@@ -10,7 +10,7 @@ from early_exit.stage import Hearsay, Placed, Sink, early, plain
 from engine.driver import session
 from engine.zoo import planted, save
 from specviz.commands import Start
-from specviz.cost.gates import annealed
+from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import RoundCost
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.run.local import LocalRun, load_pair

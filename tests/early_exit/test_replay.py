@@ -13,8 +13,8 @@ from specviz.cost.exit_replay import Setting, Table, advised, rounds, sweep, tot
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, ExitTable
-from specviz.methods.early_exit.exit_table import exit_table
 from specviz.methods.early_exit.heads import LogitLens
+from specviz.methods.early_exit.recorder import exit_table
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 40

@@ -21,9 +21,8 @@ from specviz.events import Climb, DraftStep, ExitRound
 from specviz.methods import get_method
 from specviz.methods.early_exit.recorder import Look
 from specviz.methods.self_skip import drafter as skip
-from specviz.methods.self_skip.drafter import SkipDrafter
+from specviz.methods.self_skip.drafter import Control, SkipDrafter
 from specviz.methods.self_skip.model import Borrowed, SkippedModel
-from specviz.methods.self_skip.skip_control import Control
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
@@ -155,7 +154,7 @@ def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_law_with_a_stop_token_and_a_controller_that_bites(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps so large that the threshold of the second round depends on what happened in the first."""
-    monkeypatch.setattr("specviz.methods.self_skip.skip_control.STEP", 2.0)
+    monkeypatch.setattr("specviz.methods.self_skip.drafter.STEP", 2.0)
     assert deviation(skip_law(rule, 4, (2,)), law(TARGET, 4, [2])) < 1e-12
 
 

@@ -19,7 +19,7 @@ from specviz.methods.self_skip import drafter as skip
 from specviz.methods.self_skip.files import Config, load, pick
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from engine.zoo import planted, save
 from specviz.cli.measure.sweep import _values, command
 from specviz.commands import Start
-from specviz.cost.exit_replay import Setting, rounds
-from specviz.cost.recorded import queries
+from specviz.cost.exit_replay import Setting, queries, rounds
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError

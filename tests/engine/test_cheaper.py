@@ -8,9 +8,8 @@ import torch
 from engine.driver import session
 from engine.zoo import CONFIGS, build
 from specviz.engine.decode.round import Round
-from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.norms import fuse_norms
-from specviz.engine.model.rope import RopeTable
+from specviz.engine.model.adapter import ModelAdapter, fuse_norms
+from specviz.engine.model.attention import RopeTable
 from specviz.engine.record.probe import confidences
 from specviz.events import Knob, Level
 

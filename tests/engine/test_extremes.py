@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from engine.driver import greedy, session
 from engine.zoo import blurred, build, save, tokenizer
 from specviz.commands import Command, Shutdown, Start, Stop
-from specviz.engine.decode.texts import Texts
+from specviz.engine.decode.text_output import Texts
 from specviz.engine.model import rows
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, Pair, load_pair

@@ -16,7 +16,7 @@ from engine.zoo import VOCAB, blurred, build, planted, save
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.methods import get_method
-from specviz.methods.draft_model.candidates import WIDEST
+from specviz.methods.draft_model.drafter import WIDEST
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
 

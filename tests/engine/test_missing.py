@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from engine.zoo import build, save
 from specviz.cli import group
 from specviz.commands import Start
-from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.model.loading import fingerprint
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.worker import Worker
 from specviz.errors import ModelError

@@ -8,7 +8,7 @@ import torch
 from engine.driver import greedy, session
 from engine.zoo import VOCAB, blurred, build, planted, tokenizer
 from specviz.engine.decode.session import Session
-from specviz.engine.decode.texts import Texts
+from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import KnobError, SpecvizError
 

@@ -19,7 +19,7 @@ from specviz.probability.table_models import Problem
 from specviz.prove.controls import retested as retested
 from specviz.prove.controls import softmax_argmax as softmax_argmax
 from specviz.prove.controls import stop_dropped as stop_dropped
-from specviz.verifiers import spelling, tokenwise, walk
+from specviz.verifiers import _scan, tokenwise, walk
 
 
 def backward_scan(draft: Draft, rows: Any, *, cap_last: bool = True) -> Plan:
@@ -55,7 +55,7 @@ def uncapped_last(draft: Draft, rows: Any) -> Plan:
     return backward_scan(draft, rows, cap_last=False)
 
 
-class _OwnChildren(spelling.Spelling):
+class _OwnChildren(_scan.Spelling):
     def candidates(self, node: int) -> tuple[int, ...]:
         return self._draft.children.get(node, ())
 

@@ -93,7 +93,7 @@ HISTORY = Problem(vocab=2, gamma=2, p=History(1), q=History(6))
 
 
 class Letters:
-    """Text of tokens: 0 is "a", 1 is "b". Stands in for `specviz.engine.decode.texts.Texts`."""
+    """Text of tokens: 0 is "a", 1 is "b". Stands in for `specviz.engine.decode.text_output.Texts`."""
 
     def stream(self, prompt: Sequence[int]) -> "Letters":
         return self

@@ -358,7 +358,7 @@ def test_a_block_as_short_as_its_draft_is_caught(monkeypatch: pytest.MonkeyPatch
     """A drafted end token cuts the draft, not the block: forgetting what was planned moves the law."""
     from dataclasses import replace
 
-    from specviz.methods.draft_model.chain import Chain
+    from specviz.methods.draft_model.drafter import Chain
 
     propose = Chain.propose
     monkeypatch.setattr(Chain, "propose", lambda self, ctx: replace(propose(self, ctx), planned=None))

@@ -247,7 +247,7 @@ def _seen_off() -> bool:
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that stops before the end token it drew."""
     from specviz.engine.decode.context import Tree
-    from specviz.methods.draft_model.chain import Chain
+    from specviz.methods.draft_model.drafter import Chain
 
     propose = Chain.propose
 

@@ -7,8 +7,7 @@ import pytest
 
 from specviz import events as ev
 from specviz.metrics import measure
-from specviz.metrics.replay_rules import kept, links
-from specviz.metrics.same_draft import Replay, same_draft
+from specviz.metrics.replay_rules import Replay, kept, links, same_draft
 from specviz.probability.draws import Keys
 from specviz.traits import RULES
 from specviz.verifiers import get_verifier

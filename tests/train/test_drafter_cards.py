@@ -18,12 +18,12 @@ from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.eagle3 import files as eagle_files
-from specviz.methods.medusa import files as medusa_files
-from specviz.methods.trained.rank_table import read_table
+from specviz.methods.eagle3 import network as eagle_files
+from specviz.methods.medusa import network as medusa_files
+from specviz.methods.trained.rank_shapes import read_table
 from specviz.train.cards import plot
 from specviz.train.common import corpus
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.trees import block_card as cards
 from specviz.train.trees import block_drafter, block_text, card, eagle3, measure, static_tree
 from train.small_drafter import WINDOWS

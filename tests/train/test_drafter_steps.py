@@ -10,7 +10,7 @@ from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.tokens import Feed
 from specviz.train.common.workers import Workers
 from specviz.train.trees import block_drafter, block_text, eagle3, loop

@@ -17,7 +17,7 @@ from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
 from specviz.methods.early_exit.heads import TrainedHeads, pick
 from specviz.train.cards import head_plot
 from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import Feed, Store
 from specviz.train.exits import card, loop, measure, train

@@ -4,22 +4,22 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.common import shapes
+from specviz.train.common import tokens
 from specviz.train.common.vocabulary import VOCAB_SIZE
-from specviz.train.draft_pair import narrow
+from specviz.train.draft_pair import train
 
 WINDOWS = torch.arange(4 * 32).reshape(4, 32) % VOCAB_SIZE
 
 
 def wide(**changes: int) -> LlamaConfig:
     """The draft model's architecture at the target's width."""
-    return LlamaConfig(**{**shapes.draft_config().to_dict(), "hidden_size": 160, **changes})
+    return LlamaConfig(**{**tokens.draft_config().to_dict(), "hidden_size": 160, **changes})
 
 
 @pytest.fixture(scope="module")
 def target() -> LlamaForCausalLM:
     """Fresh weights with norms that matter; the last norm's gains alike, so that turning it loses nothing."""
-    model = shapes.build(shapes.target_config(), seed=3)
+    model = tokens.build(tokens.target_config(), seed=3)
     rng = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for name, param in model.named_parameters():
@@ -31,13 +31,13 @@ def target() -> LlamaForCausalLM:
 
 @torch.no_grad()
 def test_all_axes_kept_is_the_target_without_the_other_layers(target: LlamaForCausalLM) -> None:
-    made = narrow.narrowed(target, wide(), WINDOWS, seed=0).eval()
-    short = shapes.build(wide(), seed=1).eval()
+    made = train.narrowed(target, wide(), WINDOWS, seed=0).eval()
+    short = tokens.build(wide(), seed=1).eval()
     short.load_state_dict(
         {name: value for name, value in target.state_dict().items() if ".layers." not in name}
         | {
             name.replace(f".{layer}.", f".{number}.", 1): value
-            for number, layer in enumerate(narrow.LAYERS)
+            for number, layer in enumerate(train.LAYERS)
             for name, value in target.state_dict().items()
             if f".layers.{layer}." in name
         }
@@ -48,7 +48,7 @@ def test_all_axes_kept_is_the_target_without_the_other_layers(target: LlamaForCa
 
 @torch.no_grad()
 def test_the_shipped_width_keeps_most_of_the_embedding(target: LlamaForCausalLM) -> None:
-    made = narrow.narrowed(target, shapes.draft_config(), WINDOWS, seed=0)
+    made = train.narrowed(target, tokens.draft_config(), WINDOWS, seed=0)
     kept, whole = (model.model.embed_tokens.weight.square().sum() for model in (made, target))
     assert 128 / 160 < kept / whole < 1  # more than axes chosen blindly would keep
     assert made.lm_head.weight is made.model.embed_tokens.weight

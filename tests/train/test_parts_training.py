@@ -19,16 +19,16 @@ from specviz.methods.kangaroo.adapter import Adapter, Shape
 from specviz.methods.kangaroo.files import pick
 from specviz.methods.self_skip.files import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.train import part
+from specviz.train import recipe
 from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.console import Console
-from specviz.train.common.decoded import Decoded, decode, gain
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
+from specviz.train.common.own_text import Decoded, decode, gain
 from specviz.train.common.tokens import Feed
 from specviz.train.exits import loop
 from specviz.train.exits.loop import Job
 from specviz.train.kangaroo import train as kangaroo
-from specviz.train.kangaroo.kangaroo_loop import AdapterRun
+from specviz.train.kangaroo.train import AdapterRun
 from specviz.train.self_skip import card
 from specviz.train.self_skip import costs as skip_costs
 from specviz.train.self_skip import train as skip_set
@@ -298,7 +298,7 @@ def test_a_torn_book_is_refused_in_one_line(name, torn, tmp_path):
     """Writing is atomic; what else may lie there under that name is not believed."""
     path = tmp_path / name
     path.write_text(torn, encoding="utf-8")
-    read = Trials.at if name == "trials.json" else lambda _: part.claim(tmp_path, tmp_path / "out", {"seed": 0})
+    read = Trials.at if name == "trials.json" else lambda _: recipe.claim(tmp_path, tmp_path / "out", {"seed": 0})
     with pytest.raises(SpecvizError) as refused:
         read(path)
     assert "--work" in str(refused.value)
@@ -306,6 +306,6 @@ def test_a_torn_book_is_refused_in_one_line(name, torn, tmp_path):
 
 
 def test_what_is_kept_is_read_again(tmp_path):
-    part.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
-    assert part.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
+    recipe.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
+    assert recipe.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

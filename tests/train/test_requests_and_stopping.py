@@ -15,9 +15,9 @@ from engine.zoo import build
 from specviz.cli import INTERRUPTED, TERMINATED, main
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import part
-from specviz.train.common import own_batches, stopping
-from specviz.train.common.console import Console
+from specviz.train import recipe
+from specviz.train.common import own_text, stopping
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.stopping import held
 from specviz.train.exits import train as exit_heads
@@ -94,11 +94,11 @@ def test_runs_begun_before_are_gone_on_with(kind: Any, tmp_path: Path) -> None:
     time = {} if kind is hrad.Request else {"minutes": 1}
     asked = {"packages": True, "texts": (Path("x/gsm8k_train.jsonl"),), **time}
     same = kind(None, tmp_path, tmp_path, **asked)
-    part.claim(tmp_path, tmp_path, same.settings, same.usual)
+    recipe.claim(tmp_path, tmp_path, same.settings, same.usual)
     assert json.loads((tmp_path / "settings.json").read_text()) == BEGUN[kind]
     other = kind(None, tmp_path, tmp_path, **asked, seed=1)
     with pytest.raises(SpecvizError, match="begun with seed=0"):
-        part.claim(tmp_path, tmp_path, other.settings, other.usual)
+        recipe.claim(tmp_path, tmp_path, other.settings, other.usual)
 
 
 def test_a_later_option_is_refused_where_it_was_not_asked_for(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_later_option_is_refused_where_it_was_not_asked_for(tmp_path: Path) ->
         None, tmp_path, tmp_path, 1, packages=True, texts=(Path("gsm8k_train.jsonl"),), batch=8, precision="fp32"
     )
     with pytest.raises(SpecvizError, match="begun with batch=2, precision=bf16"):
-        part.claim(tmp_path, tmp_path, asked.settings, asked.usual)
+        recipe.claim(tmp_path, tmp_path, asked.settings, asked.usual)
 
 
 @pytest.fixture(autouse=True)
@@ -189,20 +189,20 @@ def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
     """A batch that was cut short is drawn again by its number; those before it are kept."""
     path, asked = tmp_path / "own.npz", []
 
-    def write(number: int) -> own_batches.Ids:
+    def write(number: int) -> own_text.Ids:
         asked.append(number)
         if asked.count(2) == 1 and number == 2:
             raise KeyboardInterrupt
         return np.full((2, 3), number, dtype=np.int32)
 
     with pytest.raises(KeyboardInterrupt):
-        own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
-    ids = own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
+        own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
+    ids = own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
     assert ids[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert asked == [0, 1, 2, 2, 3]
     path.write_bytes(b"half a file")
     with pytest.raises(SpecvizError, match="--work"):
-        own_batches.grown(path, Budget(steps=4), Console(quiet=True), write)
+        own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from specviz.cli.train.train import command
 from specviz.errors import KnobError, SpecvizError
 from specviz.train.common import corpus, measure, own_text, sums
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.draft_pair import train
 
 

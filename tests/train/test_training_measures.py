@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import card_page, plot
+from specviz.train.cards import card, plot
 from specviz.train.common import measure, own_text
 
 VOCAB = 32
@@ -97,7 +97,7 @@ def test_plot_is_one_svg_with_a_path_for_each_curve():
 def test_card_page_states_what_was_measured():
     ledger = {"steps": 2, "tokens": 4_096, "minutes": 0.5, "curve": []}
     row = {"target_loss": 2.5, "draft_loss": 3.25, "agreement": 0.5, "chain_acceptance": 0.625}
-    page = card_page.page(
+    page = card.page(
         {
             "target_params": 4_000_000,
             "draft_params": 500_000,

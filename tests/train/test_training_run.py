@@ -9,9 +9,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.train.common import tokens
 from specviz.train.common.loop import Job, Run
-from specviz.train.common.muon import BatchedMuon
 from specviz.train.common.objectives import distilled, next_token
-from specviz.train.common.optim import FULL, WARM_UP, Budget, Stage, learning_rate_share, stage_at
+from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, Budget, Stage, learning_rate_share, stage_at
 
 STAGES = (Stage(0.5, 8, 2, 1), Stage(1.0, 16, 1, 2))
 

@@ -13,7 +13,7 @@ import torch
 from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.train.common import workers
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import Feed
 from specviz.train.trees import block_drafter, block_text, loop

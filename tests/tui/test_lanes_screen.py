@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.model import Chart
 from specviz_tui.app import SpecvizApp
-from specviz_tui.panels.lanes_pane import LanesPane
+from specviz_tui.panels.lanes import LanesPane
 from specviz_tui.screens.main import MainScreen
 from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
 

@@ -10,9 +10,9 @@ from specviz import events as ev
 from specviz.trace import read_events
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import bookmarks, guide
+from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
-from specviz_tui.screens.pick import PickScreen
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
 from trace_factory import make_events, write_trace

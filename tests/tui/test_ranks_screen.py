@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from specviz.view.frame.frame import ROOT, Frame
 from specviz.view.panels.ranks.model import Ranks
 from specviz_tui.app import SpecvizApp
-from specviz_tui.panels.ranks_pane import NARROW_PARTS, WIDE_PARTS, RanksPane
+from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
 from specviz_tui.screens.main import MainScreen
 from tui_stage import NARROW, WIDE, lines, replay_app, shown
 

@@ -11,13 +11,13 @@ from specviz_tui.common import guide, keymap
 from specviz_tui.common.paint import Painter
 from specviz_tui.panels import FrameWidget
 from specviz_tui.panels.exits import LayersPane
-from specviz_tui.panels.lanes_pane import LanesPane
-from specviz_tui.panels.ranks_pane import RanksPane
+from specviz_tui.panels.lanes import LanesPane
+from specviz_tui.panels.ranks import RanksPane
 from specviz_tui.panels.verification import ScanPane
+from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import help_page
-from specviz_tui.screens.pick import PickScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel

@@ -6,7 +6,7 @@ import pytest
 
 from exit_trace import SETTING, exit_events
 from specviz import events as ev
-from specviz.cost.gates import annealed, one_rival
+from specviz.cost.exit_replay import annealed, one_rival
 from specviz.runlog.fold import fold
 from specviz.view import Phase
 from specviz.view.panels.exits.build import would

@@ -15,7 +15,7 @@ from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.trace.spool import Spool
 from specviz.view import Player
-from specviz.view.frame.options import Options
+from specviz.view.frame.frame import Options
 
 TRACES = bundled_traces()
 _ALL = {"verification": True, "layers": True, "lanes": True, "ranks": True}

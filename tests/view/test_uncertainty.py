@@ -57,7 +57,7 @@ def test_a_header_of_equal_rounds_claims_no_certainty(kept: int, rate: str) -> N
 
 @pytest.mark.parametrize(("unknown", "cell"), [("few", "n too small"), ("alike", "all alike"), (None, "")])
 def test_a_table_says_so_too(unknown: Unknown | None, cell: str) -> None:
-    from specviz.cli.cells import cells
+    from specviz.cli.printing import cells
     from specviz.cli.run.result import shown_estimate
 
     estimate = Estimate(value=1.0, n=4) if unknown is None else Estimate(value=1.0, n=4, unknown=unknown)

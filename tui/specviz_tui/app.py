@@ -21,10 +21,10 @@ from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
 from specviz_tui.common.keymap import SCREEN_KEYS
 from specviz_tui.common.paint import sixteen_colours
+from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
-from specviz_tui.screens.pick import PickScreen
 
 _LOOK_MS = 1000  # between two looks, where a hang-up wakes nobody
 _LEAVE_S = 3.0  # to leave by the door

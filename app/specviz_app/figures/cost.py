@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.view.panels.lanes.cost import CostPanel
 from specviz.view.words.numbers import number
-from specviz.view.words.palette import colour
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour
 from specviz_app.figures.base import figure, sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash

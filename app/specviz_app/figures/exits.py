@@ -1,14 +1,19 @@
-"""Figures about one round's climbs: layers x tokens, kinds of cells, the staircase, the ledger, one cell's history."""
+"""Figures about one round's climbs: layers x tokens, kinds of cells, the staircase, the ledger, one cell's history.
+
+Figures about the exit tests over a whole run: what they ask, what other thresholds would have cost, the clock.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
-from specviz.view.panels.exits.model import CellInfo, Column, HeatMap, Kind, Ledger, Stairs
-from specviz.view.words.numbers import fine
-from specviz.view.words.palette import KINDS, colour, glyph
-from specviz.view.words.terms import Mark
+from specviz.view.panels.exits.grid import TimePoint
+from specviz.view.panels.exits.model import CellInfo, Column, GateCurve, HeatMap, Kind, Ledger, Stairs
+from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
+from specviz.view.words.numbers import fine, number, percent
+from specviz.view.words.palette import KINDS, Mark, colour, glyph
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.exit_grid import SCALE, squares
 
@@ -295,3 +300,147 @@ def cell_rows(cell: CellInfo | None) -> list[dict[str, Any]]:
     """The table twin."""
     return [{"layer": layer, "says": said, "sure": conf, "right": agrees}
             for layer, conf, said, agrees in (cell.trajectory if cell is not None else ())]  # fmt: skip
+
+
+_EDGE = {"color": "#FFFFFF", "width": 1.5}
+_LINES: dict[str, tuple[Mark, str, str]] = {
+    "tau": ("accepted", "solid", "circle"),
+    "alpha": ("recovered", "dot", "square"),
+}
+
+
+def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
+    """Below, the temperature of every layer's test; above, the raw confidence it asks, against one rival and as met."""
+    if curve is None or not curve.layers:
+        return empty("the trace does not say how many layers the target has")
+    layers = [g.layer for g in curve.layers]
+    about = [
+        f"layer {g.layer}{' (tested)' if g.tested else ''}: T {number(g.temp)}<br>asks {fine(g.one_rival)} against one "
+        f"rival, {fine(g.raw_thr)} as met<br>{g.n_tests} tests, {g.n_stops} stops, {g.n_wrong} wrong"
+        for g in curve.layers
+    ]
+    out = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.08)
+    common: dict[str, Any] = {"x": layers, "hovertext": about, "hoverinfo": "text"}
+    out.add_trace(go.Scatter(
+        **common, y=[g.one_rival for g in curve.layers], mode="lines", name="asks, one rival",
+        line={"color": colour("accepted", dark), "width": 2},
+    ), 1, 1)  # fmt: skip
+    out.add_trace(go.Scatter(
+        **common, y=[g.raw_thr for g in curve.layers], mode="markers", name="asks, median as met",
+        marker={"color": colour("rejected", dark), "size": 11, "symbol": "diamond"},
+    ), 1, 1)  # fmt: skip
+    if curve.tau is not None and 0 <= curve.tau <= 1:
+        out.add_trace(go.Scatter(
+            x=[layers[0], layers[-1]], y=[curve.tau] * 2, mode="lines", name="τ", hoverinfo="skip",
+            line={"color": colour("exit", dark), "dash": "dash", "width": 2},
+        ), 1, 1)  # fmt: skip
+    out.add_trace(go.Scatter(
+        **common, y=[g.temp for g in curve.layers], mode="lines+markers", name="temperature",
+        line={"color": colour("recovered", dark), "width": 2},
+        marker={"size": 9, "symbol": ["circle" if g.tested else "circle-open" for g in curve.layers]},
+    ), 2, 1)  # fmt: skip
+    base = figure([], 330).layout
+    out.update_layout(base)
+    out.update_xaxes(fixedrange=True, dtick=1 if len(layers) <= 16 else 4)
+    out.update_xaxes(title="layer (● tested in this round)", row=2, col=1)
+    out.update_yaxes(fixedrange=True)
+    out.update_yaxes(title="raw confidence", row=1, col=1)
+    out.update_yaxes(title="T", row=2, col=1)
+    return out
+
+
+def gate_rows(curve: GateCurve | None) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [
+        {"layer": g.layer, "tested": g.tested, "T": g.temp, "asks, one rival": g.one_rival, "asks, as met": g.raw_thr,
+         "tests": g.n_tests, "stops": g.n_stops, "wrong": g.n_wrong}
+        for g in (curve.layers if curve is not None else ())
+    ]  # fmt: skip
+
+
+def fig_sweeps(sweeps: Sweeps | None, dark: bool = False) -> go.Figure:
+    """Wrong exits against layers saved, a line a knob: down is surer, right is cheaper. ◆ the run, ★ fewest calls."""
+    if sweeps is None or sweeps.missing is not None or not sweeps.lines:
+        return empty(sweeps.missing if sweeps is not None and sweeps.missing else "nothing to sweep here")
+    traces: list[Any] = []
+    for line in sweeps.lines:
+        traces += _sweep(line, dark)
+    out = figure(traces, 330)
+    out.update_xaxes(title="layer calls saved, at least", tickformat=".0%", fixedrange=True, zeroline=True)
+    out.update_yaxes(title="wrong exits", tickformat=".0%", fixedrange=True, rangemode="tozero")
+    return out
+
+
+def _sweep(line: SweepLine, dark: bool) -> list[go.Scatter]:
+    mark, dash, symbol = _LINES.get(line.knob, ("exit", "dash", "circle"))
+    points = [p for p in line.points if p.wrong_rate is not None]
+    shared: dict[str, Any] = {"hoverinfo": "text", "cliponaxis": False}
+    path = go.Scatter(
+        x=[p.saved[0] for p in points], y=[p.wrong_rate for p in points], mode="lines+markers", **shared,
+        name=f"{sentence(line.symbol)} moved", line={"color": colour(mark, dark), "dash": dash, "width": 1.5},
+        marker={"symbol": symbol, "size": 8, "color": colour(mark, dark)},
+        hovertext=[_sweep_hover(line, p) for p in points],
+    )  # fmt: skip
+    marked = []
+    looks: tuple[tuple[str, str, list[SweepPoint], Mark], ...] = (
+        ("◆ this run", "diamond", [p for p in points if p.own], "root"),
+        ("★ fewest calls", "star", [p for p in points if p.best], mark),
+    )
+    for name, sign, found, look in looks:
+        marked.append(go.Scatter(
+            x=[p.saved[0] for p in found], y=[p.wrong_rate for p in found], mode="markers", name=name, **shared,
+            showlegend=line.knob == "tau", hovertext=[_sweep_hover(line, p) for p in found],
+            marker={"symbol": sign, "size": 15, "color": colour(look, dark), "line": _EDGE},
+        ))  # fmt: skip
+    return [path, *marked]
+
+
+def _sweep_hover(line: SweepLine, p: SweepPoint) -> str:
+    own = " (this run)" if p.own else ""
+    return (
+        f"<b>{sentence(line.symbol)} {number(p.value)}</b>{own}<br>{number(p.tokens_per_round)} tokens a round"
+        f"<br>{number(p.calls[0])} to {number(p.calls[1])} layer calls a token"
+        f"<br>wrong exits {percent(p.wrong_rate)} ({p.n_wrong})<br>exits {percent(p.exit_rate)}, mean layer "
+        f"{number(p.mean_layer)}"
+    )
+
+
+def sweep_rows(sweeps: Sweeps | None) -> list[dict[str, Any]]:
+    """The table twin of all lines."""
+    return [
+        {"knob": line.knob, "value": p.value, "this run": p.own, "fewest calls": p.best,
+         "tokens per round": p.tokens_per_round, "calls per token, least": p.calls[0], "most": p.calls[1],
+         "wrong exits": p.wrong_rate, "n wrong": p.n_wrong, "exit rate": p.exit_rate, "mean exit layer": p.mean_layer}
+        for line in (sweeps.lines if sweeps is not None else ()) for p in line.points
+    ]  # fmt: skip
+
+
+def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> go.Figure:
+    """Measured against predicted round time, a point a round; on the line the prediction was right."""
+    if not points:
+        return empty("no round of this run was predicted: the measured cost of a layer is not on record")
+    most = max(max(p.predicted_ms, p.measured_ms) for p in points)
+    line = go.Scatter(
+        x=[0, most], y=[0, most], mode="lines", name="as predicted", hoverinfo="skip",
+        line={"color": "#8C8C8C", "dash": "dash", "width": 1.5},
+    )  # fmt: skip
+    here = [p.index == index for p in points]
+    dots = go.Scatter(
+        x=[p.predicted_ms for p in points], y=[p.measured_ms for p in points], mode="markers", name="a round",
+        customdata=[p.index for p in points], hoverinfo="text",
+        hovertext=[f"round {p.round}: {p.n_rows} rows<br>{sentence(p.text)}" for p in points],
+        marker={"opacity": 1, "size": [14 if h else 9 for h in here],
+                "symbol": ["diamond" if h else "circle" for h in here],
+                "color": [colour("rejected" if h else "accepted", dark) for h in here]},
+        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+    )  # fmt: skip
+    out = figure([line, dots], 330)
+    out.update_xaxes(title="predicted, ms", rangemode="tozero", fixedrange=True)
+    out.update_yaxes(title="measured, ms", rangemode="tozero", fixedrange=True)
+    return out
+
+
+def time_rows(points: tuple[TimePoint, ...]) -> list[dict[str, Any]]:
+    """The table twin."""
+    return [{"round": p.round, "rows": p.n_rows, "predicted ms": p.predicted_ms, "measured ms": p.measured_ms}
+            for p in points]  # fmt: skip

@@ -10,8 +10,7 @@ from plotly.subplots import make_subplots
 
 from specviz.view.panels.learning.model import ACTIONS, AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import UNKNOWN, number, percent
-from specviz.view.words.palette import colour
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour
 from specviz_app.figures.base import empty, figure, sentence, short
 
 _DOMAINS: tuple[tuple[Mark, str], ...] = (

@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.view.frame.parts import RoundPoint, Series
 from specviz.view.panels.overview.build import Histogram, Stage
-from specviz.view.words.palette import colour, glyph, word
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour, glyph, word
 from specviz_app.figures.base import empty, figure, sentence
 
 _HEIGHT = 260

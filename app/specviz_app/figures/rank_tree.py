@@ -9,10 +9,8 @@ import plotly.graph_objects as go
 
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, RankNode, RankTree
 from specviz.view.words.numbers import fine, prob
-from specviz.view.words.palette import colour
-from specviz.view.words.terms import CLOSING, ROOT
-from specviz_app.figures.base import empty, figure, safe, sentence, short
-from specviz_app.figures.playing import buttons, slider_of
+from specviz.view.words.palette import CLOSING, ROOT, colour
+from specviz_app.figures.base import buttons, empty, figure, safe, sentence, short, slider_of
 from specviz_app.figures.tree import node_name
 
 _ROW, _CONTROLS, _TOKEN = 24, 130, 9  # pixels of a row and of what is below the tree; cells of a token

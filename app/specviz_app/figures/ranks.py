@@ -18,8 +18,7 @@ from specviz.view.panels.ranks.model import (
     WidthRow,
 )
 from specviz.view.words.numbers import number, percent, prob
-from specviz.view.words.palette import colour, glyph
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour, glyph
 from specviz_app.figures.base import empty, figure, sentence
 from specviz_app.figures.exit_grid import SCALE, squares
 

@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.view.panels.ranks.widths import BucketChange, WidthChange
 from specviz.view.words.numbers import number, percent
-from specviz.view.words.palette import colour
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour
 from specviz_app.figures.base import empty, figure, sentence
 
 _LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first

@@ -1,37 +1,67 @@
-"""Early exit: who climbed how far in a round and what the heads said, and other settings on the same text."""
+"""Early exit: who climbed how far in a round and what the heads said, and other settings on the same text.
 
+The lower half of page Early exit: other settings on the recorded text, recomputed while a slider moves.
+
+What to do when a trace does not hold what the exit heads say: the command, and a button that runs it.
+"""
+
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from specviz.view.panels.exits.exit_run import ExitRun, exit_run
+from specviz.cost.exit_replay import Setting
+from specviz.errors import SpecvizError
+from specviz.view.panels.exits.grid import (
+    MEASURES,
+    NOT_SWEPT,
+    ExitGrid,
+    ExitRun,
+    Replay,
+    exit_grid,
+    exit_run,
+    replay_of,
+)
 from specviz.view.panels.exits.model import CellInfo, HeatMap, Layers
+from specviz.view.panels.exits.what_if import ExitText, exit_change, exit_text
 from specviz.view.panels.lanes.model import ConfStep
-from specviz_app.figures.branches import fig_steps, step_rows
+from specviz_app.figures.exit_grid import (
+    change_rows,
+    fig_grid,
+    fig_regret,
+    fig_text,
+    grid_rows,
+    regret_rows,
+    text_rows,
+)
 from specviz_app.figures.exits import (
     cell_rows,
     fig_cell,
+    fig_gates,
     fig_heat,
     fig_kinds,
     fig_ledger,
     fig_stairs,
+    fig_sweeps,
+    fig_times,
+    gate_rows,
     heat_rows,
     kind_rows,
     ledger_rows,
     stair_rows,
-)
-from specviz_app.figures.gates import (
-    fig_gates,
-    fig_sweeps,
-    fig_times,
-    gate_rows,
     sweep_rows,
     time_rows,
 )
-from specviz_app.screens import exit_replay, moving
-from specviz_app.ui import parts, state
+from specviz_app.figures.lanes import fig_steps, step_rows
+from specviz_app.screens import rounds
+from specviz_app.server.server import Server, current
+from specviz_app.server.sweep_job import SweepJob, arguments, written
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE, choices
+from specviz_app.ui.uploads import scratch
 from specviz_app.ui.viewer import Viewer
 
 _CROWDED = 25  # columns of the map for which a phone is too narrow
@@ -40,16 +70,16 @@ _PARTS = ("this round", "the run", "other settings")
 
 def page() -> None:
     """The page."""
-    moving.about_a_run(_body)
+    rounds.about_a_run(_body)
 
 
 def _body(held: Viewer, dark: bool) -> None:
     held.asks(layers=True, lanes=True)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
-    shown = moving.part(_PARTS)
+    shown = rounds.part(_PARTS)
     if shown == _PARTS[2]:
-        exit_replay.section(held)
+        section(held)
     elif frame.layers is not None:
         (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
         if shown == _PARTS[0] and frame.lanes is not None and any(s.bound is not None for s in frame.lanes.steps):
@@ -70,7 +100,7 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
         event = parts.plot(
             fig_heat(heat, dark), "layers-heat", alt, heat_rows(heat), on_select="rerun", selection_mode="points"
         )
-    if cell := moving.click(event, "layers"):
+    if cell := rounds.click(event, "layers"):
         _look(held, *map(int, cell[:4]))
         st.rerun()
     st.caption(parts.plain(" · ".join(filter(None, (heat.words, heat.what_text, heat.note)))))
@@ -131,8 +161,8 @@ def _choose(held: Viewer, heat: HeatMap) -> None:
         _look(held, at.index, at.row, at.node, wanted)
 
     with st.container(horizontal=True):
-        moving.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
-        moving.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
+        rounds.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
+        rounds.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
 
 
 def _cell(cell: CellInfo | None, dark: bool) -> None:
@@ -217,7 +247,7 @@ def _wrong(held: Viewer, lists: ExitRun) -> None:
              "sure": w.conf, "calls lost": w.cost} for w in lists.wrong]  # fmt: skip
     event: Any = st.dataframe(rows, hide_index=True, key="layers-wrong", on_select="rerun", selection_mode="single-row",
                               height=min(280, 38 + 35 * len(rows)))  # fmt: skip
-    place = moving.row(event, "layers-wrong")
+    place = rounds.row(event, "layers-wrong")
     if place is not None:
         found = lists.wrong[place]
         held.seek(found.index)
@@ -232,3 +262,186 @@ def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
     words = lists.times_words or "No round was predicted."
     parts.plot(fig_times(lists.times, index, dark), "layers-times", words, time_rows(lists.times))
     st.caption(parts.plain(words))
+
+
+_PREFIX = "try."  # of the widgets, and so of the address
+_LAYERS = "try.layers"
+_OWN, _ALL = "as the run", "every layer"
+
+
+def section(held: Viewer) -> None:
+    """Everything about other settings, or what to do so that it can be told."""
+    st.subheader("Other settings on this text", help="The text does not depend on the exit settings, so one pass over "
+                 "it decides all rounds of every setting, exactly. No model runs here.")  # fmt: skip
+    try:
+        replay = _replay(held)
+    except SpecvizError as error:
+        offer(held, str(error))
+        return
+    guard.fragment(_replay_body)(held, replay)
+
+
+def _replay(held: Viewer) -> Replay:
+    """Worked out once per state of the run."""
+    run = held.player.run
+    return state.once("replay", held, lambda: replay_of(run), sum(len(query.exit_table) for query in run.queries))
+
+
+def _replay_body(held: Viewer, replay: Replay) -> None:
+    dark = state.dark()
+    _begin(held, replay)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        alpha = st.slider("α annealing", 0.0, 4.0, step=0.1, key="try.alpha", bind="query-params", width=176)
+        tau = st.slider("τ threshold", 0.0, 1.01, step=0.01, key="try.tau", bind="query-params", width=176)
+        d_max = st.slider("d deepest layer", 0, replay.n_layers - 1, key="try.d_max", bind="query-params", width=176)
+        w_max = st.slider("w drafts a round", 0, 16, key="try.w_max", bind="query-params", width=176)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        layers = _layers(replay)
+        st.button("as the run was", key="try-reset", on_click=guard.obeyed(_reset), args=(replay,))
+    setting = Setting(round(alpha, 1), tau, d_max, w_max, layers)
+    _changes(replay, setting, dark)
+    _maps(replay, setting, dark)
+    _text(held, replay, setting, dark)
+
+
+def _begin(held: Viewer, replay: Replay) -> None:
+    """Sliders begin at the run's own setting; those of another run, or of another model, are forgotten."""
+    if st.session_state.get("try-of") not in (None, held.name):
+        _reset(replay)
+    st.session_state["try-of"] = held.name
+    for name in ("alpha", "tau", "d_max", "w_max"):
+        st.session_state.setdefault(_PREFIX + name, getattr(replay.start, name))
+    st.session_state["try.d_max"] = min(st.session_state["try.d_max"], replay.n_layers - 1)
+
+
+def _reset(replay: Replay) -> None:
+    for name in ("alpha", "tau", "d_max", "w_max"):
+        st.session_state[_PREFIX + name] = getattr(replay.start, name)
+    st.session_state[_LAYERS] = _OWN
+
+
+def _layers(replay: Replay) -> tuple[int, ...]:
+    """Which layers have a test: those of the run, all of them, or every second, .."""
+    choices: dict[str, tuple[int, ...]] = {_OWN: replay.start.layers or replay.layers, _ALL: replay.layers}
+    choices |= {f"layer {layer} alone": (layer,) for layer in replay.layers}
+    wanted = st.selectbox("tested layers", list(choices), key=_LAYERS, bind="query-params", width=170,
+                          help="d leaves out those above it")  # fmt: skip
+    return choices[wanted or _OWN]
+
+
+def _changes(replay: Replay, setting: Setting, dark: bool) -> None:
+    change = exit_change(replay, setting)
+    st.html(
+        f'<p class="sv-said">{parts.escaped(change.words)}</p><p class="sv-dim">{parts.escaped(change.setting)}</p>'
+    )
+    wide = {"here": st.column_config.Column(width=110), "change": st.column_config.Column(width=170)}
+    st.dataframe(change_rows(change), hide_index=True, key="try-changes", alt=change.words, column_config=wide)
+    mark = {True: "✓ ", False: "⚠ ", None: ""}[change.agrees]
+    st.caption(parts.plain(f"{mark}{change.check}"))
+    st.markdown("**Regret** · against an oracle that stops at the first layer whose head is right")
+    alt = ", ".join(f"{here} tokens {gap} layers late" for gap, _, here in change.regrets if here)
+    parts.plot(fig_regret(change, dark), "try-regret", f"Regret: {alt or 'no stops'}.", regret_rows(change))
+
+
+def _maps(replay: Replay, setting: Setting, dark: bool) -> None:
+    """All four knobs: α and τ on one map, d and w on the other, each around the other's place."""
+    labels = {m.label: m for m in MEASURES}
+    chosen = st.segmented_control("Shown", list(labels), default=MEASURES[1].label, key="try-measure", required=True)
+    measure = labels[chosen or MEASURES[1].label]
+    st.caption(
+        parts.plain(f"{measure.help}. Brighter is better; ★ best, ◆ this run, □ the sliders. A click moves them.")
+    )
+    left, right = st.columns([7, 5], gap="large")
+    for column, (x, y) in ((left, ("alpha", "tau")), (right, ("d_max", "w_max"))):
+        with column:
+            _map(exit_grid(replay, setting, measure, x, y), dark)
+
+
+def _map(grid: ExitGrid, dark: bool) -> None:
+    key = f"try-map-{grid.x}"
+
+    def taken() -> None:
+        selection = st.session_state[key].selection
+        for point in selection.points:
+            data = point.get("customdata")
+            x, y = (data["0"], data["1"]) if isinstance(data, dict) else data
+            whole = grid.x == "d_max"
+            st.session_state[_PREFIX + grid.x] = int(x) if whole else float(x)
+            st.session_state[_PREFIX + grid.y] = int(y) if whole else float(y)
+
+    title = f"{grid.measure.label} by {grid.x_label} and {grid.y_label}. {grid.words}"
+    parts.plot(
+        fig_grid(grid, dark), key, title, grid_rows(grid), on_select=guard.obeyed(taken), selection_mode="points"
+    )
+    st.caption(parts.plain(grid.words))
+
+
+def _text(held: Viewer, replay: Replay, setting: Setting, dark: bool) -> None:
+    """The stretch of text that begins with the round under the cursor."""
+    record = held.player.run.rounds[held.player.cursor.index]
+    text = exit_text(replay, setting, record.q, record.start.n - 1)
+    st.markdown("**The text under this setting** · from the round under the cursor on")
+    parts.plot(fig_text(text, dark), "try-text", text.words, text_rows(text))
+    st.caption(parts.plain(_legend(text)))
+
+
+def _legend(text: ExitText) -> str:
+    run = " □ where the run stopped; strokes at the foot: its rounds." if text.run is not None else ""
+    return f"{text.words} Strokes at the top: where a round begins. Dotted: the first layer whose head is right.{run}"
+
+
+_JOB = "sweep-job"
+
+
+def offer(held: Viewer, reason: str) -> None:
+    """The reason, the command line that mends it, and the button."""
+    server, header = current(), held.player.run.header
+    st.info(parts.plain(reason))
+    if header is None or reason != NOT_SWEPT:
+        return
+    if held.player.run.end is None:
+        st.caption("This becomes possible when the run has ended.")
+        return
+    path = choices(server, state.uploads()).get(held.name)
+    if path is not None:
+        words = arguments(header, str(path), f"{Path(held.name).stem}-heads.sv.jsonl", server.settings.model("target"))
+        st.code(shlex.join(["specviz", *words]), language=None, wrap_lines=True)
+    job: SweepJob | None = st.session_state.get(_JOB)
+    if job is not None and job.running:
+        guard.fragment(_wait, 0.5)(job)
+        return
+    if job is not None:
+        st.error(parts.plain(job.last_words or "the sweep ended without a word"))
+    st.button("Ask the heads now", key="sweep", type="primary", on_click=guard.obeyed(_start),
+              args=(held, server, path),
+              help="loads the target in a process of its own, one pass over the text; the copy opens here")  # fmt: skip
+    if problem := st.session_state.pop("sweep_problem", None):
+        st.error(parts.plain(problem))
+
+
+def _start(held: Viewer, server: Server, path: Path | None) -> None:
+    header = held.player.run.header
+    assert header is not None
+    try:
+        trace = path if path is not None else written(server.core.since(-1, 0)[1], scratch())
+        job = SweepJob.start(header, trace, scratch(), "swept", server.settings.model("target"))
+    except (SpecvizError, OSError) as error:
+        st.session_state["sweep_problem"] = str(error)
+        return
+    st.session_state[_JOB] = job
+    st.session_state["sweep-of"] = (held.name, held.place)
+
+
+def _wait(job: SweepJob) -> None:
+    """Until it has ended; the copy then becomes the run to look at, at the same place."""
+    if job.running:
+        st.caption(f"⏳ {parts.plain(job.last_words or 'loading the target')} …")
+        st.button("Stop", key="sweep-stop", on_click=guard.obeyed(job.stop))
+        return
+    result = job.result
+    if result is not None:
+        name, place = st.session_state["sweep-of"]
+        st.session_state.pop(_JOB)
+        title = f"{LIVE if name == LIVE else name} + heads"
+        state.look_at(title, result, place)
+    st.rerun()

@@ -7,19 +7,22 @@ import streamlit as st
 from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Chart, Clock, Lanes
 from specviz.view.words.palette import BLOCKS
-from specviz_app.figures.branches import (
+from specviz_app.figures.cost import cost_rows, fig_cost
+from specviz_app.figures.lanes import (
+    CLOCKS,
     confusion_rows,
     fan_rows,
     fig_confusion,
     fig_fan,
     fig_hrad,
+    fig_lanes,
     fig_steps,
     hrad_rows,
+    lane_rows,
+    lanes_alt,
     step_rows,
 )
-from specviz_app.figures.cost import cost_rows, fig_cost
-from specviz_app.figures.lanes import CLOCKS, fig_lanes, lane_rows, lanes_alt
-from specviz_app.screens import moving
+from specviz_app.screens import rounds
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.viewer import Viewer
 
@@ -30,13 +33,13 @@ _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows:
 
 def page() -> None:
     """The page."""
-    moving.about_a_run(_body)
+    rounds.about_a_run(_body)
 
 
 def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.known("clock", list(_CLOCKS))
-        shown = moving.part(_PARTS)
+        shown = rounds.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",
                                      help="never mixed: what was measured here, or what two lanes side by side would "
@@ -61,7 +64,7 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
         fig_lanes(chart, dark), "lanes-chart", lanes_alt(chart), lane_rows(chart), on_select="rerun",
         selection_mode="points",
     )  # fmt: skip
-    if found_block := moving.click(event, "lanes"):
+    if found_block := rounds.click(event, "lanes"):
         index, lane, place = found_block
         held.options = replace(held.options, block=(int(index), str(lane), int(place)))
         st.rerun()
@@ -87,7 +90,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
     def take(at: tuple[int, str, int]) -> None:
         held.options = replace(held.options, block=at)
 
-    moving.choice(held, "Stretch", "lanes-block", named, here, take)
+    rounds.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
 def _branches(held: Viewer, found: Lanes, dark: bool) -> None:

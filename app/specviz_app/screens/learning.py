@@ -15,7 +15,7 @@ from specviz_app.figures.learning import (
     ledger_rows,
     stream_rows,
 )
-from specviz_app.screens import moving
+from specviz_app.screens import rounds
 from specviz_app.ui import parts
 from specviz_app.ui.viewer import Viewer
 
@@ -55,7 +55,7 @@ def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
                  "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.")  # fmt: skip
     event = parts.plot(fig_stream(view, dark), "learning-stream", view.words, stream_rows(view), on_select="rerun",
                        selection_mode="points")  # fmt: skip
-    if (place := moving.click(event, "learning-stream")) and place[0] is not None:
+    if (place := rounds.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
     if len(view.domains) > 1:

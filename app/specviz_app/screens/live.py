@@ -13,7 +13,7 @@ from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz_app.server.core import Core, Tap
 from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
-from specviz_app.ui import guard, knobs, parts, state
+from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.viewer import Viewer
 
@@ -102,7 +102,7 @@ def _start_form(server: Server, core: Core) -> None:
         method = _method(core)
         if "link-seen" not in st.session_state:
             st.session_state["link-seen"] = True
-            for problem in knobs.bad_link(method):
+            for problem in sidebar.bad_link(method):
                 state.note(f"{problem}; the link's value is left out")
         verifiers = [_DEFAULT, *method.verifiers]
         st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
@@ -200,7 +200,7 @@ def _start(core: Core, method: MethodInfo, many: list[Prompt]) -> None:
 def _given(method: MethodInfo) -> dict[str, Any]:
     """The knobs that are set to something else than the method's default."""
     plain = {spec.name: spec.default for spec in method.knobs}
-    return {name: value for name, value in knobs.chosen(method).items() if value != plain[name]}
+    return {name: value for name, value in sidebar.chosen(method).items() if value != plain[name]}
 
 
 def _knobs(core: Core) -> None:
@@ -210,9 +210,9 @@ def _knobs(core: Core) -> None:
     given = start.knobs if start is not None and start.method == method.name else {}
     running, asked = core.asked()
     if running == method.name:
-        knobs.follow(method, asked)
+        sidebar.follow(method, asked)
     with st.expander("Knobs", expanded=True):
-        knobs.knob_widgets(method, given)
+        sidebar.knob_widgets(method, given)
         st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
                   help="sends what differs from what is in force; the table above says since when")  # fmt: skip
         if said := st.session_state.pop("apply_said", None):
@@ -228,7 +228,7 @@ def _apply(core: Core, method: MethodInfo) -> None:
         if running != method.name:
             st.session_state["apply_said"] = f"The running method is {running}; its knobs are those of that method."
             return
-        moved = knobs.differing(method, asked)
+        moved = sidebar.differing(method, asked)
         core.set_knobs(moved)
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:

@@ -8,7 +8,7 @@ from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Overview, overview
 from specviz.view.words.numbers import prob
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
-from specviz_app.screens.moving import opened
+from specviz_app.screens.rounds import opened
 from specviz_app.server.server import current
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE

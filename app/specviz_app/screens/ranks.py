@@ -14,7 +14,7 @@ from specviz_app.figures.rank_tree import (
     rank_tree_rows,
 )
 from specviz_app.figures.tree import node_name
-from specviz_app.screens import learning, moving, ranks_run, widths
+from specviz_app.screens import learning, ranks_run, rounds, widths
 from specviz_app.ui import parts
 from specviz_app.ui.viewer import Viewer
 
@@ -28,11 +28,11 @@ _PLAIN_SIGNS = "Number: the drafter's call. #: rank among its parent's tokens; h
 
 def page() -> None:
     """The page."""
-    moving.about_a_run(_body)
+    rounds.about_a_run(_body)
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    shown = moving.part(_PARTS)
+    shown = rounds.part(_PARTS)
     held.asks(ranks=True, folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -61,7 +61,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
             fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree", rank_tree_alt(tree),
             rank_tree_rows(tree), on_select="rerun", selection_mode="points",
         )  # fmt: skip
-    moving.clicked(held, frame.selected, event, "ranks-tree")
+    rounds.clicked(held, frame.selected, event, "ranks-tree")
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
     if tree is not None and tree.n_pruned:
@@ -86,7 +86,7 @@ def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
     nodes = found.tree.nodes if found.tree is not None else ()
     named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
     if named:
-        moving.choice(held, "Node", "ranks-node", named, selected, held.choose)
+        rounds.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
 
 def _node(found: Ranks, selected: int | None, dark: bool) -> None:
@@ -145,7 +145,7 @@ def _table(held: Viewer, found: Ranks) -> None:
         rows = tuple(e for e in rows if e.on_path)
     event = st.dataframe([_line(e) for e in rows], hide_index=True, key="ranks-expansions", on_select="rerun",
                          selection_mode="single-row", height=min(420, 38 + 35 * len(rows)))  # fmt: skip
-    place = moving.row(event, "ranks-expansions")
+    place = rounds.row(event, "ranks-expansions")
     if place is not None and place < len(rows):
         held.choose(rows[place].parent)
         st.rerun()

@@ -19,7 +19,7 @@ from specviz_app.figures.ranks import (
     slot_rows,
     width_rows,
 )
-from specviz_app.screens import moving
+from specviz_app.screens import rounds
 from specviz_app.ui import parts
 from specviz_app.ui.viewer import Viewer
 
@@ -93,7 +93,7 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
             fig_rank_confusion(table, dark), "ranks-confusion", alt, rank_confusion_rows(table), on_select="rerun",
             selection_mode="points",
         )  # fmt: skip
-        if cell := moving.click(event, "ranks-confusion"):
+        if cell := rounds.click(event, "ranks-confusion"):
             held.options = replace(held.options, rank_cell=(int(cell[0]), int(cell[1])), rank_entry=None)
             st.rerun()
         st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
@@ -110,7 +110,7 @@ def _cell(held: Viewer, found: Ranks) -> None:
         held.options = replace(held.options, rank_cell=cell, rank_entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
-    moving.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
+    rounds.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
                   label_visibility="collapsed")  # fmt: skip
     if found.cell is None:
         table = found.confusion
@@ -130,12 +130,12 @@ def _entries(held: Viewer, cell: CellList) -> None:
     event = st.dataframe(rows, hide_index=True, key=f"ranks-entries-{cell.pred}-{cell.true}", on_select="rerun",
                          selection_mode="single-row", height=min(290, 38 + 35 * len(rows)))  # fmt: skip
     st.caption(parts.plain(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round."))
-    place = moving.row(event, f"ranks-entries-{cell.pred}-{cell.true}")
+    place = rounds.row(event, f"ranks-entries-{cell.pred}-{cell.true}")
     if place is not None and place < len(cell.entries):
         entry = cell.entries[place]
         held.seek(entry.index)
         held.choose(entry.node)
-        moving.go_to_part("this round")
+        rounds.go_to_part("this round")
 
 
 def _widths(found: Ranks, dark: bool) -> None:

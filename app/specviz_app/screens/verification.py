@@ -4,33 +4,31 @@ import streamlit as st
 
 from specviz.view import Frame
 from specviz.view.panels.verification.model import Scan, Verification
-from specviz_app.figures.rules import (
-    fig_paired,
-    fig_rules,
-    fig_survival,
-    paired_rows,
-    rule_rows,
-    survival_rows,
-)
 from specviz_app.figures.verification import (
     branch_rows,
     closing_rows,
     fig_branches,
     fig_closing,
+    fig_paired,
+    fig_rules,
     fig_scan,
     fig_stairs,
+    fig_survival,
+    paired_rows,
+    rule_rows,
     scan_alt,
     scan_rows,
     stairs_rows,
+    survival_rows,
 )
-from specviz_app.screens import moving
+from specviz_app.screens import rounds
 from specviz_app.ui import parts
 from specviz_app.ui.viewer import Viewer
 
 
 def page() -> None:
     """The page."""
-    moving.about_a_run(_body)
+    rounds.about_a_run(_body)
 
 
 def _body(held: Viewer, dark: bool) -> None:
@@ -56,7 +54,7 @@ def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) 
         st.caption(parts.plain(scan.note))
     _position(held, scan, frame.selected)
     event = parts.plot(fig_scan(moments, dark), "scan", scan_alt(scan), on_select="rerun", selection_mode="points")
-    moving.clicked(held, frame.selected, event, "scan")
+    rounds.clicked(held, frame.selected, event, "scan")
     st.html(f'<p class="sv-said">{parts.escaped(scan.words)}</p>')
     left, right = st.columns(2, gap="large")
     with left:
@@ -72,7 +70,7 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     columns = {c.node: c for c in scan.columns}
     here = selected if selected in columns else scan.columns[0].node
     named = {node: f"{c.t}  {c.glyph} {c.shown}" for node, c in columns.items()}
-    moving.choice(held, "Position", "scan-position", named, here, held.choose)
+    rounds.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
 def _stairs(found: Verification, dark: bool) -> None:

@@ -4,10 +4,9 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
-from specviz.view.panels.ranks.width_rows import MOST, Recorded, WidthTable, recorded
-from specviz.view.panels.ranks.widths import WidthChange, width_change
+from specviz.view.panels.ranks.widths import MOST, Recorded, WidthChange, WidthTable, recorded, width_change
 from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
-from specviz_app.screens import moving, ranks_run
+from specviz_app.screens import ranks_run, rounds
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.viewer import Viewer
 
@@ -101,6 +100,6 @@ def _set(table: WidthTable) -> None:
 def _taken() -> None:
     """A click on the frontier moves the sliders."""
     for point in st.session_state["widths-frontier"].selection.points:
-        data = moving.plain_data(point.get("customdata"))
+        data = rounds.plain_data(point.get("customdata"))
         if len(data) == len(_KEYS):
             st.session_state.update(dict(zip(_KEYS, map(int, data), strict=True)))

@@ -8,8 +8,7 @@ from specviz.events import Knob
 from specviz.view import Frame
 from specviz.view.frame.frame import Strip, Tree
 from specviz.view.words.numbers import knob
-from specviz.view.words.palette import STYLES
-from specviz.view.words.terms import Phase
+from specviz.view.words.palette import STYLES, Phase
 
 _TAIL = 160  # tokens of the text that are sent with every frame
 

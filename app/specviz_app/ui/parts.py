@@ -12,9 +12,8 @@ import streamlit as st
 from specviz.view import Frame
 from specviz.view.frame.frame import RunInfo, TextToken
 from specviz.view.frame.parts import Why, WhyRow
-from specviz.view.words.palette import STYLES, colour
-from specviz.view.words.terms import Mark
-from specviz_app.figures.round import fig_residual
+from specviz.view.words.palette import STYLES, Mark, colour
+from specviz_app.figures.tree import fig_residual
 
 _CSS = (Path(__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}

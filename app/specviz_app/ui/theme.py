@@ -2,8 +2,7 @@
 
 from typing import Any, Literal
 
-from specviz.view.words.palette import colour
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark, colour
 
 Ground = Literal["dark", "light"]
 _ORDER: tuple[Mark, ...] = ("accepted", "rejected", "recovered", "bonus", "exit", "drafted", "untested")

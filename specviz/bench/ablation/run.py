@@ -11,16 +11,15 @@ import torch
 from specviz.bench import machine
 from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, Recorded, Row, Variant, claims_of
 from specviz.bench.arms import Sample, Tokens, of_arm
-from specviz.bench.equal import check_equal
 from specviz.bench.measure import Measured, Plan, measure
 from specviz.bench.ours import OurArm
 from specviz.bench.results import ratio_of
 from specviz.bench.settings import Contestant, Settings
 from specviz.bench.speed.run import Tell, encoded, machine_of, margin_of, models_of
-from specviz.bench.statistics import spread
+from specviz.bench.statistics import check_equal, spread
 from specviz.cost.model_clock import Rates
-from specviz.engine.decode.calibrate import calibrate
 from specviz.engine.decode.context import Models
+from specviz.engine.decode.overlap_choice import calibrate
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Calibration

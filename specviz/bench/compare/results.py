@@ -15,7 +15,7 @@ import numpy as np
 
 from specviz.bench.statistics import student
 from specviz.metrics.estimate import Estimate
-from specviz.metrics.same_draft import Replay
+from specviz.metrics.replay_rules import Replay
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet
 from specviz.traits import RULES

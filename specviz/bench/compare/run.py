@@ -15,7 +15,7 @@ from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.metrics import Tally
-from specviz.metrics.same_draft import Replay
+from specviz.metrics.replay_rules import Replay
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from specviz.bench.equal import Equality
 from specviz.bench.report.exit_text import exit_sheets
 from specviz.bench.report.sheet import Rows, Sheet
 from specviz.bench.results import ArmResult, Bar, Report
-from specviz.bench.statistics import PairedRatio
+from specviz.bench.statistics import Equality, PairedRatio
 from specviz.text import running
 from specviz.view.words.numbers import UNKNOWN, number, percent
 

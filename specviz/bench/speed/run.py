@@ -9,7 +9,6 @@ import torch
 
 from specviz.bench import machine
 from specviz.bench.arms import Arm, Tokens, of_arm
-from specviz.bench.equal import check_equal
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
 from specviz.bench.measure import Measured, Plan, measure
 from specviz.bench.memory import Memory, peak_of
@@ -18,6 +17,7 @@ from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
 from specviz.bench.settings import CLIMBERS, Settings
 from specviz.bench.shapes import shaped_pair
+from specviz.bench.statistics import check_equal
 from specviz.bench.threads import probe_threads
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from specviz.cli.layout import echo_json, echo_sections
+from specviz.cli.printing import echo_json, echo_sections
 
 # Enough to know that an extra is there; the rest of it comes along.
 EXTRAS: dict[str, tuple[str, ...]] = {

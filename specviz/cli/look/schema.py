@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.layout import echo_json
+from specviz.cli.printing import echo_json
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import FILE_RECORDS, NAMES, VERSION, Event
 

@@ -7,8 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.layout import echo_json, narrate
 from specviz.cli.limits import max_mb_option
+from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
 from specviz.events import End, Header
 from specviz.metrics import Metrics, Tally

@@ -15,9 +15,8 @@ import click
 
 from specviz.cli import options
 from specviz.cli.limits import max_mb_option
-from specviz.cli.prompts import prompt_text
 from specviz.cli.recording import check_place
-from specviz.cli.request import check_models
+from specviz.cli.request import check_models, prompt_text
 from specviz.commands import Start
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.trace import Trace, resolve

@@ -13,10 +13,9 @@ import click
 
 from specviz.bench.ablation.results import VARIANTS
 from specviz.bench.settings import LANES, Settings, parse_knobs
-from specviz.cli.layout import narrate
 from specviz.cli.measure.bench import command_line, place, threads
+from specviz.cli.printing import SectionedCommand, narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
-from specviz.cli.sections import SectionedCommand
 from specviz.errors import KnobError, SpecvizError
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
@@ -102,7 +101,7 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
-    from specviz.bench.ablation.ablation_words import heading, sheets
+    from specviz.bench.ablation.results import heading, sheets
     from specviz.bench.ablation.run import Question, ablate
 
     question = Question(settings, tuple(given["ratios"]), given["noise"], given["timed"])

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from specviz.bench.settings import DEFAULT, DRAFTED, LANES, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
-from specviz.cli.layout import narrate
+from specviz.cli.printing import SectionedCommand, narrate
 from specviz.cli.request import checked_device, checked_dtype
-from specviz.cli.sections import SectionedCommand
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.cli import INTERRUPTED, OK, options
+from specviz.cli.printing import SectionedCommand
 from specviz.cli.request import check_models, checked_device, checked_dtype
-from specviz.cli.sections import SectionedCommand
 from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from specviz.cli import FAILED, OK
-from specviz.cli.layout import echo_json, narrate
 from specviz.cli.measure.proofs import print_proofs, print_trace, progress
+from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError
 from specviz.prove import worked
 from specviz.prove.controls import CONTROLS, Caught, Control, catch, registered

@@ -7,12 +7,21 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.layout import echo_json, narrate
 from specviz.cli.limits import max_mb_option
+from specviz.cli.printing import echo_json, narrate
 from specviz.cli.recording import check_place
 from specviz.cost.exit_grid import Text, grid
-from specviz.cost.exit_replay import Setting, Total, added, total
-from specviz.cost.recorded import Query, n_layers_of, own_values, queries, temperature_of
+from specviz.cost.exit_replay import (
+    Query,
+    Setting,
+    Total,
+    added,
+    n_layers_of,
+    own_values,
+    queries,
+    temperature_of,
+    total,
+)
 from specviz.errors import KnobError, SpecvizError, WriteError
 from specviz.events import End, ExitTable, Header
 from specviz.knobs import KnobSpec
@@ -99,8 +108,8 @@ def _ask_heads(header: Header, found: list[Query], target: str | None, heads: st
     """
     from specviz.engine.model.loading import stop_tokens
     from specviz.engine.run.local import load_pair
-    from specviz.methods.early_exit.exit_table import exit_table
     from specviz.methods.early_exit.heads import pick
+    from specviz.methods.early_exit.recorder import exit_table
 
     loaded = load_pair(target, needs_draft=False).target
     adapter = loaded.adapter
@@ -115,7 +124,7 @@ def _ask_heads(header: Header, found: list[Query], target: str | None, heads: st
 
 def _refuse_other(header: Header, adapter: Any) -> None:
     """Raises SpecvizError unless the trace may have been written by this model: its layers, its weights."""
-    from specviz.methods.trained.part_files import fingerprint
+    from specviz.methods.trained.parts import fingerprint
 
     if adapter.n_layers != n_layers_of(header):
         raise SpecvizError(

@@ -3,13 +3,10 @@
 import sys
 from typing import Literal
 
-from specviz.cli.layout import echo_json
-from specviz.cli.printing import Narrator, Sink, TextStream, fan_out
+from specviz.cli.printing import Narrator, Sink, TextStream, echo_json, fan_out
 from specviz.cli.request import Request
-from specviz.cli.run.lines import RoundLines
-from specviz.cli.run.result import Result
-from specviz.cli.run.stream_lines import StreamLines
-from specviz.cli.run.stream_result import StreamResult
+from specviz.cli.run.lines import RoundLines, StreamLines
+from specviz.cli.run.result import Result, StreamResult
 from specviz.events import Event, Header
 from specviz.trace.private import STORED
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specviz.cli import Terminated, options, prompts
-from specviz.cli.printing import Sink, fan_out
+from specviz.cli import Terminated, options
+from specviz.cli import request as prompts
+from specviz.cli.printing import SectionedCommand, Sink, fan_out
 from specviz.cli.recording import recording
 from specviz.cli.request import Request
 from specviz.cli.run.output import Output
-from specviz.cli.run.result import Result, RunError
-from specviz.cli.run.stream_result import StreamResult
-from specviz.cli.sections import SectionedCommand
+from specviz.cli.run.result import Result, RunError, StreamResult
 from specviz.errors import SpecvizError
 
 if TYPE_CHECKING:

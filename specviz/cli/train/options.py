@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from specviz.cli import Terminated
-from specviz.cli.minutes import Minutes
+from specviz.cli.printing import Minutes
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)

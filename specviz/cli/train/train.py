@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from specviz.cli.minutes import Minutes
+from specviz.cli.printing import Minutes
 from specviz.cli.train.options import FILE, FOLDER, resumable, trainer, usual_work
 from specviz.cli.train.trees import COMMANDS
 from specviz.errors import KnobError
@@ -54,7 +54,7 @@ def pair(
 
     import torch
 
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.draft_pair.train import Request, train_pair
 
     if threads:
@@ -90,7 +90,7 @@ def exit_heads(layers: str, **options: Any) -> None:
 
     An interrupted run is resumed by giving the same command again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.exits.train import Request, train_exit_heads
 
     train_exit_heads(Request(layers=numbers(layers), **options), Console())
@@ -112,7 +112,7 @@ def hrad(**options: Any) -> None:
     Decodes prompts by plain speculative sampling and learns from its rounds. An interrupted run is resumed by giving
     the same command again; with more --rounds it goes on from those it has.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.hrad.train import Request, train_hrad
 
     train_hrad(Request(**options), Console())
@@ -125,7 +125,7 @@ def kangaroo(layers: str, **options: Any) -> None:
 
     An interrupted run is resumed by giving the same command again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.kangaroo.train import Request, train_kangaroo
 
     train_kangaroo(Request(layers=numbers(layers), **options), Console())
@@ -137,7 +137,7 @@ def skip_set(**options: Any) -> None:
 
     An interrupted search is gone on with by giving the same command again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.self_skip.train import Request, train_skip_set
 
     train_skip_set(Request(**options), Console())

@@ -87,7 +87,7 @@ def block_drafter(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.trees.block_drafter import Request, train_block_drafter
 
     return train_block_drafter(Request(**options), Console()) is not None
@@ -100,7 +100,7 @@ def eagle3(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.trees.eagle3 import Request, train_eagle3
 
     return train_eagle3(Request(**options), Console()) is not None
@@ -113,7 +113,7 @@ def medusa(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.trees.medusa import Request, train_medusa
 
     return train_medusa(Request(**options), Console()) is not None
@@ -138,7 +138,7 @@ def static_tree(threads: int | None, **options: Any) -> None:
     """
     import torch
 
-    from specviz.train.common.console import Console
+    from specviz.train.common.job import Console
     from specviz.train.trees.static_tree import Request, train_static_tree
 
     if threads:

@@ -3,33 +3,58 @@
 Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
 plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
 nothing else differs.
+
+What a `Session` is made of and whom it tells: `Parts`, and the `Sink` a probe stands behind.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from specviz.engine.decode.context import Context, Counters, Observation
-from specviz.engine.decode.knob_queue import Requests
-from specviz.engine.decode.parts import Parts, Sink
-from specviz.engine.decode.refusals import refuse_draft, refuse_prompt
+from specviz.engine.decode.context import Context, Counters, Drafter, Models, Observation, Taps
+from specviz.engine.decode.knob_queue import Requests, refuse_draft, refuse_prompt
+from specviz.engine.decode.overlap import Lanes, Serial
 from specviz.engine.decode.round import Clock, Kind, Round
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.decode.taps import Taps
-from specviz.engine.decode.text_output import Ends, Said
-from specviz.engine.decode.texts import Texts, banned_ids
-from specviz.engine.model import places
+from specviz.engine.decode.text_output import Ends, Said, Texts, banned_ids
+from specviz.engine.model import loading
 from specviz.engine.model.rows import Rows, Tensor, fill
-from specviz.events import Knob
+from specviz.events import Knob, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
 from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.draws import Keys
-from specviz.probability.plan import DrawResult, Draws, Outcome
+from specviz.probability.plan import DrawResult, Draws, Outcome, Verifier
 from specviz.probability.rows import Rows as LawRows
+
+if TYPE_CHECKING:
+    pass
+
+
+class Sink(Protocol):
+    """Where a session reports; `specviz.engine.record.probe.Probe` is the one of production. None records nothing."""
+
+    level: Level
+
+    def prefilled(self, session: "Session", dur_ns: int) -> None: ...
+    def knob(self, event: Knob) -> None: ...
+    def round(self, done: Round) -> None: ...
+    def aborted(self, begun: Round, why: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What decodes: models, drafter (None: plain decoding), verifier, lanes."""
+
+    models: Models
+    drafter: Drafter | None
+    verifier: Verifier
+    lanes: Lanes = field(default_factory=Serial)
+
 
 __all__ = ["Parts", "Session", "Sink"]
 
@@ -70,7 +95,7 @@ class Session:
         self.warper = Warper.of(knobs, self._banned)
         self._requests = Requests(table, more)
         self._taps = Taps.of(parts.drafter, self.target.n_layers)
-        self._cuda = places.cuda_devices(parts.models)
+        self._cuda = loading.cuda_devices(parts.models)
         self._prefilled, self.prefill_ns = False, 0
         self._said = Said(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
@@ -207,7 +232,7 @@ class Session:
         )
         now.clock.beside(both)
         whole = fed if both.drafter is None else both.drafter
-        now.logits, now.draft = both.target, places.beside(whole, self.target)
+        now.logits, now.draft = both.target, loading.beside(whole, self.target)
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:

@@ -3,25 +3,32 @@
 `transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
 one line before anything heavy is read. What the library would fill in or leave out by itself (weights that are missing,
 of another shape or type, an adapter beside them) is refused by name: the text would be nobody's.
+
+What a trace and a folder of trained parts call a model by: a digest of its weights, quick to take.
+
+Where models stand, and what follows from it when they do not stand in the same place.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
 from specviz import model_folder
+from specviz.engine.decode.context import Models
 from specviz.engine.model import hub
-from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError
 from specviz.events import ModelInfo
+from specviz.probability.draft import Draft
 
 EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -301,3 +308,47 @@ def stop_tokens(loaded: Loaded) -> frozenset[int]:
         ids = loaded.tokenizer.eos_token_id
     found = [ids] if isinstance(ids, int) else list(ids or [])
     return frozenset(i for i in found if 0 <= i < loaded.adapter.vocab)
+
+
+_SAMPLE = 256  # entries of every parameter that the fingerprint looks at
+_SMALLEST = 2.0**-14  # below it float16 loses digits, so the fingerprint takes such entries as zero
+_fingerprints: "WeakKeyDictionary[ModelAdapter, str]" = WeakKeyDictionary()
+
+
+@torch.inference_mode()
+def fingerprint(adapter: ModelAdapter) -> str:
+    """Tells models apart, and one model not from itself in another dtype: names, shapes, some entries of all weights.
+
+    Entries are rounded to bfloat16, so a checkpoint has the same fingerprint loaded in float32, float64 or bfloat16.
+    """
+    if adapter not in _fingerprints:
+        digest = hashlib.sha256()
+        for name, parameter in sorted(adapter.model.named_parameters()):
+            flat = parameter.detach().flatten()
+            some = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu()
+            some = torch.where(some.abs() < _SMALLEST, 0.0, some).bfloat16().view(torch.int16)
+            digest.update(f"{name}{tuple(parameter.shape)}".encode())
+            digest.update(some.numpy().tobytes())
+        _fingerprints[adapter] = digest.hexdigest()[:32]
+    return _fingerprints[adapter]
+
+
+def device_of(model: Model | None) -> torch.device:
+    """The device a model computes on; the host for what has none."""
+    found: torch.device | None = getattr(model, "device", None)
+    return torch.device("cpu") if found is None else found
+
+
+def cuda_devices(models: Models) -> tuple[torch.device, ...]:
+    """Those a clock must wait for."""
+    places = [device_of(models.target), device_of(models.draft)]
+    return tuple(dict.fromkeys(place for place in places if place.type == "cuda"))
+
+
+def beside(draft: Draft, target: Model) -> Draft:
+    """The draft with its laws where the target's rows are: a draft model elsewhere leaves them there."""
+    laws: Any = draft.law_rows
+    place = device_of(target)
+    if not isinstance(laws, torch.Tensor) or laws.device == place:
+        return draft
+    return replace(draft, law_rows=laws.to(place))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from specviz.commands import Prompt
-from specviz.engine.decode.chains import chain_records
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import Round, chain_records
 from specviz.engine.record.device_stats import entropies, log_shares, top_lists
 from specviz.engine.record.verify_records import Verdict
 from specviz.events import (
@@ -40,7 +39,7 @@ from specviz.trace.private import named
 
 if TYPE_CHECKING:
     from specviz.engine.decode.session import Session
-    from specviz.engine.decode.texts import Texts
+    from specviz.engine.decode.text_output import Texts
 
 Emit = Callable[[Event], None]
 _LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "draft", "meanwhile": "draft"}

@@ -17,12 +17,11 @@ import msgspec
 import torch
 
 from specviz.commands import Start
-from specviz.engine.decode.calibrate import calibrate
 from specviz.engine.decode.context import Drafter
-from specviz.engine.decode.overlap_choice import choose, threads_of
+from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
-from specviz.engine.decode.texts import Texts
+from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
 from specviz.engine.record.query_end import Ended, Served

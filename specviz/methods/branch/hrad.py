@@ -20,8 +20,8 @@ from torch import nn
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.trained import part_files
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained import parts as part_files
+from specviz.methods.trained.parts import fingerprint
 
 Tensor = torch.Tensor
 FORMAT, VERSION = "specviz-hrad", 1

@@ -4,14 +4,103 @@ SpecBranch with one branch, the hybrid rule (for one branch: ordinary speculativ
 rollback draft nothing first (pre-verify: the target judges the first token of the draft under way), else keep all
 (post-verify: gamma - 1 pending tokens and the first of the next gamma are judged). Every decision has a uniform of its
 own, unlike in the authors' code, and nothing is returned unverified.
+
+`specbranch`: draft in branches while the target verifies (SpecBranch, ICLR 2026; specbranch.md).
+
+A round verifies the pending tokens and, meanwhile, drafts on behind them in k branches that fork at the branch point:
+where the draft model is unsure (epsilon), or behind the last pending token. If the target's token there is one of the
+branch tokens, that branch goes on as the next round's pending tokens and no time was lost. A small classifier (H-RAD)
+says beforehand how much of a draft is worth keeping: signal 0 none, 1 until unsure, 2 all.
+
+Letters of the paper: epsilon `epsilon`, k_max `k_max`, L `branch_len`, s `signal`.
 """
+
+import math
+from collections.abc import Mapping
+from typing import Any
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.branch.specbranch import draft_mode, example
+from specviz.probability.draft import ROOT, Draft
 from specviz.traits import MethodTraits
 
-METHOD = Method(
+GUARD = 1e-9  # 5 (1 - 0.8) and 10 (1 - 0.8) come out below a whole number in binary
+_SOFT = {"signal": ["auto", "1"]}
+PARALLEL, AUTO_LEN = 0, -1  # values of branch_len
+
+
+def branch_count(k_max: int, conf: float, vocab: int) -> int:
+    """How many branches to fork where the draft model's best token has probability `conf` (specbranch.md 4.3)."""
+    return min(max(1, math.floor(k_max * (1 - conf) + GUARD)), vocab)
+
+
+def example(knobs: Mapping[str, Any]) -> Draft:
+    """What a verifier will be handed: a pending token, and branch tokens that are not fed behind it."""
+    mode, cold = knobs["draft_mode"], knobs["temperature"] == 0
+    warm = not cold and mode != "argmax"
+    return Draft(
+        tokens=(0, 0, 1), parents=(ROOT, 0, 0), ids=(0, 1, 2), n_judged=1, n_fed=1,
+        row_of=(0, -1, 1) if warm else (-1, -1, -1), shared=warm and mode == "shared",
+    )  # fmt: skip
+
+
+def draft_mode() -> KnobSpec:
+    """How tokens are chosen."""
+    return KnobSpec(
+        name="draft_mode", kind="choice", choices=("sampled", "argmax", "shared"), default="sampled", applies="X",
+        help="how a drafted token is chosen at T > 0",
+    )  # fmt: skip
+
+
+SPECBRANCH = Method(
+    name="specbranch",
+    help="a draft model works ahead in branches while the target verifies",
+    drafter="specviz.methods.branch.drafter:specbranch",
+    needs_draft=True,
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "tokenwise"),
+    example=example,
+    traits=MethodTraits(pipelined=True, threshold_symbol="ε"),
+    knobs=(
+        KnobSpec(
+            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4,
+            help="most tokens drafted before a branch point; 0 decodes plainly",
+        ),
+        KnobSpec(
+            name="epsilon", symbol="ε", kind="float", lo=0, hi=1, default=0.3, needs=_SOFT,
+            help="stop before a position whose raw top probability is below it; 0 never",
+        ),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=16, default=6,
+            help="scale of the branch count, max(1, floor(k_max (1 - confidence))); 2 and below never fork",
+        ),
+        KnobSpec(
+            name="branch_len", symbol="L", kind="int", lo=AUTO_LEN, hi=64, default=PARALLEL,
+            help="tokens per branch, at most gamma; 0 is gamma, -1 what fits beside the target's pass as timed",
+        ),
+        KnobSpec(
+            name="branch_rule", kind="choice", choices=("auto", "topk", "hybrid", "swor"), default="auto",
+            help="branch tokens: the likeliest (topk), all but the last of them (hybrid), drawn without replacement "
+            "(swor); auto is hybrid, and at T = 0 all are topk",
+        ),
+        KnobSpec(
+            name="signal", symbol="s", kind="choice", choices=("auto", "0", "1", "2"), default="auto",
+            help="draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier, else 1",
+        ),
+        KnobSpec(
+            name="soft_min_keep", kind="int", lo=0, hi=1, default=0, needs=_SOFT,
+            help="1 spares the first position the test: for a trained classifier, whose class 1 promises one token",
+        ),
+        KnobSpec(
+            name="hrad", kind="texts", default=[], applies="X",
+            help="folder of an H-RAD classifier, or none; without it the one trained for this pair",
+        ),
+        draft_mode(),
+    ),
+)  # fmt: skip
+
+
+PEARL = Method(
     name="pearl",
     help="a draft model works ahead in one line while the target verifies",
     drafter="specviz.methods.branch.drafter:pearl",

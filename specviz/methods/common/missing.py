@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.fingerprint import fingerprint
+from specviz.engine.model.loading import fingerprint
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
 from specviz.methods import Method, Part

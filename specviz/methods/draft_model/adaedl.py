@@ -16,7 +16,7 @@ from specviz.engine.record.device_stats import top_lists
 from specviz.events import DraftStep
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import laws
-from specviz.methods.draft_model.chain import Chain
+from specviz.methods.draft_model.drafter import Chain
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import Certain

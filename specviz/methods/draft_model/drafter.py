@@ -1,15 +1,79 @@
-"""Drafting with a second, smaller model. The knob `shape` names the layout, each in a file of its own."""
+"""Drafting with a second, smaller model. The knob `shape` names the layout, each in a file of its own.
+
+One drafted chain: up to gamma tokens in a row (Leviathan et al. 2023).
+
+Each token is drawn from the draft law (`sampled`), its most likely one (`argmax`), or drawn with the target's own
+noise (`shared`): then only `walk` may judge it, and the text is that of plain decoding at every temperature although
+the draft was sampled. By `race` a shared token equals the target's with probability at least (1 - TV)/(1 + TV).
+
+Several drafted chains at once: K beside each other, or a caterpillar (verification.md 3.7).
+
+`chains`: K chains from the root, independent of each other (their first tokens distinct without `replacement`).
+`caterpillar`: one main chain, and K - 1 fresh chains off the root and off every node of it. All chains grow a token in
+one draft-model call, so a draft costs gamma calls however many there are. Nodes are numbered level by level; within a
+level the main chain comes first, then the others in the order they began, which is the order of the candidates.
+
+A draft holds at most `WIDEST` nodes. What does not fit is left out before it is drawn, the youngest chains first: how
+many tokens are drawn may depend on tokens already kept, never on the one being drawn.
+"""
 
 from collections.abc import Callable
 
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Context, Drafter, Models, Tree
+from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
-from specviz.methods.draft_model.candidates import Chains
-from specviz.methods.draft_model.chain import Chain
-from specviz.methods.draft_model.drawn_tree import DrawnTree
+from specviz.methods.common.draft_sampler import Grower
+from specviz.methods.common.runner import ModelDrafter, laws
 from specviz.methods.draft_model.spec import drawn_mode
-from specviz.methods.draft_model.trees import TopTree
-from specviz.names import Mode
+from specviz.methods.draft_model.trees import DrawnTree, TopTree
+from specviz.names import DraftEnd, Mode
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.rows import Certain
+
+
+class Chain(ModelDrafter):
+    """Up to gamma drafted tokens in a row."""
+
+    def __init__(self, models: Models, mode: Mode) -> None:
+        super().__init__(models)
+        self.mode: Mode = mode
+
+    def propose(self, ctx: Context) -> Draft:
+        """A chain of at most `gamma` tokens, cut to the room and at a stop token (kept, not fed).
+
+        In a carried round nothing is drafted: the verifier asks for the draft law after the root alone.
+        """
+        tree, node = Tree(ctx), ROOT
+        if ctx.carry is not None:
+            return tree.carried(laws(ctx, tree, [ROOT], self.drafts.begin(ctx))[:1], ctx.carry)
+        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
+        while len(tree) < length and not tree.ends(node):
+            logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
+            node = self._draw(ctx, tree, node, logits)
+        end: DraftEnd = "stop_token" if tree.ends(node) else "full" if length == ctx.knobs["gamma"] else "length"
+        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy, planned=length)
+
+    def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
+        law = laws(ctx, tree, [parent], logits)[0]
+        depth = tree.depth(parent) + 1
+        ctx.counters.n_syncs += 1
+        if isinstance(law, Certain) or self.mode == "argmax":
+            token = law.token if isinstance(law, Certain) else int(law.argmax())
+            return tree.add(token, parent, None, None, "argmax", logits[0])
+        token = ctx.draw("target" if self.mode == "shared" else "draft", depth, law).token
+        return tree.add(token, parent, law, None, self.mode, logits[0])
+
+
+class Sps(Chain):
+    """The chain of method `sps`, whose lanes are looked at beside those of the pipelines."""
+
+    calibrated = True
+
+
+def make_chain(models: Models, knobs: Knobs) -> Sps:
+    """The drafter of method `sps`."""
+    return Sps(models, knobs["draft_mode"])
+
 
 LAYOUTS: dict[str, Callable[[Models, Mode], Drafter]] = {
     "chain": Chain,
@@ -23,3 +87,41 @@ LAYOUTS: dict[str, Callable[[Models, Mode], Drafter]] = {
 def make(models: Models, knobs: Knobs) -> Drafter:
     """The drafter of method `draft`. Raises KnobError for a mode the shape has no law for."""
     return LAYOUTS[knobs["shape"]](models, drawn_mode(knobs.values))
+
+
+WIDEST = 256  # nodes; what the caches keep room for
+
+
+class Chains(ModelDrafter):
+    """K chains from the root; with `branching` also from every node of the first."""
+
+    def __init__(self, models: Models, mode: Mode, branching: bool) -> None:
+        super().__init__(models)
+        self.mode: Mode = mode
+        self.branching = branching
+
+    def propose(self, ctx: Context) -> Draft:
+        """Chains of at most `gamma` tokens, each cut at a stop token it drew (kept, not fed)."""
+        count, gamma = ctx.knobs["candidates"], ctx.knobs["gamma"]
+        length = min(gamma, self.drafts.reach(ctx))
+        grow = Grower(ctx, self.drafts, self.mode, count, ctx.knobs["replacement"])
+        ends, cut = [ROOT] * count, False  # where the next token of each chain goes
+        main: int | None = ROOT
+        for depth in range(1, length + 1):
+            left = WIDEST - len(grow.tree) - (length - depth)  # the main chain's rest is spoken for
+            cut = cut or len(ends) > left
+            ends, main = self._level(grow, ends[:left], main, count - 1)
+            if not ends:
+                break
+        tree = grow.tree
+        end: DraftEnd = "stop_token" if length and not ends else "budget" if cut else "full"
+        return tree.draft("length" if end == "full" and length < gamma else end, planned=length, number=True)
+
+    def _level(self, grow: Grower, ends: list[int], main: int | None, fresh: int) -> tuple[list[int], int | None]:
+        """One more token for every chain: the new ends, and the main chain's among them (None: it is over)."""
+        grow.open(ends)
+        made = [(parent, grow.child(parent)) for parent in ends]
+        alive = [node for _, node in made if node is not None and not grow.tree.ends(node)]
+        first = made[0][1] if main is not None and made else None
+        main = first if first in alive else None
+        return alive + ([main] * fresh if self.branching and main is not None else []), main

@@ -3,6 +3,17 @@
 Layouts (knob `shape`): `chain` (Leviathan 2023, Chen 2023), `tree` of the most likely continuations, `chains` beside
 each other, `caterpillar`, `drawn_tree`. `auto` is argmax for `tree` and sampled for all others; at temperature 0 no
 layout draws: several chains begin with the most likely tokens in turn, since copies of one greedy chain are pointless.
+
+`sps`: standard speculative sampling, one drafted chain a round (Leviathan 2023, Chen 2023; specbranch.md 8.1).
+
+The plain form that the pipelines are compared with: the target waits while the chain is drafted, the draft model while
+it is judged. Method `draft` has the same chain among its layouts, and every verifier for it.
+
+`adaedl`: a chain that stops where the draft model's entropy says its next token would be rejected.
+
+specbranch.md 8.3. `1 - sqrt(entropy_gain * H)` is an estimate from below of the chance that a token drawn from a law of
+entropy H is accepted; below the threshold lambda the chain ends. After every round lambda moves so that the acceptance
+rate stays near `target_rate`. Public re-implementations disagree on when it is lowered: that is `entropy_decrease`.
 """
 
 from collections.abc import Mapping
@@ -14,6 +25,7 @@ from specviz.methods import Method
 from specviz.methods.common.samples import CHAIN, TREE, by_mode
 from specviz.names import Mode
 from specviz.probability.draft import ROOT, Draft
+from specviz.traits import MethodTraits
 
 _CHAINS: dict[str, list[str]] = {"shape": ["chain", "chains", "caterpillar"]}
 _SEVERAL: dict[str, list[str]] = {"shape": ["chains", "caterpillar", "drawn_tree"]}
@@ -44,13 +56,13 @@ def drawn_mode(knobs: Mapping[str, Any]) -> Mode:
     return chosen
 
 
-def example(knobs: Mapping[str, Any]) -> Draft:
+def layout_example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed under these knobs, in its smallest form."""
     single = knobs["candidates"] == 1 and knobs["shape"] in ("chains", "caterpillar", "drawn_tree")
     return by_mode(knobs, _PARENTS["chain" if single else knobs["shape"]], drawn_mode(knobs))
 
 
-METHOD = Method(
+DRAFT = Method(
     name="draft",
     help="a draft model proposes a chain, several chains or a tree (shape)",
     drafter="specviz.methods.draft_model.drafter:make",
@@ -60,7 +72,7 @@ METHOD = Method(
         "hsd_ref", "slack",
     ),
     default_verifier=("walk", "tokenwise"),
-    example=example,
+    example=layout_example,
     walks=lambda knobs: knobs["shape"] == "tree" or knobs["draft_mode"] == "shared",
     knobs=(
         KnobSpec(
@@ -97,5 +109,73 @@ METHOD = Method(
             name="node_budget", symbol="N", kind="int", lo=0, hi=256, default=60, needs=_TREES,
             help="nodes sent to the target, most likely first; 0 drafts nothing",
         ),
+    ),
+)  # fmt: skip
+
+
+def gamma(lowest: int = 0) -> KnobSpec:
+    """The longest chain."""
+    return KnobSpec(
+        name="gamma", symbol="γ", kind="int", lo=lowest, hi=64, default=4, help="most drafted tokens per chain"
+    )
+
+
+def draft_mode() -> KnobSpec:
+    """How a drafted token is chosen."""
+    return KnobSpec(
+        name="draft_mode", kind="choice", choices=("sampled", "argmax", "shared"), default="sampled", applies="X",
+        help="how a drafted token is chosen at T > 0",
+    )  # fmt: skip
+
+
+def example(knobs: Mapping[str, Any]) -> Draft:
+    """What a verifier will be handed: one chain, drawn unless the mode or the temperature says otherwise."""
+    return by_mode(knobs)
+
+
+SPS = Method(
+    name="sps",
+    help="standard speculative sampling: draft a chain, judge it, and so on in turn",
+    drafter="specviz.methods.draft_model.drafter:make_chain",
+    needs_draft=True,
+    verifiers=("walk", "tokenwise", "blockwise", "hsd"),
+    default_verifier=("walk", "tokenwise"),
+    example=example,
+    knobs=(gamma(), draft_mode()),
+)
+
+
+ADAEDL = Method(
+    name="adaedl",
+    help="draft until the draft model's entropy promises a rejection, with a threshold that adapts",
+    drafter="specviz.methods.draft_model.adaedl:make",
+    needs_draft=True,
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "tokenwise"),
+    example=example,
+    traits=MethodTraits(threshold_symbol="λ"),
+    knobs=(
+        gamma(1),
+        KnobSpec(
+            name="entropy_gain", symbol="γ_H", kind="float", lo=0, hi=1, default=0.2,
+            help="a token of a law of entropy H is taken to be accepted with 1 - sqrt(gain * H); 0 never stops",
+        ),
+        KnobSpec(
+            name="lambda0", symbol="λ", kind="float", lo=0, hi=1, default=0.7, applies="Q",
+            help="the threshold a text begins with: a chain stops where that estimate falls below it",
+        ),
+        KnobSpec(
+            name="target_rate", symbol="ρ*", kind="float", lo=0, hi=1, default=0.9,
+            help="acceptance rate the threshold is steered to",
+        ),
+        KnobSpec(
+            name="entropy_step", symbol="e", kind="float", lo=0, hi=1, default=0.01,
+            help="how far one round moves the threshold, before smoothing; 0 keeps it",
+        ),
+        KnobSpec(
+            name="entropy_decrease", kind="choice", choices=("not_full", "full"), default="not_full",
+            help="the threshold falls after a good round that did not accept all of gamma, or only after one that did",
+        ),
+        draft_mode(),
     ),
 )  # fmt: skip

@@ -1,11 +1,14 @@
-"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025; specblock.md 10)."""
+"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025; specblock.md 10).
+
+`static_tree`: the drafter of `eagle3` on a shape that was calibrated once (specblock.md 10).
+"""
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.common.tree_knobs import EAGLE, MOST_CHILDREN, budget, example, folder, levels
+from specviz.methods.common.tree_knobs import EAGLE, MOST_CHILDREN, RANKED, budget, example, folder, levels
 from specviz.traits import MethodTraits
 
-METHOD = Method(
+EAGLE3 = Method(
     name="eagle3",
     help="one layer over the target's features drafts a tree, one call a level",
     drafter="specviz.methods.eagle3.drafter:make",
@@ -24,3 +27,16 @@ METHOD = Method(
         folder("EAGLE-3 drafter"),
     ),
 )  # fmt: skip
+
+
+STATIC_TREE = Method(
+    name="static_tree",
+    help="EAGLE-3's network on a fixed tree of ranks, calibrated once",
+    drafter="specviz.methods.eagle3.drafter:make_static",
+    part=RANKED,
+    verifiers=("walk", "tokenwise"),
+    default_verifier=("walk", "walk"),
+    example=example,
+    traits=MethodTraits(tree="fixed"),
+    knobs=(budget(), levels(), folder("EAGLE-3 drafter with a calibrated tree")),
+)

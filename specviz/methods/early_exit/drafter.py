@@ -11,7 +11,7 @@ kept and not fed: its row climbs on and judges it itself; throwing the draw away
 
 import time
 
-from specviz.cost.gates import annealed
+from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Models, Observation, Tree
 from specviz.engine.model.adapter import Model, ModelAdapter

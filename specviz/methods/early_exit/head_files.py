@@ -15,8 +15,8 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.early_exit.exit_head import KINDS, Tensor
-from specviz.methods.trained import part_files
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained import parts
+from specviz.methods.trained.parts import fingerprint
 
 __all__ = ["FORMAT", "VERSION", "Config", "fingerprint", "opened", "read_config"]
 FORMAT, VERSION = "specviz-exit-heads", 1
@@ -57,8 +57,8 @@ def opened(folder: Path, adapter: ModelAdapter) -> tuple[Config, dict[str, Tenso
     given = read_config(folder)
     config = _tuned_lens(folder, given, adapter) if "lens_type" in given else _config(folder, given)
     _refuse_other_target(folder, config, adapter)
-    tensors = part_files.read_tensors(folder, _OPTION, adapter.device)
-    part_files.refuse_odd(folder, _OPTION, {name: t for name, t in tensors.items() if name != SHORTLIST})
+    tensors = parts.read_tensors(folder, _OPTION, adapter.device)
+    parts.refuse_odd(folder, _OPTION, {name: t for name, t in tensors.items() if name != SHORTLIST})
     if SHORTLIST in tensors:
         tensors[SHORTLIST] = _shortlist(folder, tensors[SHORTLIST], adapter.vocab)
     return config, _with_biases(tensors, config) if config.kind == "tuned" else tensors
@@ -77,11 +77,11 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """`config.json` of a folder. Raises ModelError in one line."""
-    return part_files.read_config(folder, _OPTION, "give one that specviz train exit-heads wrote, or lens")
+    return parts.read_config(folder, _OPTION, "give one that specviz train exit-heads wrote, or lens")
 
 
 def _config(folder: Path, given: dict[str, Any]) -> Config:
-    part_files.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "exit heads")
+    parts.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "exit heads")
     try:
         config = msgspec.convert({name: given[name] for name in _NAMES if name in given}, Config)
     except msgspec.ValidationError as error:
@@ -108,7 +108,7 @@ def _refuse_other_target(folder: Path, config: Config, adapter: ModelAdapter) ->
     if config.target:
         advice = "train heads for it with specviz train exit-heads"
         made_for = (config.target_name, config.target)
-        part_files.refuse_other_model(folder, _OPTION, "target", made_for, adapter, advice)
+        parts.refuse_other_model(folder, _OPTION, "target", made_for, adapter, advice)
 
 
 def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> Config:

@@ -10,7 +10,7 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead, Tensor, weights_read
 from specviz.methods.early_exit.head_files import Config, fingerprint, opened, read_config
-from specviz.methods.trained.part_files import shipped
+from specviz.methods.trained.parts import shipped
 
 
 class Heads(Protocol):

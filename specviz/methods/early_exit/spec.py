@@ -3,6 +3,21 @@
 Layers count from 1. They are named by number or as a share of the model, so that a default fits every target:
 `L/8, L/4, 3L/8, L/2` are layers 2, 3, 5 and 6 of 12. `auto` are the layers that the target's exit heads advise, chosen
 by replay when they were trained; those four where there is no advice.
+
+`layerskip`: the first layers always draft, a fixed number of tokens, through the shared head (Elhoushi et al. 2024).
+
+The same loop as `specbound` with one exit layer and no threshold. Made for models trained for early exit, whose shared
+head is right at every layer; on others it drafts badly, and trained `heads` may be put in its place.
+
+`adadecode`: early exits at three layers with one plain threshold and no bound on depth (Wei et al. 2025).
+
+The same loop as `specbound`: no annealing, its layers, its threshold (their gamma), at most five early predictions.
+
+`specbound`: self-speculation with calibrated early exits, bounded in depth and width (Wen and Feng 2026).
+
+A row climbs the target's own layers; where a small head is sure enough at an annealed temperature, its token becomes
+the next row. Rows left behind are taken along when a later one needs the layer, so nothing is computed twice.
+Rules of specbound.md 6: G and M are `walk`, O is `tokenwise` over argmax drafts, Q over sampled, C `walk` over shared.
 """
 
 import math
@@ -13,11 +28,13 @@ from typing import Any
 
 import msgspec
 
-from specviz.cost.gates import shares
+from specviz.cost.exit_replay import shares
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
+from specviz.methods import Method
 from specviz.methods.common.samples import by_mode
 from specviz.probability.draft import Draft
+from specviz.traits import MethodTraits
 
 AUTO, UNADVISED = "auto", "L/8, L/4, 3L/8, L/2"
 _SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
@@ -167,3 +184,55 @@ def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
             help="also ask every layer about every row, after all is decided, for the record",
         ),
     )  # fmt: skip
+
+
+LAYERSKIP = Method(
+    name="layerskip",
+    help="the target's first layers always draft, through its own head",
+    drafter="specviz.methods.early_exit.drafter:layerskip",
+    verifiers=("walk", "tokenwise"),
+    example=example,
+    traits=MethodTraits(exits="tested", replay_depth=1.0),
+    knobs=(
+        tests("L/2"),
+        width(6),
+        tau(0.0, "0 drafts always; above, a row stops only where the head is at least this sure"),
+        depth("no bound besides exit_layers"),
+        *rest(("lens",)),
+    ),
+)
+
+
+ADADECODE = Method(
+    name="adadecode",
+    help="early exits at a quarter, half and three quarters of the layers",
+    drafter="specviz.methods.early_exit.drafter:adadecode",
+    verifiers=("walk", "tokenwise"),
+    example=example,
+    traits=MethodTraits(exits="tested", replay_depth=1.0),
+    knobs=(
+        tau(0.75),
+        depth("the last layer but one"),
+        width(5),
+        tests("L/4, L/2, 3L/4"),
+        *rest(),
+    ),
+)
+
+
+SPECBOUND = Method(
+    name="specbound",
+    help="the target's own early layers draft, where an exit head is sure enough",
+    drafter="specviz.methods.early_exit.drafter:specbound",
+    verifiers=("walk", "tokenwise"),
+    example=example,
+    traits=MethodTraits(exits="tested", replay_depth=0.5),
+    knobs=(
+        alpha(),
+        tau(0.75),
+        depth("the deepest layer that the exit heads advise, else half of the layers"),
+        width(6),
+        tests(AUTO),
+        *rest(),
+    ),
+)

@@ -6,8 +6,7 @@ from specviz.cost.ledger import Clock
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.rows import Tensor
 from specviz.methods.early_exit import clock
-from specviz.methods.kangaroo.adapter import AdapterModel
-from specviz.methods.kangaroo.adapter_reader import StateRows
+from specviz.methods.kangaroo.adapter import AdapterModel, StateRows
 
 
 class _Asked:

@@ -18,8 +18,7 @@ from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import Look, Trail
 from specviz.methods.early_exit.spec import Limits, single
-from specviz.methods.kangaroo.adapter import AdapterModel
-from specviz.methods.kangaroo.adapter_reader import Reader
+from specviz.methods.kangaroo.adapter import AdapterModel, Reader
 from specviz.methods.kangaroo.clock import measured
 from specviz.methods.kangaroo.files import pick
 from specviz.names import Mode

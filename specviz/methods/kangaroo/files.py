@@ -13,9 +13,8 @@ from safetensors.torch import save_file
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape
-from specviz.methods.kangaroo.adapter_reader import StateRows
-from specviz.methods.trained import part_files
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, StateRows
+from specviz.methods.trained import parts
 
 FORMAT, VERSION = "specviz-kangaroo-adapter", 1
 _OPTION = "--adapter"
@@ -50,8 +49,8 @@ def save(folder: Path, config: Config, adapter: Adapter) -> None:
 def load(folder: Path, target: ModelAdapter) -> AdapterModel:
     """The adapter in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
     config = _config(folder, target)
-    tensors = part_files.read_tensors(folder, _OPTION, target.device)
-    part_files.refuse_odd(folder, _OPTION, tensors)
+    tensors = parts.read_tensors(folder, _OPTION, target.device)
+    parts.refuse_odd(folder, _OPTION, tensors)
     try:
         adapter = Adapter(config.shape, target.dtype, target.device)
         adapter.load_state_dict(tensors)
@@ -73,14 +72,14 @@ def _prove(model: AdapterModel, target: ModelAdapter) -> None:
 
 
 def _config(folder: Path, target: ModelAdapter) -> Config:
-    given = part_files.read_config(folder, _OPTION, f"give one that {_TRAIN} wrote, or lens")
-    part_files.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "weights of an adapter")
+    given = parts.read_config(folder, _OPTION, f"give one that {_TRAIN} wrote, or lens")
+    parts.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "weights of an adapter")
     try:
         config = msgspec.convert({name: value for name, value in given.items() if name in _NAMES}, Config)
     except msgspec.ValidationError as error:
         raise ModelError(f"{_OPTION} {folder}: config.json: {error}") from None
     made_for = (config.target_name, config.target)
-    part_files.refuse_other_model(folder, _OPTION, "target", made_for, target, f"train one for it with {_TRAIN}")
+    parts.refuse_other_model(folder, _OPTION, "target", made_for, target, f"train one for it with {_TRAIN}")
     if not 1 <= config.layer < target.n_layers or config.shape.width != int(target.head.weight.shape[1]):
         raise ModelError(
             f"{_OPTION} {folder}: config.json names layer {config.layer} of width {config.shape.width}, the target has "
@@ -101,8 +100,8 @@ def pick(target: object, wanted: str | None) -> AdapterModel | None:
         return None
     if wanted is not None:
         return load(Path(wanted), target)
-    for folder in part_files.shipped(target, "kangaroo", "kangaroo"):
-        given = part_files.read_config(folder, _OPTION, "")
-        if given.get("format") == FORMAT and given.get("target") == part_files.fingerprint(target):
+    for folder in parts.shipped(target, "kangaroo", "kangaroo"):
+        given = parts.read_config(folder, _OPTION, "")
+        if given.get("format") == FORMAT and given.get("target") == parts.fingerprint(target):
             return load(folder, target)
     return None

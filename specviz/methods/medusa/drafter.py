@@ -16,8 +16,8 @@ from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
 from specviz.methods.eagle3.drafter import Ranked, best
-from specviz.methods.medusa.files import KIND, Trained
-from specviz.methods.trained.rank_shapes import Path, best_paths
+from specviz.methods.medusa.network import KIND, Trained
+from specviz.methods.trained.rank_shapes import RankPath, best_paths
 from specviz.probability.draft import ROOT, Draft
 
 Tensor = torch.Tensor
@@ -74,10 +74,10 @@ class Medusa:
             ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
         return tree.draft("full" if len(paths) < budget else "budget")
 
-    def _grow(self, ctx: Context, tree: Tree, paths: list[Path], ranked: list[Ranked], logits: Tensor) -> None:
+    def _grow(self, ctx: Context, tree: Tree, paths: list[RankPath], ranked: list[Ranked], logits: Tensor) -> None:
         """A node for every path; none behind an end token, and none of a rank that a small vocabulary lacks."""
         raws = list(self.trained.vocabulary.spread(logits)) if ctx.level == "full" else [None] * len(ranked)
-        nodes: dict[Path, int] = {(): ROOT}
+        nodes: dict[RankPath, int] = {(): ROOT}
         cum = {ROOT: 0.0}
         for path in paths:
             parent, depth, rank = nodes.get(path[:-1]), len(path) - 1, path[-1]

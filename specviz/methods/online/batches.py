@@ -6,6 +6,16 @@ from its state and the head in hand, so it is worked out anew rather than kept.
 
 One place in five is held out: whatever predicts that token is measured on and never trained on, in every action. Held
 out by slot, the same token would be learnt through its neighbour.
+
+`Notes`: what one query shows of its drafter, round by round; nothing is learnt before it is over (specblock.md 8.1).
+
+Only what is needed later is kept: features of the committed pairs, laws of the committed places, states of the slots on
+the path. One copy from the device at the end of the query, none per round.
+
+The target's distributions that an update learns from, over the draft vocabulary, in little memory (specblock 8.2).
+
+Small vocabularies are kept whole. Of larger ones the 64 likeliest tokens stay, and the mass of the rest as one lump, so
+that an update is not told to forget the tail.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,10 +23,70 @@ from dataclasses import dataclass, field
 
 import torch
 
-from specviz.methods.online.laws import Laws
+from specviz.engine.decode.context import Observation
+from specviz.methods.online.signal import Signal
+from specviz.methods.specblock.growth import Growth
+from specviz.methods.specblock.recorder import Made
 from specviz.methods.trained.tree_builder import Order
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.draft import ROOT
 
 Tensor = torch.Tensor
+
+WHOLE, TOP = 4096, 64
+_LEAST = 1e-9  # mass of the tail that a logarithm can bear
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """`n` distributions. `probs` `[n, m]` of draft `ids` `[n, m]` (None: of all, in order), descending where cut.
+
+    `best` `[n]`: the likeliest draft token; `known` `[n]`: it is the target's own likeliest one, so it may be taught.
+    """
+
+    probs: Tensor
+    ids: Tensor | None
+    best: Tensor
+    known: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, vocabulary: Vocabulary, whole: int = WHOLE) -> "Laws":
+        """Of the target's raw logits `[n, V]`."""
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        probs = vocabulary.to_draft(wide).softmax(-1)
+        best, known = vocabulary.find(logits.argmax(-1))
+        best = torch.where(known, best, probs.argmax(-1))
+        if probs.shape[-1] <= whole:
+            return cls(probs, None, best, known)
+        top = probs.topk(TOP, -1)
+        return cls(top.values, top.indices, best, known)
+
+    @classmethod
+    def cat(cls, parts: "Sequence[Laws]") -> "Laws":
+        """One after another. The tensors are new ones, fit for training."""
+        ids = None if parts[0].ids is None else torch.cat([each.ids for each in parts if each.ids is not None])
+        return cls(
+            torch.cat([each.probs for each in parts]), ids, torch.cat([each.best for each in parts]),
+            torch.cat([each.known for each in parts]),
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+    def __getitem__(self, rows: "Tensor | Sequence[int] | slice") -> "Laws":
+        ids = None if self.ids is None else self.ids[rows]
+        return Laws(self.probs[rows], ids, self.best[rows], self.known[rows])
+
+    def cross_entropy(self, logits: Tensor) -> Tensor:
+        """`[n]` of draft logits `[n, V_d]`; a cut tail counts as one outcome."""
+        logs = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
+        if self.ids is None:
+            return -(self.probs * logs).sum(-1)
+        top = logs.gather(-1, self.ids)
+        tail = (1 - top.exp().sum(-1)).clamp(min=_LEAST).log()
+        return -(self.probs * top).sum(-1) - (1 - self.probs.sum(-1)).clamp(min=0) * tail
+
+
 RING, HELD_OUT, MOST_PAIRS = 512, 5, 512
 
 
@@ -92,3 +162,118 @@ class Memory:
         fresh = [slot for slot in self.slots[new:] if not slot.held]
         older = [slot for slot in self.slots[:new] if not slot.held]
         return [*older[max(0, len(older) - len(fresh)) :], *fresh]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoke:
+    """A slot on the path: where, and by which row of all it was judged."""
+
+    state: Tensor
+    pair: int
+    block: int
+    slot: int
+    row: int
+    order: Order | None
+
+
+@dataclass(slots=True)
+class Notes:
+    """Of one query. `phase`: tokens that earlier queries committed, so that the held-out places wander.
+
+    `ns`: what taking them took, which is part of the price of learning.
+    """
+
+    vocabulary: Vocabulary
+    taps: tuple[int, ...]
+    phase: int = 0
+    n_rounds: int = 0
+    ns: int = 0
+    _features: list[Tensor] = field(default_factory=list)
+    _tokens: list[int] = field(default_factory=list)  # behind the rows: token i + 1 of pair i
+    _laws: list[Laws] = field(default_factory=list)
+    _first: int | None = None  # the first row that a round judged
+    _spoke: list[_Spoke] = field(default_factory=list)
+    _surprise: list[Tensor] = field(default_factory=list)  # log-probability of the token at a rejection
+
+    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[Made]) -> None:
+        """A round, or a part of the prefill, is over. `growth` None: nothing was drafted."""
+        n_before = len(self._tokens)
+        if seen.features:
+            self._features.append(torch.cat([seen.features[tap] for tap in self.taps], -1))
+        self._tokens += seen.tokens
+        if seen.outcome is None:
+            return
+        assert seen.logits is not None
+        self.n_rounds += 1
+        if self._first is None:
+            self._first = n_before
+        path = [ROOT, *(node for node in seen.outcome.accepted)]
+        rows = [node + 1 for node in path][: len(seen.tokens)]
+        self._laws.append(Laws.of(seen.logits[rows], self.vocabulary))
+        if growth is not None:
+            self._slots(seen, growth, made, n_before)
+
+    def _slots(self, seen: Observation, growth: Growth, made: Sequence[Made], n_before: int) -> None:
+        """The slots at committed places, and how likely the token was held where the round ended."""
+        assert seen.outcome is not None
+        ids = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]
+        depth_of = {node: depth for depth, node in enumerate(ids)}
+        last: tuple[Tensor, int] | None = None
+        for each in growth.expansions:
+            node = ROOT if each.parent == ROOT else seen.draft.nodes[each.parent].id
+            depth = depth_of.get(node)
+            if depth is None or depth >= len(seen.tokens):
+                continue
+            block = made[each.start]
+            assert block.h is not None
+            self._spoke.append(
+                _Spoke(block.h[each.slot], n_before - 1, each.block, each.slot, n_before + depth, block.order)
+            )
+            if depth == len(ids) - 1 and block.logits is not None:
+                last = block.logits[each.slot], seen.tokens[depth]
+        if last is not None:
+            self._surprise.append(self._log_prob(*last))
+
+    def _log_prob(self, logits: Tensor, token: int) -> Tensor:
+        place, there = self.vocabulary.find(torch.tensor([token], device=logits.device))
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        return torch.where(there, wide.log_softmax(-1)[place], -torch.inf)[0]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens that rounds committed."""
+        return 0 if self._first is None else len(self._tokens) - self._first
+
+    def signal(self) -> Signal:
+        """How far off the drafter was."""
+        logs = torch.stack(self._surprise).exp().tolist() if self._surprise else []
+        out = Signal()
+        for _ in range(self.n_rounds - len(logs)):
+            out.round()
+        for prob in logs:
+            out.round([prob])
+        return out
+
+    def lesson(self, first_token: int) -> list[Slot]:
+        """The query's slots on tensors of their own. `first_token`: of the prompt, which no pair holds."""
+        if not self._features or not self._spoke or self._first is None:
+            return []
+        features, tokens = torch.cat(self._features), [first_token, *self._tokens]
+        laws, n_pairs = Laws.cat(self._laws), len(features)
+        cut = max(0, n_pairs - MOST_PAIRS)
+        skipped = max(0, cut - self._first)
+        places = range(self._first + skipped, self._first + len(laws))
+        held = [(self.phase + place - self._first) % HELD_OUT == 0 for place in places]
+        lesson = Lesson(
+            features[cut:], torch.tensor(tokens[cut : n_pairs + 1], device=features.device), laws[skipped:],
+            max(0, self._first - cut), torch.tensor(held, device=features.device),
+        )  # fmt: skip
+        spoke = [each for each in self._spoke if each.pair >= cut and each.row >= places.start]
+        states = torch.stack([each.state for each in spoke])
+        written = torch.tensor([tokens[each.row + 1] for each in spoke], device=features.device)
+        ids, there = self.vocabulary.find(written)
+        return [
+            Slot(lesson, state, each.pair - cut, each.block, each.slot, each.row - places.start, token,
+                 held[each.row - places.start], each.order)
+            for each, state, token in zip(spoke, states, torch.where(there, ids, -1).tolist(), strict=True)
+        ]  # fmt: skip

@@ -18,8 +18,7 @@ from specviz.engine.record.query_end import Ended
 from specviz.events import Adapt, AdaptArm, AdaptReplay, six
 from specviz.knobs import Knobs
 from specviz.methods.online.bandit import FEWEST_EVENTS, Action, Arm, Bandit, Decision, Setting, View
-from specviz.methods.online.batches import Memory, Slot
-from specviz.methods.online.collect import Notes
+from specviz.methods.online.batches import Memory, Notes, Slot
 from specviz.methods.online.replay_buffer import Sizes, anew, coverage
 from specviz.methods.online.signal import Anchor, Signal
 from specviz.methods.online.update import KINDS, Embed, Kind, Learner, Weights, shared_storage

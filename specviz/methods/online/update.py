@@ -15,11 +15,9 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from specviz.methods.online.batches import Lesson, Slot
-from specviz.methods.online.laws import Laws
+from specviz.methods.online.batches import Laws, Lesson, Slot
 from specviz.methods.specblock.losses import rank_loss
-from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.packed import packed
+from specviz.methods.specblock.network import BlockNetwork, packed
 from specviz.methods.trained.ranks import buckets, ranks
 
 Tensor = torch.Tensor

@@ -4,6 +4,8 @@ A draft begins at the committed text and runs one row at a time through what is 
 first token that it gave less than the threshold, which is verified like the rest; then the whole target runs all rows
 from the committed text. What the threshold is compared with is known before the token is drawn, and the controller
 reads finished rounds only, so drawn drafts keep their law (6.1).
+
+Draft&Verify's threshold controller (specbound.md 14.5). A function of finished rounds: part of a query's state.
 """
 
 import math
@@ -19,7 +21,6 @@ from specviz.methods.early_exit.drafter import drawn
 from specviz.methods.early_exit.recorder import Look
 from specviz.methods.self_skip.files import pick
 from specviz.methods.self_skip.model import Borrowed, SkippedModel
-from specviz.methods.self_skip.skip_control import Control
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 
@@ -132,3 +133,29 @@ def make(models: Models, knobs: Knobs) -> SkipDrafter:
 def over(models: Models, model: SkippedModel, mode: Mode) -> SkipDrafter:
     """The drafter with this draft model."""
     return SkipDrafter(model, model.skips.kept(models.target.n_layers), mode)
+
+
+KEEP, WANTED, STEP, INERTIA = 0.5, 0.9, 0.01, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """`threshold`: drafting ends after a draft below it. `matched`: a running share of drafts kept, 0 at the start."""
+
+    threshold: float
+    matched: float = 0.0
+
+    def after(self, accepted: int, drafted: int, most: int) -> "Control":
+        """The controller after a round; a round without drafts says nothing.
+
+        Where enough is kept, the threshold falls, except when all of `most` were drafted: it did not stop anything.
+        """
+        if drafted == 0:
+            return self
+        matched = KEEP * self.matched + (1 - KEEP) * accepted / drafted
+        aim = self.threshold
+        if matched < WANTED:
+            aim += STEP
+        elif drafted < most:
+            aim -= STEP
+        return Control(INERTIA * self.threshold + (1 - INERTIA) * aim, matched)

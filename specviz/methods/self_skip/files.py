@@ -12,7 +12,7 @@ import msgspec
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.methods.trained.part_files import fingerprint
+from specviz.methods.trained.parts import fingerprint
 
 FORMAT, VERSION, NAME = "specviz-skip-set", 1, "skip-set.json"
 _FIND = "specviz train skip-set"

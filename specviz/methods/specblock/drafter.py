@@ -16,18 +16,16 @@ from specviz.events import Event, Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
 from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
-from specviz.methods.online.collect import Notes
+from specviz.methods.online.batches import Notes
 from specviz.methods.online.replay_buffer import Sizes
 from specviz.methods.online.trainer import Tutor
-from specviz.methods.specblock.draws import SiblingDraws
 from specviz.methods.specblock.files import KIND, Trained
-from specviz.methods.specblock.grower import Grower, drafted
+from specviz.methods.specblock.grower import Grower, SiblingDraws, drafted
 from specviz.methods.specblock.growth import Growth
 from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.oracle import Oracle
-from specviz.methods.specblock.ranks import Round, read
+from specviz.methods.specblock.ranks import Oracle, Round, read
 from specviz.methods.specblock.recorder import Facts, Made
-from specviz.methods.trained.follow import Follower
+from specviz.methods.trained.calls import Follower
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
 

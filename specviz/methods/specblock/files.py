@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from specviz.methods.specblock.network import BlockNetwork, RopeMode, Shape
-from specviz.methods.trained.fit import TapConfig
 from specviz.methods.trained.layers import LayerShape
-from specviz.methods.trained.parts import Kind
+from specviz.methods.trained.parts import Kind, TapConfig
 from specviz.methods.trained.parts import Trained as AnyTrained
 
 

@@ -1,23 +1,31 @@
 """One round's calls of the block network, and the tree that grows from what they say.
 
 Block 1 was spoken when the new pairs became rows; each further block is one call for all its starts.
+
+Siblings as draws without replacement, each with the law it was really drawn from (specblock.md 6.4).
+
+The law is formed by the target's own processors, over the whole vocabulary. A verifier that tests siblings by p/q in
+the order they were drawn keeps the target's law and, on flat rows, more tokens than any fixed set of siblings could.
 """
 
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
 from specviz.engine.decode.context import Context, Tree
 from specviz.events import six
+from specviz.methods.common.draft_sampler import Sampler, without
 from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.growth import Candidate, Growth, Offer
-from specviz.methods.specblock.oracle import Oracle
-from specviz.methods.specblock.ranks import Round
+from specviz.methods.specblock.growth import Candidate, Growth, Offer, Pick
+from specviz.methods.specblock.ranks import Oracle, Round
 from specviz.methods.specblock.recorder import Made
 from specviz.methods.trained.calls import Calls, Link, Start
 from specviz.methods.trained.ranks import N_TOP, bucket, ranks
 from specviz.methods.trained.tree_builder import offers, order
+from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
 
@@ -128,3 +136,23 @@ def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
         "budget" if len(kept) < len(growth.nodes) else "depth" if deepest == plan.growing.deepest else "full"
     )
     return tree.draft(end, keep=[place[number] for number in kept])
+
+
+class SiblingDraws:
+    """One round's draws; stands for `growth.Draw`."""
+
+    def __init__(self, ctx: Context, vocabulary: Vocabulary) -> None:
+        self.ctx, self.vocabulary = ctx, vocabulary
+        self._sampler = Sampler(ctx)
+
+    def __call__(self, path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
+        """`n` siblings below the node that `path` leads to, fewer when the law has no more tokens."""
+        warper = self.ctx.warper
+        prefixes = [[*self.ctx.tokens, *path]] if warper.needs_prefix else None
+        whole = left = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
+        picks: list[Pick] = []
+        while left is not None and len(picks) < n:
+            token = self._sampler.token(len(path) + 1, left)
+            picks.append(Pick(token, math.log(max(float(whole[token]), 1e-300)), left))
+            left = without(left, token)
+        return picks

@@ -5,18 +5,54 @@ stay. Block 1 is what the root pair's rows say. A further level runs all its sta
 committed prefix, of every block on their own chain the rows up to the slot they left it at, and themselves
 (specblock.md 3.7, 3.8, 5.5). Instead of gathering keys per start the batch is one forest of rows over one cache: the
 mask says who sees whom, and no key is copied.
+
+Following the text: pairs that the target has shown wait here until a draft needs them, then become rows for good.
+
+What decoding and training need of a network that reads pairs: features of a target row beside the token after it.
+
+Block drafters make several rows a pair, EAGLE-3's one; the life of the cache, starts and masks are the same for both.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from specviz.methods.trained.cache import RowCache
-from specviz.methods.trained.pairs import PairNetwork
+from specviz.engine.decode.context import Observation
+from specviz.methods.trained.layers import Keys, RowCache
 
 Tensor = torch.Tensor
+
+
+class PairNetwork(Protocol):
+    """Rows come as `[B, n, slots, ..]`. `condition` makes one of features, later rows take a state instead."""
+
+    @property
+    def slots(self) -> int:
+        """Rows a pair."""
+
+    @property
+    def depth(self) -> int:
+        """Layers that keep keys."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+
+    def conditions(self, features: Tensor) -> Tensor:
+        """`[.., width]` of `[.., n_features]`."""
+
+    def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
+        """The rows below the first layer."""
+
+    def __call__(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Any:
+        """States `[B, n, slots, width]`."""
+
+    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
+        """Rotary positions `[.., n * slots]`."""
+
 
 MOST_PAIRS = 128  # run at once: a mask of a long prompt would grow with its square
 
@@ -107,3 +143,39 @@ class Calls:
             own = before + k * slots
             seen[k, :, own : own + slots] = causal
         return torch.from_numpy(seen).flatten(0, 1)[None, None]
+
+
+class Follower:
+    """The calls of one query and the pairs that are not in them yet. An interrupted round loses and doubles none."""
+
+    def __init__(self, network: PairNetwork, embed: Callable[[Tensor], Tensor], taps: tuple[int, ...]) -> None:
+        self.calls, self.taps = Calls(network, embed), taps
+        self._pending: list[tuple[Tensor, int]] = []  # features [n_features] of a row, the token that followed it
+        self._first = 0  # pair number of the first pending one
+
+    def observe(self, seen: Observation) -> None:
+        """Keep a round's, or the prompt's, new pairs."""
+        if seen.features:
+            rows = torch.cat([seen.features[tap] for tap in self.taps], -1)
+            self._pending += zip(rows, seen.tokens[: len(rows)], strict=True)
+
+    @property
+    def seen(self) -> int:
+        """Pairs the target has shown."""
+        return self._first + len(self._pending)
+
+    def ready(self, n: int) -> bool:
+        """Whether a text of n tokens can be drafted for: its root pair is known, which a first token's is not."""
+        return n >= 2 and self.seen == n - 1
+
+    def root(self) -> Tensor:
+        """h `[slots, width]` of the root pair, after all new pairs became rows."""
+        done = self.calls.pairs - self._first  # an interrupted round may have taken some, or all
+        self._pending, self._first = self._pending[done:], self._first + done
+        if not self._pending:
+            return self.calls.again()
+        features, tokens = zip(*self._pending, strict=True)
+        h = self.calls.first(torch.stack(features), tokens)
+        self._first += len(self._pending)
+        self._pending = []
+        return h

@@ -13,7 +13,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.trained.fit import OPTION, taps
+from specviz.methods.trained.parts import OPTION, taps
 from specviz.methods.trained.sizes import fault, shown
 
 Tensor = torch.Tensor

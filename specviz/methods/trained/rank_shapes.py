@@ -3,25 +3,37 @@
 `right[d][j]` = how often the target's token had draft rank j + 1 at depth d + 1, given that all before was right. The
 product along a path is the chance that the text goes down it, if depths are independent; the n best paths are the tree
 with the largest expected number of accepted nodes under that surrogate.
+
+How often each rank of a drafter was right, as a file beside its weights: what a fixed tree is made from.
+
+`static_tree.json` names the weights it was counted with, whatever their file is called; with others it is refused.
 """
 
+import hashlib
 import heapq
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-Path = tuple[int, ...]  # 0-based ranks from the root
+from specviz.errors import ModelError
+from specviz.methods.trained.parts import OPTION
+from specviz.methods.trained.sizes import are_shares
+
+RankPath = tuple[int, ...]  # 0-based ranks from the root
 
 
-def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = None) -> list[Path]:
+def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = None) -> list[RankPath]:
     """The n paths with the largest products, best first; a path comes after its parent and its better sibling.
 
     A rank that is more often right than a better one is taken as equally good, so that the heap finds the optimum:
     popping a path pushes its next sibling and its first child alone. Rows must not be empty.
     """
     rows = [_falling(row) for row in right[:deepest]]
-    found: list[Path] = []
+    found: list[RankPath] = []
     if not rows or n < 1:
         return found
-    heap: list[tuple[float, Path]] = [(-rows[0][0], (0,))]
+    heap: list[tuple[float, RankPath]] = [(-rows[0][0], (0,))]
     while heap and len(found) < n:
         worth, path = heapq.heappop(heap)
         found.append(path)
@@ -34,7 +46,7 @@ def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = N
     return found
 
 
-def expected(right: Sequence[Sequence[float]], paths: Sequence[Path]) -> float:
+def expected(right: Sequence[Sequence[float]], paths: Sequence[RankPath]) -> float:
     """Expected accepted nodes of a tree under the surrogate."""
     total = 0.0
     for path in paths:
@@ -50,3 +62,41 @@ def _falling(row: Sequence[float]) -> list[float]:
     for value in row:
         out.append(min(max(value, 0.0), out[-1]) if out else max(value, 0.0))
     return out
+
+
+Shares = tuple[tuple[float, ...], ...]
+NAME, FORMAT, VERSION = "static_tree.json", "specviz-static-tree", 1
+CALIBRATE = "calibrate it with specviz train static-tree"
+
+
+def weights_hash(folder: Path) -> str:
+    """Of the drafter's file: a table of ranks is one drafter's."""
+    found = sorted(folder.glob("*.safetensors"))
+    return hashlib.sha256(found[0].read_bytes()).hexdigest()[:32] if found else ""
+
+
+def write_table(folder: Path, right: Shares) -> None:
+    """Beside the drafter it was counted with."""
+    made = {"format": FORMAT, "version": VERSION, "drafter": weights_hash(folder), "right": right}
+    (folder / NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+
+
+def read_table(folder: Path) -> Shares:
+    """The table of a drafter's folder. Raises ModelError in one line for none, another drafter's, or no table."""
+    path = folder / NAME
+    if not path.is_file():
+        raise ModelError(f"{OPTION} {folder}: no {NAME} in it, so its tree has no shape; {CALIBRATE}")
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error}); {CALIBRATE}") from None
+    known = given if isinstance(given, dict) else {}
+    right: Any = known.get("right")
+    if (known.get("format"), known.get("version")) != (FORMAT, VERSION) or not are_shares(right):
+        raise ModelError(
+            f"{OPTION} {folder}: {NAME} holds no table of ranks, rows of shares between 0 and 1 in version {VERSION}; "
+            f"{CALIBRATE}"
+        )
+    if known.get("drafter") != weights_hash(folder):
+        raise ModelError(f"{OPTION} {folder}: {NAME} was counted with other weights; {CALIBRATE}")
+    return tuple(tuple(float(share) for share in row) for row in right)

@@ -13,9 +13,9 @@ import torch
 
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus, own_text, tokens
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
-from specviz.train.common.own_batches import Ids, grown
+from specviz.train.common.own_text import Ids, grown
 
 MOST_CHARS = {"train": 12e6, "held out": 0.8e6}
 N_SUM_PAGES = 4_000

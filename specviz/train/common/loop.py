@@ -15,9 +15,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from specviz.train.common.job import Report, run_out, save_whole
-from specviz.train.common.muon import BatchedMuon
 from specviz.train.common.objectives import Objective, held_out_loss
-from specviz.train.common.optim import Budget, Stage, learning_rate_share, stage_at
+from specviz.train.common.optim import BatchedMuon, Budget, Stage, learning_rate_share, stage_at
 from specviz.train.common.tokens import Feed
 
 MUON_RATE, ADAM_RATE = 0.02, 3e-3

@@ -2,6 +2,12 @@
 
 Each part leaves a file in the work folder and is skipped when its file says it is done, so an interrupted run goes on
 where it was. The budget is shared out in advance: a part that is slowed down does not shorten the ones after it.
+
+The draft model's first weights: two of the target's layers, seen through the directions the target uses most.
+
+A shallow model that starts from its target has nothing to learn of the vocabulary: two thirds of its parameters, the
+embedding, are the target's, turned onto fewer axes. On two CPU cores that is worth more than everything else that was
+tried: after 100 seconds of text, held-out loss 3.43 from here against 4.44 from fresh weights.
 """
 
 import json
@@ -14,17 +20,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
+from torch import Tensor
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
 from specviz.errors import SpecvizError
 from specviz.train.cards import card
-from specviz.train.common import corpus, own_text, shapes, tokens, vocabulary
-from specviz.train.common.console import Console
+from specviz.train.common import corpus, own_text, tokens, vocabulary
+from specviz.train.common import tokens as shapes
+from specviz.train.common.job import Console
 from specviz.train.common.loop import Job, Ledger, Run
 from specviz.train.common.objectives import Objective, distilled, next_token
 from specviz.train.common.optim import FULL, Budget, Stage
-from specviz.train.draft_pair import narrow
 
 N_SUM_PAGES = 12_000
 TOKENIZER_CHARS = 30e6
@@ -147,7 +154,7 @@ def train_pair(request: Request, console: Console) -> dict[str, Any]:
         "settle": workshop.run(SETTLE, target, next_token(target)),
     }
     seen = tokens.fixed(store.train["code"], 8, 255)
-    draft = narrow.narrowed(target, shapes.draft_config(), seen, request.seed)
+    draft = narrowed(target, shapes.draft_config(), seen, request.seed)
     ledgers["draft"] = workshop.run(DRAFT, draft, next_token(draft))
     ledgers["distil"] = workshop.run(DISTIL, draft, distilled(draft, target))
     workshop.write_own_text(target)
@@ -211,3 +218,56 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     tokenizer.save_pretrained(folder)
     for file in folder.iterdir():
         file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
+
+
+LAYERS = (0, 10)
+"""Of all pairs of the shipped target's twelve layers, the one that loses least when the other ten are left out."""
+
+_NORMED = {
+    "input_layernorm": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "post_attention_layernorm": ("mlp.gate_proj", "mlp.up_proj"),
+}
+_BACK = ("self_attn.o_proj", "mlp.down_proj")
+
+
+@torch.no_grad()
+def narrowed(target: LlamaForCausalLM, config: LlamaConfig, windows: Tensor, seed: int) -> LlamaForCausalLM:
+    """A model of `config` (heads and inner width as the target's) that begins as a reduced `target`.
+
+    `windows` [rows, length] is text by which the target's last states are seen. A norm's gains are folded into the
+    matrices behind it, because they do not turn with the axes; the last norm has the tied embedding behind it, which
+    must not change, and keeps the diagonal of its turned gains.
+    """
+    old = {name: value.double() for name, value in target.state_dict().items()}
+    axes = _axes(target, windows, config.hidden_size)
+    scale = (config.hidden_size / target.config.hidden_size) ** 0.5  # fewer axes, the same mean square
+    embedding = old["model.embed_tokens.weight"] @ axes
+    gains = (axes.T * old["model.norm.weight"]) @ axes
+    new = {
+        "model.embed_tokens.weight": embedding, "lm_head.weight": embedding,
+        "model.norm.weight": gains.diagonal() * scale,
+    }  # fmt: skip
+    for number, layer in enumerate(LAYERS):
+        source, place = f"model.layers.{layer}.", f"model.layers.{number}."
+        for norm, matrices in _NORMED.items():
+            new[f"{place}{norm}.weight"] = torch.full((config.hidden_size,), scale)
+            for name in matrices:
+                new[f"{place}{name}.weight"] = old[f"{source}{name}.weight"] * old[f"{source}{norm}.weight"] @ axes
+        for name in _BACK:
+            new[f"{place}{name}.weight"] = axes.T @ old[f"{source}{name}.weight"]
+    model = tokens.build(config, seed)
+    model.load_state_dict({name: value.float() for name, value in new.items()})
+    return model
+
+
+def _axes(target: LlamaForCausalLM, windows: Tensor, width: int) -> Tensor:
+    """`[target width, width]` orthonormal: the principal directions of the embedding, read in and out, and the states.
+
+    Each of the three counts by rows of mean length one.
+    """
+    read_in = target.get_input_embeddings().weight.double()
+    states = target.model(input_ids=windows).last_hidden_state.flatten(0, 1).double()
+    seen = [read_in, read_in * target.model.norm.weight.double(), states]
+    directions = torch.linalg.svd(torch.cat([rows / rows.norm(dim=1).mean() for rows in seen]), full_matrices=False)[2]
+    axes: Tensor = directions[:width].T
+    return axes

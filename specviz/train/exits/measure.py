@@ -15,8 +15,8 @@ from torch import Tensor
 
 from specviz.cost.exit_replay import Setting, Table, added, total
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.early_exit.exit_table import exit_table
 from specviz.methods.early_exit.heads import Heads
+from specviz.methods.early_exit.recorder import exit_table
 from specviz.train.exits.loop import States
 
 N_BINS = 15

@@ -15,10 +15,10 @@ from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
 from specviz.methods.early_exit.head_files import Config, fingerprint
 from specviz.methods.early_exit.heads import LogitLens, cost_in_layers, load
-from specviz.train import part
+from specviz.train import recipe
 from specviz.train.common import head_text, tokens
-from specviz.train.common.console import Console
-from specviz.train.common.own_batches import Ids
+from specviz.train.common.job import Console
+from specviz.train.common.own_text import Ids
 from specviz.train.exits import card
 from specviz.train.exits.loop import HeadRun, Job, Labels
 from specviz.train.exits.measure import greedy_texts, tables
@@ -51,7 +51,7 @@ class Request(Timed):
 def train_exit_heads(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write heads, card and plot; return the card's numbers."""
     _refuse(request)
-    begun = part.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
+    begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     adapter, source, layers = begun.target, begun.source, _layers(request, begun.target)
     own = head_text.written(
         adapter.model, source, request.work / "own_text.npz", request.share(WRITING), request.seed, console

@@ -17,9 +17,9 @@ from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import Config, Network
-from specviz.methods.trained.part_files import fingerprint
-from specviz.train import part
-from specviz.train.common.console import Console
+from specviz.methods.trained.parts import fingerprint
+from specviz.train import recipe
+from specviz.train.common.job import Console
 from specviz.train.hrad import card, fit
 from specviz.train.hrad import rounds as hrad_rounds
 from specviz.train.hrad.fit import Fitted, Labelled
@@ -55,7 +55,7 @@ def train_hrad(request: Request, console: Console) -> dict[str, Any]:
     if not 1 <= request.layers <= target.n_layers + 1:
         raise SpecvizError(f"--layers {request.layers}: the target has states after 0 to {target.n_layers} layers")
     asked = {"target": fingerprint(target), "draft": fingerprint(draft), **request.settings}
-    part.claim(request.work, request.out, asked, request.usual)
+    recipe.claim(request.work, request.out, asked, request.usual)
     rounds = _rounds(request, pair, console)
     train, held_out = (_side(request, rounds, side) for side in (False, True))
     job = fit.Job(train, held_out, request.seed, request.work / "fit.pt")
@@ -79,7 +79,7 @@ def _triples(counts: Any) -> Any:
 
 def _rounds(request: Request, pair: Pair, console: Console) -> Rounds:
     """The rounds asked for, made or read."""
-    store = part.source(request, pair.target.tokenizer, console)
+    store = recipe.source(request, pair.target.tokenizer, console)
     assert pair.draft is not None
     collector = hrad_rounds.Collector(
         pair.target.adapter, pair.draft.adapter, loading.stop_tokens(pair.target),

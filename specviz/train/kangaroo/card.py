@@ -23,7 +23,7 @@ from specviz.methods.kangaroo import drafter
 from specviz.methods.kangaroo.adapter import AdapterModel
 from specviz.methods.kangaroo.files import Config
 from specviz.train.cards import head_plot
-from specviz.train.common.decoded import TURNS, Decoded, Prompts, decode, gain
+from specviz.train.common.own_text import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.exits.loop import States
 from specviz.train.exits.measure import SURE, Reliability, binned
 

@@ -2,31 +2,35 @@
 
 Each part leaves a file in the work folder and is skipped when it is done, so an interrupted run goes on where it was.
 Labels are soft, as in the source: cross-entropy with the target's own distribution (specbound.md 8.3, 14.2).
+
+Training adapters: as exit heads are trained, but on whole windows, since an adapter reads the states before a row.
+
+Several layers learn from the same passes of the target, so that comparing layers costs little more than one of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import FinalHead
 from specviz.methods.kangaroo import drafter, files
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, rope_table
 from specviz.methods.kangaroo.clock import measured
-from specviz.methods.trained.part_files import fingerprint
-from specviz.train import part
+from specviz.methods.trained.parts import fingerprint
+from specviz.train import recipe
 from specviz.train.common import head_text
-from specviz.train.common.console import Console
-from specviz.train.common.decoded import Decoded, decode
+from specviz.train.common.job import Console
+from specviz.train.common.own_text import Decoded, decode
 from specviz.train.common.tokens import Feed, Store
 from specviz.train.exits import card as head_card
-from specviz.train.exits.loop import Job, Ledger
+from specviz.train.exits.loop import HeadRun, Job, Ledger, States, loss_of
 from specviz.train.kangaroo import card as kangaroo_card
-from specviz.train.kangaroo.kangaroo_loop import AdapterRun
 from specviz.train.recipe import Timed
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
@@ -46,7 +50,7 @@ class Request(Timed):
 
 def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write adapter and card; return the card's numbers."""
-    begun = part.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
+    begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     path = request.work / "own_text.npz"
     own = head_text.written(target.model, source, path, request.share(WRITING), request.seed, console)
@@ -129,7 +133,7 @@ def _tried(
         with console.ticks("trying", len(missing), "layers") as tick:
             for layer in missing:
                 found[layer] = _cost(target, adapters[layer], shape, layer, prompts)
-                part.keep(path, {str(layer): row for layer, row in sorted(found.items())})
+                recipe.keep(path, {str(layer): row for layer, row in sorted(found.items())})
                 tick(1)
     return found
 
@@ -137,7 +141,7 @@ def _tried(
 def _found(path: Path) -> dict[int, dict[str, float]]:
     """The layers tried so far. Raises SpecvizError for a file that holds no such thing."""
     try:
-        return {int(layer): dict(row) for layer, row in part.kept(path).items()}
+        return {int(layer): dict(row) for layer, row in recipe.kept(path).items()}
     except (TypeError, ValueError) as error:
         raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
 
@@ -155,3 +159,27 @@ def _cost(
         "layer_calls_per_token": round(out.layer_calls / out.tokens, 3),
         "ns_per_token": round(out.predicted_ns / out.tokens),
     }
+
+
+class AdapterRun(HeadRun):
+    """A training of adapters in progress; `job.heads` are adapters by layer."""
+
+    def __init__(self, job: Job, shape: Shape) -> None:
+        super().__init__(job)
+        self._rope = rope_table(shape, job.model.device)
+
+    def _losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
+        job, (rows, length) = self.job, windows.shape
+        states = States.of(job.model, windows, tuple(job.heads), job.final.vocab)
+        wanted, keep = states.final[keep.to(states.final.device)], keep.to(states.final.device)
+        places = list(range(length))
+        for layer, adapter in job.heads.items():
+            read = states.by_layer[layer].reshape(rows, length, -1).to(adapter.norm.weight.dtype)
+            rope = self._rope.at(read, places, torch.arange(length, device=read.device)[None])
+            yield loss_of(scores(adapter, read, rope, job, keep), wanted, job.labels, job.final.ids)
+
+
+def scores(adapter: Adapter, read: Tensor, rope: tuple[Tensor, Tensor], job: Job, keep: Tensor) -> Tensor:
+    """`[n, V]` at the positions `keep` of windows of states `[rows, length, d]`."""
+    out = adapter(read, rope).flatten(0, 1)[keep]
+    return job.final.scores(adapter.norm(out))

@@ -13,7 +13,7 @@ from specviz.cost.ledger import Clock
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.self_skip.files import Config
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.train.common.decoded import Decoded, Prompts, decode, gain
+from specviz.train.common.own_text import Decoded, Prompts, decode, gain
 from specviz.train.self_skip.costs import Costs
 
 N_NEW = 64

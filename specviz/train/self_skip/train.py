@@ -19,12 +19,12 @@ from specviz.methods.self_skip import drafter
 from specviz.methods.self_skip.files import Config
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.methods.trained.part_files import fingerprint
-from specviz.train import part
+from specviz.methods.trained.parts import fingerprint
+from specviz.train import recipe
 from specviz.train.common import head_text
-from specviz.train.common.console import Console
-from specviz.train.common.decoded import Decoded, Prompts, decode
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
+from specviz.train.common.own_text import Decoded, Prompts, decode
 from specviz.train.exits import card as head_card
 from specviz.train.recipe import Timed
 from specviz.train.self_skip import card as skip_card
@@ -73,7 +73,7 @@ class Judge:
 
 def train_skip_set(request: Request, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write set and card; return the card's numbers."""
-    begun = part.begin(request, console)
+    begun = recipe.begin(request, console)
     target, source = begun.target, begun.source
     costs = _once(request.work / "costs.json", lambda: measure(target))
     prompts = head_card.prompts(source.train, 2 * N_PROMPTS, PROMPT)
@@ -101,9 +101,9 @@ def _parsed(name: str) -> SkipSet:
 def _once(path: Path, make: Any) -> Costs:
     """Costs are measured once: a search that goes on must price as it did."""
     if not path.exists():
-        part.keep(path, make().as_dict())
+        recipe.keep(path, make().as_dict())
     try:
-        return Costs.of(part.kept(path))
+        return Costs.of(recipe.kept(path))
     except msgspec.MsgspecError as error:
         raise SpecvizError(f"{path} holds no measured costs; remove it, or give another --work folder") from error
 

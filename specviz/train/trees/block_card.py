@@ -5,8 +5,8 @@ from typing import Any
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Trained
-from specviz.train.common.console import Console
-from specviz.train.trees import block_measure, card
+from specviz.train.common.job import Console
+from specviz.train.trees import card, measure
 from specviz.train.trees.card import beside, gains, share
 from specviz.train.trees.measure import arms
 from specviz.train.trees.train import Held, Made, Request
@@ -26,7 +26,7 @@ def write(
     request: Request, adapter: ModelAdapter, trained: Trained, held: Held, made: Made, console: Console
 ) -> dict[str, Any]:  # fmt: skip
     """Measure the saved drafter and write its card."""
-    known = block_measure.slots(adapter, trained, held.windows, held.answer_from)
+    known = measure.slots(adapter, trained, held.windows, held.answer_from)
     own = arms("specblock", lambda: SpecBlock(trained, adapter), ARMS)
     found = card.numbers(request.out, adapter, trained, held, made, own, console, {
         "accuracy": [[round(x, 4) for x in row] for row in known.accuracy],

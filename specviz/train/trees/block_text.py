@@ -14,9 +14,9 @@ import torch
 from transformers import DynamicCache
 
 from specviz.engine.decode.sampling import nucleus
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
-from specviz.train.common.own_batches import Ids, grown, read
+from specviz.train.common.own_text import Ids, grown, read
 from specviz.train.common.tokens import Feed
 from specviz.train.common.workers import Workers
 

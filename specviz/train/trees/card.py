@@ -18,7 +18,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.trained.parts import Trained
 from specviz.train.cards import plot
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.exits import card
 from specviz.train.trees.measure import Arm, compared, side_by_side
 from specviz.train.trees.train import Held, Made

@@ -6,16 +6,14 @@ from typing import Any, ClassVar
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3.files import KIND, Config, Trained
-from specviz.methods.eagle3.network import EagleNetwork
-from specviz.methods.trained.fit import taps
-from specviz.methods.trained.part_files import fingerprint
-from specviz.train.common.console import Console
+from specviz.methods.eagle3.network import KIND, Config, EagleNetwork, Trained
+from specviz.methods.trained.parts import fingerprint, taps
+from specviz.train.common.job import Console
 from specviz.train.trees import eagle_card, train
-from specviz.train.trees.block_sizes import head_rows, layer_like, vocabulary_of
+from specviz.train.trees.block_drafter import head_rows, layer_like, vocabulary_of
 from specviz.train.trees.block_text import Windows
-from specviz.train.trees.eagle_loop import EagleSteps
 from specviz.train.trees.loop import Lesson
+from specviz.train.trees.objectives import EagleSteps
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.eagle3.files import Trained
-from specviz.train.common.console import Console
+from specviz.methods.eagle3.network import Trained
+from specviz.train.common.job import Console
 from specviz.train.trees import card
 from specviz.train.trees.card import beside, gains, share
-from specviz.train.trees.eagle_loop import levels_of
 from specviz.train.trees.loop import look
 from specviz.train.trees.measure import arms
+from specviz.train.trees.objectives import levels_of
 from specviz.train.trees.train import Held, Made, Request
 
 ARMS: tuple[dict[str, Any], ...] = ({}, {"d_max": 4}, {"k_max": 4}, {"temperature": 1.0})

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import Truth
 from specviz.train.common.job import Report, run_out, save_whole
-from specviz.train.common.muon import BatchedMuon
-from specviz.train.common.optim import Budget
+from specviz.train.common.optim import BatchedMuon, Budget
 from specviz.train.common.workers import Workers
 from specviz.train.trees.block_text import Windows
 

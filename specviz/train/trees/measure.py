@@ -1,6 +1,10 @@
 """What drafters of trees gain, as decoding feels it: the very methods over held-out prompts, in turn about.
 
 Every prompt is decoded by every arm before the next one is, so that a busy machine slows all arms alike.
+
+What a block drafter knows, slot by slot, on text the target writes after held-out beginnings.
+
+One packed pass over windows: how often each slot is right behind a right prefix, and how well ranks are foreseen.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,21 +13,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from specviz.engine.decode.context import Drafter, Models
-from specviz.engine.decode.parts import Parts
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods import Method, get_method
-from specviz.methods.eagle3 import files as eagle_files
+from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.medusa import files as medusa_files
+from specviz.methods.medusa import network as medusa_files
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.trained.part_files import fingerprint, read_config
-from specviz.methods.trained.parts import Kind
+from specviz.methods.specblock.files import Trained
+from specviz.methods.specblock.losses import How, Tally
+from specviz.methods.trained.parts import Kind, fingerprint, read_config
+from specviz.methods.trained.ranks import N_BUCKETS
+from specviz.train.trees.loop import look
+from specviz.train.trees.objectives import losses_of
 from specviz.verifiers import get_verifier
 
 _SLACK = 600  # slots of a cache besides the text
@@ -156,3 +165,44 @@ def _row(domain: str, arm: Arm, found: Decoded) -> dict[str, Any]:
         "drafting_ms_per_round": round(1e3 * found.drafting / rounds, 3),
         "drafting_share": round(found.drafting / found.whole, 3) if found.whole else None,
     }  # fmt: skip
+
+
+_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """By block: how often each slot was right behind a right prefix; and buckets `[true][predicted]` of all."""
+
+    accuracy: list[list[float]]
+    confusion: list[list[int]]
+
+    @property
+    def recall(self) -> list[float | None]:
+        """Share of each true bucket that was predicted."""
+        rows = [(row[b], sum(row)) for b, row in enumerate(self.confusion)]
+        return [hit / n if n else None for hit, n in rows]
+
+    @property
+    def precision(self) -> list[float | None]:
+        """Share of each predicted bucket that was true."""
+        sums = [sum(row[b] for row in self.confusion) for b in range(N_BUCKETS)]
+        return [self.confusion[b][b] / n if n else None for b, n in enumerate(sums)]
+
+
+@torch.no_grad()
+def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> Slots:
+    """Over `windows` `[n, T]`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
+    n_slots = trained.network.shape.slots
+    cuts = (max(1, n_slots // 2),) * (trained.config.trained_blocks - 1)
+    tallies = [Tally.empty(n_slots) for _ in range(len(cuts) + 1)]
+    for part in torch.split(windows, _ROWS):
+        seen = look(adapter.model, trained, trained.config.taps, part, answer_from)
+        last = seen.features.shape[1] - 1 - sum(cuts)
+        anchors = torch.arange(max(0, answer_from - 2), last, 4, device=seen.tokens.device).expand(len(part), -1)
+        told = losses_of(trained, adapter.embedding, seen, anchors, cuts, How())
+        for tally, each in zip(tallies, told, strict=True):
+            tally.add(each.tally)
+    accuracy = [(tally.right / tally.total.clamp(min=1)).tolist() for tally in tallies]
+    whole = torch.stack([tally.confusion for tally in tallies]).sum(0)
+    return Slots(accuracy, whole.long().tolist())

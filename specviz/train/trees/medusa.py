@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.medusa.files import KIND, Config, Trained
-from specviz.methods.medusa.network import MedusaHeads
-from specviz.methods.trained.part_files import fingerprint
-from specviz.train.common.console import Console
+from specviz.methods.medusa.network import KIND, Config, MedusaHeads, Trained
+from specviz.methods.trained.parts import fingerprint
+from specviz.train.common.job import Console
 from specviz.train.trees import block_text, medusa_card, train
-from specviz.train.trees.block_sizes import head_rows, vocabulary_of
+from specviz.train.trees.block_drafter import head_rows, vocabulary_of
 from specviz.train.trees.loop import Lesson
-from specviz.train.trees.medusa_loop import MedusaSteps, counted_ranks
+from specviz.train.trees.objectives import MedusaSteps, counted_ranks
 from specviz.train.trees.train import Held
 
 

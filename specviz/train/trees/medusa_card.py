@@ -4,9 +4,9 @@ from typing import Any
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.files import Trained
+from specviz.methods.medusa.network import Trained
 from specviz.methods.trained.rank_shapes import best_paths, expected
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.trees import card
 from specviz.train.trees.card import beside, gains, share
 from specviz.train.trees.measure import arms

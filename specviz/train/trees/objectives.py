@@ -2,17 +2,41 @@
 
 Place i of a drafter speaks of the token i + 1 further on, and later places weigh less. No place is masked for an
 earlier one's mistake: that is the block drafter's.
+
+Training an EAGLE-3 drafter: several levels unrolled on its own outputs, as drafting will (specblock.md 10).
+
+Level s of every pair reads the token s further on (teacher-forced) and the output of level s - 1; it sees level 0 of
+the pairs up to its own and its own levels between. The packed forward is the block drafter's with one slot and every
+cut at one.
+
+A training step of Medusa heads, and what the fixed tree is made from.
+
+Head j at state i speaks of token i + j + 2, so it learns the target's law of that place along the text. Ranks are
+counted on held-out greedy text, each behind earlier tokens that were among the ranks counted.
+
+A training step of a block network: all blocks of some windows from one packed forward (specblock.md 7).
+
+The target runs along, frozen. Anchors of later blocks and the cuts between blocks are drawn by the step's number. At
+first block 1 learns alone, and its later slots as far as they are reached: what later blocks inherit is noise until
+then.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.methods.specblock.losses import DraftLoss, Truth, draft_losses
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.eagle3.network import Trained
+from specviz.methods.medusa.network import Trained
+from specviz.methods.specblock.files import Trained
+from specviz.methods.specblock.losses import DraftLoss, How, Losses, Tally, Truth, block_losses, draft_losses
+from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
-from specviz.train.trees.loop import Seen, Step
+from specviz.train.trees.loop import Lesson, Seen, Step, look
+from specviz.train.trees.rank_shares import Shares, shares
 
 
 @dataclass(slots=True)
@@ -52,3 +76,122 @@ def stepped(told: Sequence[Placed], decay: float, seen: Seen) -> Step:
     """A step's loss: that of place i weighs decay^i."""
     loss = sum((decay**i * each.loss for i, each in enumerate(told)), torch.zeros((), device=seen.tokens.device))
     return Step(loss, float(told[0].loss.detach()), (told[0].share_right, told[-1].share_right), seen.n_pairs)
+
+
+def levels_of(
+    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int, kind: DraftLoss = "full"
+) -> list[Placed]:
+    """All levels at all pairs of what was seen."""
+    network, n_pairs = trained.network, seen.features.shape[1]
+    anchors = torch.arange(n_pairs, device=seen.tokens.device).expand(len(seen.tokens), -1)
+    made = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
+
+    def spoken(states: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda mask: network.speak(states[:, :, 0][mask])
+
+    return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(made)]
+
+
+@dataclass(frozen=True, slots=True)
+class EagleSteps:
+    """Everything a step depends on besides its number and the weights."""
+
+    lesson: Lesson
+    embed: Callable[[Tensor], Tensor]
+    decay: float = 0.8
+    draft_loss: DraftLoss = "full"
+
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+        """The loss of a part of a step."""
+        seen, trained = self.lesson.seen(step, part), self.lesson.trained
+        told = levels_of(trained, self.embed, seen, trained.config.trained_steps, self.draft_loss)
+        return stepped(told, self.decay, seen)
+
+
+N_RANKS = 10
+
+
+def heads_of(trained: Trained, seen: Seen, kind: DraftLoss = "full") -> list[Placed]:
+    """All heads over what was seen. One head at a time: the logits of all would be large."""
+    network = trained.network
+    states = seen.features.to(network.inner.dtype)
+    at = torch.arange(states.shape[1], device=states.device).expand(states.shape[:2]) + 1
+
+    def spoken(head: int) -> Callable[[Tensor], Tensor]:
+        return lambda mask: network.one(head, states[mask])
+
+    return [placed(seen.truth, at + head, spoken(head), kind) for head in range(network.n)]
+
+
+@dataclass(frozen=True, slots=True)
+class MedusaSteps:
+    """Everything a step depends on besides its number and the weights."""
+
+    lesson: Lesson
+    decay: float = 0.8
+    draft_loss: DraftLoss = "full"
+
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+        """The loss of a part of a step."""
+        seen = self.lesson.seen(step, part)
+        return stepped(heads_of(self.lesson.trained, seen, self.draft_loss), self.decay, seen)
+
+
+@torch.no_grad()
+def counted_ranks(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> Shares:
+    """The shares of ranks in every head, on `windows` the target wrote greedily."""
+    taps = (trained.config.target_layers,)
+    parts = (heads_of(trained, look(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4))
+    return shares(parts, trained.network.n, min(N_RANKS, trained.vocabulary.n_draft))
+
+
+ANCHORS = 32  # of a window, at which blocks 2 and later run
+AT_MOST = 0.5  # of the budget that block 1 has for itself, however short that is
+
+
+def losses_of(
+    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, anchors: Tensor, cuts: tuple[int, ...], how: How
+) -> list[Losses]:
+    """Of block 1 at every pair, and of one further block at `anchors` `[W, A]` for every cut."""
+    network, n_pairs = trained.network, seen.features.shape[1]
+    every = torch.arange(n_pairs, device=anchors.device).expand(len(anchors), -1)
+    made = packed(network, embed, seen.features, seen.tokens, anchors, cuts)
+    told = []
+    for number, states in enumerate(made):
+        first = (every if number == 0 else anchors) + 1 + sum(cuts[:number])
+        told.append(block_losses(network, seen.truth, states, first, how))
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSteps:
+    """Everything a step depends on besides its number and the weights. `alone`: steps that block 1 has for itself."""
+
+    lesson: Lesson
+    embed: Callable[[Tensor], Tensor]
+    how: How
+    alone: int = 0
+
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+        """The loss of a part of a step."""
+        seen, trained = self.lesson.seen(step, part), self.lesson.trained
+        anchors, cuts = self._places(seen, self.lesson.key(step, part, 2))
+        alone = step < self.alone and progress < AT_MOST
+        how = replace(self.how, floor=1.0) if alone else self.how
+        told = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
+        loss = sum((each.draft + each.rank for each in told), torch.zeros((), device=seen.tokens.device))
+        tally = Tally.empty(trained.network.slots)
+        for each in told:
+            tally.add(each.tally)
+        right = (tally.right / tally.total.clamp(min=1)).tolist()
+        return Step(loss, float(told[0].first), (right[0], right[-1]), seen.n_pairs)
+
+    def _places(self, seen: Seen, key: tuple[int, int, int]) -> tuple[Tensor, tuple[int, ...]]:
+        """Anchors `[W, A]` whose blocks have something to predict, and one cut for every further block."""
+        rng, trained = np.random.default_rng(key), self.lesson.trained
+        n_cuts = trained.config.trained_blocks - 1
+        cuts = tuple(int(cut) for cut in rng.integers(1, trained.network.slots + 1, size=n_cuts))
+        answer_from = self.lesson.windows.answer_from
+        first, last = max(0, answer_from - 2 - sum(cuts)), seen.features.shape[1] - 1 - sum(cuts)
+        picked = np.stack([rng.permutation(np.arange(first, max(last, first + 1)))[:ANCHORS] for _ in seen.tokens])
+        return torch.from_numpy(np.sort(picked, 1)).to(seen.tokens.device), cuts

@@ -15,19 +15,15 @@ from torch import Tensor
 
 from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3 import files as eagle_files
-from specviz.methods.medusa import files as medusa_files
-from specviz.methods.trained.fit import OPTION
-from specviz.methods.trained.part_files import read_config
-from specviz.methods.trained.rank_shapes import best_paths, expected
-from specviz.methods.trained.rank_table import write_table
+from specviz.methods.eagle3 import network as eagle_files
+from specviz.methods.medusa import network as medusa_files
+from specviz.methods.trained.parts import OPTION, read_config
+from specviz.methods.trained.rank_shapes import best_paths, expected, write_table
 from specviz.train.common import corpus, head_text
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.trees import block_text
-from specviz.train.trees.eagle_loop import levels_of
 from specviz.train.trees.loop import look
-from specviz.train.trees.medusa_loop import heads_of
-from specviz.train.trees.objectives import Placed
+from specviz.train.trees.objectives import Placed, heads_of, levels_of
 from specviz.train.trees.rank_shares import Shares, shares
 
 N_RANKS, TREE, ROWS = 10, 60, 4

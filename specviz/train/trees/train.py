@@ -16,9 +16,9 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import DraftLoss
 from specviz.methods.trained.parts import Kind, Trained
-from specviz.train import part
+from specviz.train import recipe as part
 from specviz.train.common import head_text, workers
-from specviz.train.common.console import Console
+from specviz.train.common.job import Console
 from specviz.train.common.tokens import Store
 from specviz.train.recipe import Timed
 from specviz.train.trees import block_text

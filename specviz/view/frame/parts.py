@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from typing import Any
 
 from specviz.events import Header, ModelInfo
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import RunInfo, State, StateName
-from specviz.view.frame.options import Feed
+from specviz.view.frame.frame import Feed, RunInfo, State, StateName
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES
 

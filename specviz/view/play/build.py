@@ -14,8 +14,10 @@ from specviz.view.frame.frame import (
     ROOT,
     Counts,
     Cursor,
+    Feed,
     Frame,
     Mark,
+    Options,
     Phase,
     Queue,
     RoundPoint,
@@ -24,7 +26,6 @@ from specviz.view.frame.frame import (
     Tree,
 )
 from specviz.view.frame.knob_bar import knob_bar
-from specviz.view.frame.options import Feed, Options
 from specviz.view.frame.run_header import run_info, state
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, Steps, moment, steps

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 from specviz.events import Event, Header
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import Cursor, Frame, Phase, Queue
-from specviz.view.frame.options import Feed, Options
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Phase, Queue
 from specviz.view.play.build import Builder
 from specviz.view.play.seek import Seek
 

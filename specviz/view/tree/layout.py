@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT, Fold, Link, LinkShape
-from specviz.view.frame.options import Folding
+from specviz.view.frame.frame import CLOSING, ROOT, Fold, Folding, Link, LinkShape
 
 
 @dataclass(frozen=True, slots=True)

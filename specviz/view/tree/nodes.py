@@ -7,8 +7,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import running, shown, width
-from specviz.view.frame.frame import CLOSING, ROOT, Phase, Tree, TreeNode, ValueName, Values
-from specviz.view.frame.options import Options
+from specviz.view.frame.frame import CLOSING, ROOT, Options, Phase, Tree, TreeNode, ValueName, Values
 from specviz.view.frame.steps import Moment
 from specviz.view.tree.layout import Layout
 from specviz.view.why.node_context import never_tested, values

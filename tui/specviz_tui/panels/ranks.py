@@ -1,14 +1,214 @@
-"""Moves on screen 4. Mixed into the main screen: nodes of its tree are those of the draft tree, a cell of its table
-lists expansions, an expansion is a place to go to."""
+"""Screen 4: block, slot and rank of the drafted nodes, predicted against true buckets, widths, and the bandit.
+
+One part on the left, what belongs to it on the right; on a narrow screen each is a view of its own.
+
+Moves on screen 4. Mixed into the main screen: nodes of its tree are those of the draft tree, a cell of its table
+lists expansions, an expansion is a place to go to.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
+from textual.geometry import Region
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from specviz.view.frame.frame import Frame
 from specviz.view.panels.ranks.model import BUCKETS, Ranks
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.messages import RankAsked, RankEntered, RankFiltered, RankMoved, RankPicked
-from specviz_tui.widgets.tree.tree_moves import neighbour
+from specviz_tui.common.keymap import RANK_KEYS, bindings
+from specviz_tui.common.messages import NodePicked, RankAsked, RankEntered, RankFiltered, RankMoved, RankPicked
+from specviz_tui.common.paint import FAINT
+from specviz_tui.panels import FrameWidget, learning_views, ranks_views
+from specviz_tui.panels import ranks_views as rank_tables
+from specviz_tui.widgets.tree.box import neighbour
+
+Part = Literal["tree", "offers", "buckets", "cell", "widths", "blocks", "bandit", "queries"]
+PAIRS: dict[Part, Part] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
+WIDE_PARTS: tuple[Part, ...] = tuple(PAIRS)
+NARROW_PARTS: tuple[Part, ...] = tuple(part for pair in PAIRS.items() for part in pair)
+TITLES: dict[Part, str] = {
+    "tree": "Tree · block·slot #rank · chance of the path", "offers": "Offered, and why",
+    "buckets": "Predicted bucket (rows) × true bucket (columns)", "cell": "The cell's expansions",
+    "widths": "Width spent against useful", "blocks": "Blocks, depths, the run",
+    "bandit": "Learning while serving", "queries": "So far",
+}  # fmt: skip
+HINTS: dict[Part, str] = {
+    "tree": "enter draft tree", "buckets": "f path c block s slot",
+    "widths": "f path c block s slot", "bandit": "↑ ↓ queries", "cell": "enter → node",
+}  # fmt: skip
+NARROW = 100
+
+
+class RanksPane(Container, can_focus=True, inherit_bindings=False):
+    """Everything of the screen below the text strip. Without ranks it says which methods have them."""
+
+    BINDINGS = bindings(RANK_KEYS)
+    EXPLAIN = "ranks"
+    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+    part: reactive[Part] = reactive("tree", init=False)
+
+    def compose(self) -> ComposeResult:
+        """The part on the left, its companion on the right."""
+        yield Static("", id="no-ranks", markup=False)
+        with VerticalScroll(id="rank-main", can_focus=False):
+            yield RankView("tree", id="rank-left").data_bind(RanksPane.frame)
+        with VerticalScroll(id="rank-side", can_focus=False):
+            yield RankView("offers", id="rank-right").data_bind(RanksPane.frame)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether only one part fits."""
+        return self.app.size.width < NARROW
+
+    def watch_frame(self, frame: Frame | None) -> None:
+        """The reason in place of the parts, when there is nothing to show."""
+        found = frame.ranks if frame is not None else None
+        if found is None:
+            return
+        self.set_class(found.missing is not None, "-missing")
+        self.query_one("#no-ranks", Static).update(found.missing or "")
+        self._titles()
+
+    def on_mount(self) -> None:
+        """Names of the parts."""
+        self._show()
+
+    def on_resize(self) -> None:
+        """One part or two."""
+        self._show()
+
+    def watch_part(self, _: Part) -> None:
+        """Another part."""
+        self._show()
+
+    def _show(self) -> None:
+        if not self.narrow and self.part not in PAIRS:
+            self.part = next(main for main, side in PAIRS.items() if side == self.part)
+        self.query_one("#rank-left", RankView).part_shown = self.part
+        self.query_one("#rank-right", RankView).part_shown = PAIRS.get(self.part, "offers")
+        for box in ("#rank-main", "#rank-side"):
+            self.query_one(box).scroll_home(animate=False)
+        self._titles()
+
+    def _titles(self) -> None:
+        main, side = self.query_one("#rank-main"), self.query_one("#rank-side")
+        here = f" · round {self.frame.round}" if self.frame is not None and self.part == "tree" else ""
+        main.border_title = Text(f"{TITLES[self.part]}{here}")
+        names = " ".join(f"[{name}]" if name == self.part else name for name in WIDE_PARTS)
+        main.border_subtitle = Text(f"v {names} · {HINTS.get(self.part, '')}")
+        companion = PAIRS.get(self.part, "offers")
+        side.border_title = Text(TITLES[companion])
+        side.border_subtitle = Text(HINTS.get(companion, ""))
+
+    # Keys ------------------------------------------------------------------------------------------------------------
+
+    def action_move(self, direction: str) -> None:
+        """An arrow, in the part on screen; where nothing is chosen it scrolls."""
+        if self.part in ("widths", "blocks", "offers", "queries"):
+            self.action_scroll({"up": -1, "down": 1}.get(direction, 0))
+        else:
+            self.post_message(RankMoved(direction, self.part))
+
+    def action_view(self, by: int) -> None:
+        """Another part."""
+        parts = NARROW_PARTS if self.narrow else WIDE_PARTS
+        at = parts.index(self.part) if self.part in parts else 0
+        self.part = parts[(at + by) % len(parts)]
+
+    def action_filter(self, what: str) -> None:
+        """Count other expansions."""
+        self.post_message(RankFiltered(what))
+
+    def action_node(self) -> None:
+        """Into the list, to the node, to the draft tree."""
+        self.post_message(RankEntered(self.part))
+        if self.narrow and self.part == "buckets":
+            self.part = "cell"
+
+    def action_scroll(self, lines: int) -> None:
+        """By some lines."""
+        for name in ("#rank-main", "#rank-side"):
+            self.query_one(name).scroll_relative(y=lines, animate=False)
+
+
+class RankView(FrameWidget):
+    """One part, painted; the line of the cursor stays in view."""
+
+    EXPLAIN = "ranks"
+    part_shown: reactive[Part] = reactive("tree", layout=True)
+
+    def __init__(self, part: Part, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.set_reactive(RankView.part_shown, part)
+        self._listed: list[int] = []
+        self._cursor_line: int | None = None
+
+    def part(self, frame: Frame) -> object:
+        """The ranks of this moment."""
+        return frame.ranks
+
+    def show(self, frame: Frame | None) -> None:
+        """Heights differ from round to round."""
+        self.refresh(layout=True)
+        self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        if self._cursor_line is not None:
+            box = self.screen.query_one("#rank-main" if self.id == "rank-left" else "#rank-side", VerticalScroll)
+            box.scroll_to_region(Region(0, self._cursor_line, 1, 1), center=True, animate=False)
+
+    def render(self) -> Text:
+        """The part in the room there is."""
+        found = self.frame.ranks if self.frame is not None else None
+        if found is None or found.missing:
+            return Text("")
+        text = self._painted(found, max(20, self.size.width or 40))
+        if self.app.size.width >= NARROW:
+            return text
+        if self._cursor_line is not None:
+            self._cursor_line += 1
+        return Text("\n").join([Text(f" v · {TITLES[self.part_shown]}", style=FAINT, no_wrap=True), text])
+
+    def _painted(self, found: Ranks, cells: int) -> Text:
+        painter, part = self.painter, self.part_shown
+        self._listed, self._cursor_line = [], None
+        if part == "tree" and found.tree is not None:
+            text, self._listed, self._cursor_line = ranks_views.tree(found.tree, painter, cells)
+            return text
+        if part == "offers":
+            return ranks_views.offers(found, painter, cells)
+        if part == "buckets":
+            return rank_tables.buckets(found, painter, cells)
+        if part == "cell":
+            text, self._cursor_line = rank_tables.cell(found.cell, painter, cells)
+            return text
+        if part == "widths":
+            return rank_tables.widths(found, painter, cells)
+        if part == "blocks":
+            return rank_tables.blocks(found, painter, cells)
+        if part == "bandit":
+            text, self._cursor_line = learning_views.arms(found.adapt, found.adapt_missing, painter, cells)
+            return text
+        beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
+        return learning_views.sums(found.adapt, "" if beside else found.adapt_missing, painter, cells)
+
+    def on_click(self, event: events.Click) -> None:
+        """The node or cell under the pointer."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        y = offset.y - (self.app.size.width < NARROW)
+        if self.part_shown == "tree" and 0 <= y < len(self._listed):
+            self.post_message(NodePicked(self._listed[y]))
+        elif self.part_shown == "buckets" and (cell := rank_tables.pressed(offset.x, y)) is not None:
+            self.post_message(RankPicked(*cell))
+
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -129,7 +329,7 @@ class RankActions(Base):
 
     def show_rank_tree(self) -> None:
         """The part of the screen with the tree."""
-        from specviz_tui.panels.ranks_pane import RanksPane
+        pass
 
         self.query_one(RanksPane).part = "tree"
 

@@ -1,12 +1,27 @@
-"""The tree with block, slot and rank of every node as lines, and the expansions at the one under the cursor."""
+"""The tree with block, slot and rank of every node as lines, and the expansions at the one under the cursor.
+
+The tables of screen *Ranks*: predicted against true buckets, a cell's expansions, widths, slots, blocks, depths.
+"""
+
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from specviz.text import clip, pad, width
-from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks, RankTree
+from specviz.view.panels.ranks.model import (
+    BUCKETS,
+    OUTCOMES,
+    CellList,
+    Confusion,
+    ConfusionCell,
+    ExpansionView,
+    RankNode,
+    Ranks,
+    RankTree,
+)
 from specviz.view.words import palette
-from specviz.view.words.numbers import prob
-from specviz.view.words.terms import Mark
+from specviz.view.words.numbers import number, percent, prob
+from specviz.view.words.palette import Mark
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, wrapped
 
 TOKEN, BADGE, CHANCE = 14, 11, 8
@@ -122,3 +137,169 @@ def _odds(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
         text = Text(f"{BUCKETS[bucket]} ", style=STRONG if bucket == each.bucket else FAINT)
         parts.append(text.append(prob(chance), style=STRONG if bucket == each.bucket else FAINT))
     return [Text(" ", no_wrap=True).append_text(joined(parts, cells - 1, "  "))]
+
+
+LABEL, CELL, BAR = 10, 10, 3
+FIRST = 2  # lines above the table's first row
+SHOWN_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
+_SENT = "sent: nodes of the budget, by the block that offered them first; kept: they became text"
+NO_EXPANSIONS = "No expansion has been judged yet"
+
+
+def buckets(found: Ranks, painter: Painter, cells: int) -> Text:
+    """The table with its margins, what being wrong costs, and every (block, slot)."""
+    table = found.confusion
+    head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
+    if table is None:
+        why = f"{NO_EXPANSIONS} for {found.filter_text}." if not found.notes else found.notes[0]
+        return Text("\n").join([head, Text(""), *indented(why, cells, FAINT)])
+    lines = [head, _header(cells)]
+    lines += [_row(table, pred, painter, cells) for pred in range(len(BUCKETS))]
+    recall = Text(f" {'recall':<{LABEL}}", style=FAINT, no_wrap=True)
+    for value in table.recall:
+        recall.append(f"{prob(value):>6}".ljust(CELL), style=FAINT)
+    lines.append(recall.append(f" right {prob(table.accuracy)} of {table.n}", style=STRONG))
+    lines += [_legend(painter, cells), *indented(f"Counted {table.basis}.", cells, FAINT)]
+    for words in table.findings:
+        lines += indented(f"{words}.", cells)
+    if table.n_unknown:
+        lines += indented(f"{table.n_unknown} more hang below pruned nodes: their truth is unknown.", cells, FAINT)
+    return Text("\n").join([*lines, Text(""), *_slots(found, painter, cells)])
+
+
+def _header(cells: int) -> Text:
+    line = Text(f" {'':<{LABEL}}", style=FAINT, no_wrap=True)
+    for true, name in enumerate(BUCKETS):
+        line.append(f"{('true ' if not true else '') + name:>6}".ljust(CELL))
+    return line.append(" precision  children" if cells >= 68 else " prec. chil.")
+
+
+def _row(table: Confusion, pred: int, painter: Painter, cells: int) -> Text:
+    line = Text(f" {'pred ' + BUCKETS[pred]:<{LABEL}}", style=FAINT, no_wrap=True)
+    for cell in table.cells[pred]:
+        line.append_text(_cell(cell, painter))
+    line.append(f" {prob(table.precision[pred]):>5}", style=STRONG if table.precision[pred] is not None else FAINT)
+    spent = number(table.spent[pred], 1)
+    return line.append(f"{'    ' if cells >= 68 else ' '}{spent:>5}", style=PLAIN).append(
+        f"  gives {table.widths[pred]}" if cells >= 84 else "", style=FAINT
+    )  # fmt: skip
+
+
+def _cell(cell: ConfusionCell, painter: Painter) -> Text:
+    """The count, its sign and how much of its row it is."""
+    style = palette.COSTS[cell.cost]
+    look = (painter.style(style) if cell.count else FAINT) + (CURSOR if cell.cursor else PLAIN)
+    text = Text(f"{cell.count:>6}", style=look, no_wrap=True).append(style.glyph if cell.count else " ", style=look)
+    return text.append(bar(cell.share, BAR), style=painter.style(style))
+
+
+def _legend(painter: Painter, cells: int) -> Text:
+    parts = [
+        Text(style.glyph, style=painter.style(style)).append(f" {style.word.split(':')[0]}", style=FAINT)
+        for style in palette.COSTS.values()
+    ]
+    return Text(" ", no_wrap=True).append_text(joined(parts, cells - 2, "  "))
+
+
+def _slots(found: Ranks, painter: Painter, cells: int) -> list[Text]:
+    """Accuracy by (block, slot)."""
+    if not found.slot_rows:
+        return []
+    lines = [Text(" block slot      n  first right  bucket right  covered  children", style=FAINT, no_wrap=True)]
+    for row in found.slot_rows:
+        line = Text(f" {row.block:>5} {row.slot:>4} {row.n:>6}  ", no_wrap=True)
+        line.append(f"{prob(row.top1):>4} ").append(bar(row.top1, 6), style=painter.tint("accepted"))
+        line.append(f"  {prob(row.bucket):>4} ").append(bar(row.bucket, 7), style=painter.tint("drafted"))
+        line.append(f"  {prob(row.coverage):>5}  {number(row.mean_width, 1):>8}")
+        line.truncate(cells)
+        lines.append(line)
+    return lines
+
+
+def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
+    """The expansions of the chosen cell, and the line of the cursor."""
+    if found is None:
+        text = "Arrows choose a cell; enter lists its expansions, and enter again goes to the node."
+        return Text("\n").join(sentence(text, cells, FAINT)), None
+    lines = [Text(f"{found.title}  ({found.count})", style=STRONG), *sentence(found.words, cells), Text("")]
+    cursor = None
+    for k, entry in enumerate(found.entries):
+        here = k == found.cursor
+        cursor = len(lines) if here else cursor
+        sign = palette.glyph("accepted" if entry.covered else "rejected") if entry.covered is not None else "·"
+        style = painter.tint("accepted" if entry.covered else "rejected")
+        line = Text(no_wrap=True).append(f"{sign} ", style=style)
+        line.append(pad(entry.place, 10), style=CURSOR if here else STRONG if entry.on_path else PLAIN)
+        line.append(f" {clip(entry.parent_shown, 9)} → ", style=FAINT).append(clip(entry.token_shown, 12))
+        line.append(f"  {entry.text}", style=FAINT)
+        line.truncate(cells, overflow="ellipsis")
+        lines.append(line)
+    if found.more:
+        lines.append(Text(f"and {found.more} more, of earlier rounds", style=FAINT))
+    return Text("\n").join(lines), cursor
+
+
+def widths(found: Ranks, painter: Painter, cells: int) -> Text:
+    """What every width was given, spent and brought; what any width would have covered."""
+    head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
+    if not found.widths:
+        why = f"{NO_EXPANSIONS}." if not found.notes else found.notes[0]
+        return Text("\n").join([head, Text(""), *indented(why, cells, FAINT)])
+    room = max(4, min(20, cells - 58))
+    lines = [head, Text(" width  places  children  useful  covered   95 %       token's rank", style=FAINT)]
+    for row in found.widths:
+        low, high = row.interval or (None, None)
+        line = Text(f" {row.width:>5} {row.n:>7} {row.spent:>9} {row.useful:>7}  ", no_wrap=True)
+        line.append(f"{prob(row.coverage):>5} ", style=STRONG)
+        line.append(f" {prob(low):>4}–{prob(high):<4}", style=FAINT)
+        line.append(f" {number(row.mean_rank, 1):>4} ").append(bar(row.coverage, room), style=painter.tint("accepted"))
+        line.truncate(cells)
+        lines.append(line)
+    lines += [*indented(found.widths_words, cells), Text("")]
+    lines += [Text(" If all had this width: covered, and how many had at least as many", style=FAINT)]
+    for point in found.reach:
+        if point.width in SHOWN_WIDTHS:
+            line = Text(f" {point.width:>5}  {prob(point.share):>4} ", no_wrap=True)
+            line.append(bar(point.share, room), style=painter.tint("accepted"))
+            line.append(f"  {prob(point.used):>4} ", style=FAINT)
+            lines.append(line.append(bar(point.used, room), style=painter.tint("drafted")))
+    return Text("\n").join(lines)
+
+
+def blocks(found: Ranks, painter: Painter, cells: int) -> Text:
+    """Numbers of the run, then what each block and each depth used of the budget and brought."""
+    lines = _numbers(found, cells)
+    if found.block_rows:
+        lines += [Text(""), Text("       calls starts  sent share kept    ms", style=FAINT, no_wrap=True)]
+        for row in found.block_rows:
+            line = Text(f"{row.label:<7}{row.calls:>5} {number(row.starts, 1):>6} {row.sent:>5} ", no_wrap=True)
+            line.append(f"{percent(row.share):>5}", style=FAINT)
+            line.append(f"{row.accepted:>5}", style=STRONG).append(f"{number(row.ms, 2):>6}", style=FAINT)
+            lines.append(line)
+        lines += sentence(_SENT, cells, FAINT)
+    if found.depth_rows:
+        lines += [Text(""), Text("depth   sent tested  kept  rounds", style=FAINT, no_wrap=True)]
+        for depth in found.depth_rows:
+            line = Text(f"{depth.depth:>5} {depth.sent:>6} {depth.tested:>6} ", no_wrap=True)
+            line.append(f"{depth.accepted:>5}", style=STRONG).append(f"  {percent(depth.reached):>6} ", style=FAINT)
+            room = max(3, min(16, cells - line.cell_len))
+            lines.append(line.append(bar(depth.reached, room), style=painter.tint("accepted")))
+    return Text("\n").join(lines)
+
+
+def _numbers(found: Ranks, cells: int) -> list[Text]:
+    label = max((len(row.label) for row in found.summary), default=0)
+    lines = []
+    for row in found.summary:
+        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
+        line.append(f"  {row.note}", style=FAINT)
+        line.truncate(cells, overflow="ellipsis")
+        lines.append(line)
+    return lines
+
+
+def pressed(x: int, y: int) -> tuple[int, int] | None:
+    """The cell of the table at a place: predicted and true bucket."""
+    pred, true = y - FIRST, (x - LABEL - 1) // CELL
+    n: Sequence[int] = range(len(BUCKETS))
+    return (pred, true) if pred in n and true in n and x > LABEL else None

@@ -8,8 +8,7 @@ from textual.widgets import Static
 from specviz.view.frame.frame import Frame
 from specviz_tui.common.keymap import SCAN_KEYS, bindings
 from specviz_tui.common.messages import Moved
-from specviz_tui.panels.rule_rows import BranchBox, ClosingBox, RuleBox, RunBox
-from specviz_tui.panels.verification_views import ScanTable
+from specviz_tui.panels.verification_views import BranchBox, ClosingBox, RuleBox, RunBox, ScanTable
 from specviz_tui.widgets.stair_chart import StairChart
 
 

@@ -14,7 +14,7 @@ from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.sources.worker import unused
 from specviz.view import Player
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.screens.pick import Choice
+from specviz_tui.screens.dialogs import Choice
 
 LIVE = "live"
 PRELUDE = (

@@ -11,7 +11,7 @@ from specviz.view.frame.frame import KnobItem
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.dialogs import AskScreen, Question
 from specviz_tui.screens.start import StartScreen, Wanted
-from specviz_tui.widgets import knob_values
+from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class LiveActions(Base):
         desk, not at what is painted."""
         item = self._knob(name)
         if item is not None:
-            self.stage(name, knob_values.stepped(item, self.feed.desk.wanted(name, item.value), step))
+            self.stage(name, knob_bar.stepped(item, self.feed.desk.wanted(name, item.value), step))
 
     def stage(self, name: str, value: Any) -> None:
         """Choose a value, or say why not."""

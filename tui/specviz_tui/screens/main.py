@@ -35,12 +35,9 @@ from specviz_tui.common.messages import (
     Seek,
 )
 from specviz_tui.common.paint import painter_of
-from specviz_tui.panels.exits import LayersPane
-from specviz_tui.panels.lanes import LaneActions
-from specviz_tui.panels.lanes_pane import LanesPane
-from specviz_tui.panels.layers import LayerActions
-from specviz_tui.panels.ranks import RankActions
-from specviz_tui.panels.ranks_pane import RanksPane
+from specviz_tui.panels.exits import LayerActions, LayersPane
+from specviz_tui.panels.lanes import LaneActions, LanesPane
+from specviz_tui.panels.ranks import RankActions, RanksPane
 from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.navigation import LookingActions

@@ -12,11 +12,10 @@ from specviz.view.frame.frame import VALUE_MODES
 from specviz.view.frame.warned import warned
 from specviz.view.play.seek import is_place
 from specviz_tui.common.feed import RunFeed, node_record
-from specviz_tui.screens.dialogs import AskScreen, Question
-from specviz_tui.screens.pick import Choice, PickScreen
+from specviz_tui.screens.dialogs import AskScreen, Choice, PickScreen, Question
 from specviz_tui.widgets.text_strip import MODES, TextStrip
+from specviz_tui.widgets.tree.box import neighbour
 from specviz_tui.widgets.tree.canvas import TreeCanvas
-from specviz_tui.widgets.tree.tree_moves import neighbour
 from specviz_tui.widgets.why_panel import WhyPanel
 
 if TYPE_CHECKING:

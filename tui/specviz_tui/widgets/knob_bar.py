@@ -1,7 +1,12 @@
 """The knobs, made from the specs of the running method: a grid of sliders and a line that says what is pending.
 
 Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short
-screen the bar is one line; focused, it opens."""
+screen the bar is one line; focused, it opens.
+
+The next value of a knob when an arrow is pressed, and how its range reads.
+"""
+
+from typing import Any
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -11,11 +16,11 @@ from textual.reactive import reactive
 from specviz.text import clip
 from specviz.view.frame.frame import Frame, KnobBar, KnobItem
 from specviz.view.frame.knob_bar import label
+from specviz.view.words.numbers import knob as shown
 from specviz_tui.common.keymap import KNOB_KEYS, bindings
 from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, joined, spread, track
 from specviz_tui.panels import FrameWidget
-from specviz_tui.widgets import knob_values
 
 CELL, SLIDER = 25, 8
 
@@ -80,7 +85,7 @@ class KnobPanel(FrameWidget, can_focus=True):
         value += f"⇒{item.sent_text}" if item.sent_text is not None else ""
         value += f"→{item.staged_text}" if item.staged_text is not None else ""
         words = clip(f"{label(item)} {value}", cells - 2)
-        room = min(cells - cell_len(words) - 5, SLIDER) if knob_values.has_slider(item) else 0
+        room = min(cells - cell_len(words) - 5, SLIDER) if has_slider(item) else 0
         style = FAINT if item.disabled else STRONG if item.staged_text or item.sent_text else None
         text = Text(" ")
         text.append(words + (f" {track(item.fill, room)}" if room > 2 else ""), style=CURSOR if lit else style)
@@ -113,7 +118,7 @@ class KnobPanel(FrameWidget, can_focus=True):
         if item.disabled:  # before the help, which may be longer than the line
             return hint.append(f"  {item.disabled}", style=STRONG).append(f" · {item.help}", style=FAINT)
         hint.append(f"  {item.help}", style=FAINT)
-        hint.append(f" · {knob_values.span(item)} · {item.applies_text}", style=FAINT)
+        hint.append(f" · {span(item)} · {item.applies_text}", style=FAINT)
         return hint.append(" · changes the text" if item.changes_text else "", style=FAINT)
 
     def watch_has_focus(self, focused: bool) -> None:
@@ -173,3 +178,63 @@ class KnobPanel(FrameWidget, can_focus=True):
         index = self.at // page * page + offset.y * per_row + min(offset.x // (width // per_row), per_row - 1)
         if index < len(self.bar.items):
             self.at = index
+
+
+STEPS = 20  # a real range has so many steps; one without an end moves by a tenth
+
+
+def has_slider(item: KnobItem) -> bool:
+    """Whether the value stands in a range with two ends."""
+    return item.fill is not None and item.lo is not None and item.hi is not None
+
+
+def span(item: KnobItem) -> str:
+    """`0..64`, `0..`, `chain, tree`."""
+    if item.choices:
+        return ", ".join(item.choices)
+    if item.kind == "bool":
+        return "on, off"
+    if item.kind == "texts":
+        return "texts"
+    lo, hi = (shown(end) if end is not None else "" for end in (item.lo, item.hi))
+    return f"{lo}..{hi}"
+
+
+def stepped(item: KnobItem, value: Any, step: int) -> Any:
+    """The value one step up or down from `value`, kept inside the range."""
+    if item.kind == "bool":
+        return not value
+    if item.choices:
+        at = item.choices.index(value) if value in item.choices else 0
+        return item.choices[(at + step) % len(item.choices)]
+    if item.kind == "int":
+        return int(_inside(item, int(value) + step))
+    if item.kind == "float":
+        return _inside(item, round(float(value) + step * _grain(item), 6))
+    return value
+
+
+def _grain(item: KnobItem) -> float:
+    if item.lo is None or item.hi is None:
+        return 0.1
+    return (item.hi - item.lo) / STEPS
+
+
+def _inside(item: KnobItem, value: float) -> float:
+    if item.hi is not None and value > item.hi:
+        return item.hi
+    if item.lo is not None and value < item.lo:
+        return item.lo
+    return value
+
+
+def parsed(item: KnobItem, text: str) -> Any:
+    """What was typed, as the kind of the knob; the core checks it again. Raises ValueError."""
+    text = text.strip()
+    if item.kind == "int":
+        return int(text)
+    if item.kind == "float":
+        return float(text)
+    if item.kind == "bool":
+        return {"on": True, "off": False, "true": True, "false": False}[text.lower()]
+    return [text] if item.kind == "texts" else text

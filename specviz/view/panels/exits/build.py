@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.options import Options
+from specviz.view.frame.frame import Options
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
@@ -18,7 +18,7 @@ from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
 from specviz.view.words.numbers import prob
-from specviz.view.words.terms import Phase
+from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

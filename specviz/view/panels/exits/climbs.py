@@ -13,8 +13,7 @@ from specviz.runlog.tree import Family
 from specviz.view.panels.exits.model import BANDS, Cell, Column, Kind
 from specviz.view.panels.exits.setting import ExitSetting, exit_setting
 from specviz.view.tree.nodes import node_text
-from specviz.view.words.palette import glyph
-from specviz.view.words.terms import ROOT, Mark
+from specviz.view.words.palette import ROOT, Mark, glyph
 
 Computed = tuple[Kind, int, int]  # how, in whose climb, with how many rows in the call
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from specviz.view.frame.parts import Metric, WhyRow
 from specviz.view.panels.exits.sweeps import Sweeps
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 Kind = Literal["own", "catch_up", "align", "sweep"]  # specbound.md 12
 Source = Literal["test", "observed", "replayed"]  # asked and decided; only watched; from a pass over the finished text

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from specviz.cost.gates import annealed, one_rival
+from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.ledger import RoundCost
 from specviz.events import Climb, ExitRound, Gate
 from specviz.runlog.run import RoundRecord

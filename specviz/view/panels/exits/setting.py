@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.cost.gates import shares
+from specviz.cost.exit_replay import shares
 from specviz.events import Gate
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord

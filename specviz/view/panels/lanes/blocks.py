@@ -2,18 +2,240 @@
 
 The measured clock takes spans as they were written: in one process nothing overlaps, and that is what it shows. Draft
 forwards are paired with the tokens drawn from them in order; where their numbers differ no token is named.
+
+What the lanes are made of, round by round: forwards, fates, and the modelled clock played along.
+
+Grows with the run; a round that is not complete has no facts yet. Fates are known from the round that settled them on.
+Only stretches of rounds are held: the newest one, and one around an older place that is looked at. Of every other round
+it is enough to know when the modelled clock began it, and what it takes to tell that again at other costs.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from statistics import median
+from typing import Any
 
-from specviz.cost.model_clock import Facts, Forward, Played
-from specviz.events import Span
+from specviz.cost.model_clock import Facts, Forward, ModelClock, Played, Rates, Work, work_of
+from specviz.cost.timing import facts_of
+from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels.lanes.lane_facts import Known, RunFacts
-from specviz.view.panels.lanes.model import Block, BlockKind
+from specviz.view.frame.series import records_of
+from specviz.view.panels.lanes.model import Block, BlockKind, Fate
 from specviz.view.words.numbers import UNKNOWN
+
+ASSUMED_T = 0.001  # seconds of a draft forward where none was measured
+STRETCH = 192  # rounds of the newest stretch
+_BEFORE, _AFTER = 24, 40  # rounds around an older place: more before it than are shown and than tokens stay pending
+_PROBED = 64  # rounds whose classifier calls are timed
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One complete round. `played` is None where the modelled clock knows no such round (self-drafting)."""
+
+    key: Any
+    facts: Facts | None
+    played: Played | None
+
+
+@dataclass
+class Stretch:
+    """Rounds one after another, from `first` on."""
+
+    first: int
+    clock: ModelClock
+    rounds: deque[Known] = field(default_factory=deque)
+    settled: dict[tuple[int, int], tuple[Fate, int]] = field(default_factory=dict)  # (query, node): fate, round index
+    born: int = 0  # ids below were drafted before the next round
+
+    @property
+    def stop(self) -> int:
+        """Index of the next round."""
+        return self.first + len(self.rounds)
+
+    def take(self, record: RoundRecord) -> Work | None:
+        """The next round; None where the modelled clock knows none such."""
+        assert record.end is not None
+        if record.index == record.query.first:
+            self.born = 0
+        facts = facts_of(list(records_of(record)), record.end, self.born)
+        self.born = max([self.born, *(node + 1 for node in record.nodes)])
+        played = self.clock.play(facts) if facts is not None else None
+        work = work_of(facts) if facts is not None else None
+        facts = facts or _self_drafted(record)
+        self.rounds.append(Known(_key(record), facts, played))
+        for node, fate in facts.fates:
+            self.settled[record.q, node] = (fate, record.index)  # type: ignore[assignment]
+        return work
+
+    def trim(self) -> None:
+        """Let go of the oldest rounds, and of what they settled."""
+        while len(self.rounds) > STRETCH:
+            self.rounds.popleft()
+            self.first += 1
+        if len(self.settled) > 64 * STRETCH or self.first % STRETCH == 0:
+            self.settled = {key: found for key, found in self.settled.items() if found[1] >= self.first}
+
+
+class RunFacts:
+    """Of one run, in order of rounds. `c`: a speed ratio to try instead of the measured one."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.c: float | None = None
+        self._rates: Rates | None = None
+        self._newest = Stretch(0, ModelClock(Rates()))
+        self._here = self._newest
+        self._works = tuple(array("i") for _ in range(7))  # `Work` of every round taken in; -1: not on this clock
+        self._starts = array("d")  # when the modelled clock began it
+        self._hrad: list[float] = []  # seconds of the classifier's calls in the first rounds
+        self._n_probed = 0
+
+    def update(self, index: int) -> None:
+        """Take in the rounds that came to their end; start again where one was replaced, or at other costs.
+
+        `index`: the round that is looked at.
+        """
+        self._probe()
+        replaced = self._replaced()
+        if replaced is not None:
+            self._forget(replaced)
+        if self._rates != self.rates:
+            self._rates = self.rates
+            self._play_again()
+        for record in islice(self._from(self._newest.stop), len(self.run.rounds)):
+            if record.end is None:
+                break
+            self._starts.append(self._newest.clock.now)
+            work = self._newest.take(record)
+            for column, value in zip(self._works, work or (-1,) * 7, strict=True):
+                column.append(min(value, (1 << 31) - 1))
+            self._newest.trim()
+        self._look(index)
+
+    @property
+    def settled(self) -> Mapping[tuple[int, int], tuple[Fate, int]]:
+        """(query, node): fate, and the index of the round that settled it; around the place that is looked at."""
+        return self._here.settled
+
+    @property
+    def rates(self) -> Rates:
+        """Costs of the modelled clock: measured ones where the trace holds a calibration."""
+        took = median(self._hrad) if self._hrad else 0.0
+        found = self.run.calibration
+        rates = Rates.of(found, took) if found is not None else Rates(t=ASSUMED_T, hrad=took)
+        if self.c is None:
+            return rates
+        return Rates(rates.t, self.c, rates.kappa_q, rates.kappa_p, rates.sync, rates.hrad)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the costs were measured on the machine that wrote the trace."""
+        return self.run.calibration is not None
+
+    def known(self, index: int) -> Known | None:
+        """A round near the place that is looked at; None when it is not complete."""
+        here = self._here
+        return here.rounds[index - here.first] if here.first <= index < here.stop else None
+
+    def fate(self, record: RoundRecord, node: int, until: int) -> Fate | None:
+        """What became of a token, if round `until` or an earlier one settled it."""
+        found = self.settled.get((record.q, node))
+        return found[0] if found is not None and found[1] <= until else None
+
+    def voided(self, index: int) -> Mapping[int, Fate]:
+        """Tokens a round settled that did not become text."""
+        known = self.known(index)
+        fates: Iterable[Any] = known.facts.fates if known is not None and known.facts is not None else ()
+        return {node: fate for node, fate in fates if fate != "accepted"}
+
+    def _from(self, index: int) -> Iterable[RoundRecord]:
+        return (self.run.rounds[k] for k in range(index, len(self.run.rounds)))
+
+    def _probe(self) -> None:
+        """Time the classifier in the first rounds; of the last of them more may come."""
+        n = len(self.run.rounds)
+        if self._n_probed >= _PROBED or (n < _PROBED and n == 0):
+            return
+        first = self.run.rounds[:_PROBED]
+        self._hrad = [s.dur_ns / 1e9 for r in first for s in r.every(Signal) if s.source == "hrad"]
+        self._n_probed = max(0, len(first) - 1) if n <= _PROBED else _PROBED
+
+    def _replaced(self) -> int | None:
+        """The first round that is another one now: an aborted one whose number came again."""
+        rounds, newest = self.run.rounds, self._newest
+        for index in range(max(newest.first, rounds.n_away), newest.stop):
+            if index >= len(rounds) or newest.rounds[index - newest.first].key != _key(rounds[index]):
+                return index
+        return None
+
+    def _forget(self, index: int) -> None:
+        """Take back a round and those after it, and play what is left of the newest stretch once more."""
+        for column in self._works:
+            del column[index:]
+        del self._starts[index:]
+        self._newest = self._stretch(max(0, index - STRETCH), index)
+
+    def _play_again(self) -> None:
+        """The starts of all rounds at the present costs, then the newest stretch."""
+        assert self._rates is not None
+        now, rates = 0.0, self._rates
+        self._starts = array("d")
+        for work in zip(*self._works, strict=True):
+            self._starts.append(now)
+            now += rates.round(work) if work[0] >= 0 else 0.0
+        self._newest = self._stretch(self._newest.first, len(self._starts))
+        if self._newest.first == 0:
+            self._starts = array("d", self._begun(self._newest))
+
+    def _begun(self, whole: Stretch) -> list[float]:
+        """When every round of a stretch began; one that is not on this clock takes no time."""
+        out, now = [], 0.0
+        for known in whole.rounds:
+            out.append(now)
+            now = known.played.end if known.played is not None else now
+        return out
+
+    def _look(self, index: int) -> None:
+        """Choose the stretch around a place, and make one where there is none."""
+        first = self.run.rounds[index].query.first if self.run.rounds else 0
+        wanted = max(first, index - _BEFORE, 0)
+        if wanted >= self._newest.first:
+            self._here = self._newest
+        elif not (self._here is not self._newest and self._here.first <= wanted and index < self._here.stop):
+            self._here = self._stretch(max(0, wanted - _BEFORE), min(index + _AFTER, len(self._starts)))
+
+    def _stretch(self, first: int, stop: int) -> Stretch:
+        """Rounds once more, at the present costs."""
+        rates = self._rates or self.rates
+        out = Stretch(first, ModelClock(rates, self._starts[first] if first < len(self._starts) else 0.0))
+        if first and first < len(self.run.rounds):
+            before = self.run.rounds[first - 1]
+            out.born = max(before.nodes, default=-1) + 1 if before.query is self.run.rounds[first].query else 0
+        for index in range(first, stop):
+            out.take(self.run.rounds[index])
+        return out
+
+
+def _self_drafted(record: RoundRecord) -> Facts:
+    """A round that drafted with the target's own layers: no modelled clock, but forwards and fates all the same."""
+    assert record.end is not None
+    words: Mapping[str, Fate] = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
+    nodes = [node for node in record.nodes.values() if node.kept]
+    fates = [(v.node, words[v.status]) for v in record.verdicts.values() if v.status in words]
+    return Facts(
+        record.r, record.end.n_emitted, 1 + sum(node.fed for node in nodes),
+        tuple(Forward(1, (node.node,)) for node in nodes), fates=tuple(fates),
+    )  # fmt: skip
+
+
+def _key(record: RoundRecord) -> Any:
+    return record.serial, record.stamp
+
 
 _WAITS = {
     "drafting": "waits for the draft: there is nothing to verify yet",

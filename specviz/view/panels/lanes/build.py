@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.options import Options
+from specviz.view.frame.frame import Options
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels.lanes.blocks import Dresser, Piece, measured, modelled
+from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
-from specviz.view.panels.lanes.lane_facts import RunFacts
 from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, Lanes, RoundSpan
 from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad, seconds
 from specviz.view.panels.lanes.text import block_info, sequence, voids
 from specviz.view.words.numbers import number, percent
-from specviz.view.words.terms import Phase
+from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

@@ -10,7 +10,7 @@ from specviz.runlog.run import RoundRecord
 from specviz.text import quoted
 from specviz.view.panels.lanes.model import FATES, BranchToken, BranchView, ConfStep, Fan, Fate, Hrad, HradCall
 from specviz.view.words.numbers import UNKNOWN, apart, number, percent, prob
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

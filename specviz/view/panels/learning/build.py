@@ -11,7 +11,7 @@ from specviz.text import shown
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow
 from specviz.view.words.numbers import UNKNOWN, number
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 
 def seconds(value: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 Action = Literal["skip", "head", "full"]
 ACTIONS: dict[str, tuple[str, str]] = {  # glyph, words

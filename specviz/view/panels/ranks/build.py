@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
 from specviz.traits import TreeKind
-from specviz.view.frame.frame import Tree
-from specviz.view.frame.options import Options
+from specviz.view.frame.frame import Options, Tree
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.learning.build import adapt_missing, adapt_view
@@ -19,7 +18,7 @@ from specviz.view.panels.ranks.text import ending_words, shape_words
 from specviz.view.panels.ranks.tree import rank_tree
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import number, percent
-from specviz.view.words.terms import Phase
+from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

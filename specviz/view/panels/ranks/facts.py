@@ -11,7 +11,7 @@ from specviz.events import Expansion
 from specviz.runlog.fold import Run, kept_path
 from specviz.runlog.run import RoundRecord
 from specviz.view.panels.ranks.model import RankFilter
-from specviz.view.words.terms import ROOT
+from specviz.view.words.palette import ROOT
 
 if TYPE_CHECKING:
     from specviz.metrics.ranks import Seen

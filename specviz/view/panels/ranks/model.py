@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.view.panels.learning.model import AdaptView

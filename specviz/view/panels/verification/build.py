@@ -1,20 +1,30 @@
-"""`verification(..)`: everything the screens *HSD* and *Verification* show of one moment."""
+"""`verification(..)`: everything the screens *HSD* and *Verification* show of one moment.
 
+The pictures of a scan: the ratio staircase, the branches below every prefix, the row at the stop.
+"""
+
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.events import Closing
+from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
+from specviz.view.frame.frame import Phase
 from specviz.view.frame.steps import Moment
-from specviz.view.panels.verification.model import Verification
-from specviz.view.panels.verification.ratios import NO_ROWS, branches, closing_row, stairs
+from specviz.view.panels.verification.model import Branch, ClosingRow, Stairs, Verification, Weighed
 from specviz.view.panels.verification.rules import comparison, paired, survival
-from specviz.view.panels.verification.scan import Look, scan
+from specviz.view.panels.verification.scan import Look, excess, scan
+from specviz.view.tree.nodes import node_text
 from specviz.view.why.chains import looked_at, why_no_chain
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
+from specviz.view.words.numbers import fine, joint, prob
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
+    from specviz.metrics.replay_rules import Link
 
 _BEFORE = "Longer prefixes are tested first: each `.` tests one, right to left, until one passes."
 _FORWARD = "This rule tests left to right. The rows say what a backward scan makes of the same draft."
@@ -62,3 +72,141 @@ def _words(look: Look) -> str:
     if node is None or node not in look.now.verdicts:
         return _BEFORE if look.backward and not look.judged else ""
     return node_words(case(look.run, look.family, node))
+
+
+_ENTRIES = 8
+NO_ROWS = "the branches need whole rows, which only a recording at level full has"
+
+
+def stairs(look: Look) -> Stairs:
+    """log r step by step, the cap line (its running maximum) and log c, what is left below the cap."""
+    links = look.path.links
+    cap, peak = [0.0], 0.0
+    for link in links:
+        peak = max(peak, link.log_r)
+        cap.append(peak)
+    last = links[-1]
+    words = f"The joint ratio ends at {joint(last.log_r)}"
+    if peak > 0:
+        at = next(k for k, value in enumerate(cap) if value == peak)
+        words += f"; it peaked at {joint(peak)} (position {at})"
+    words += f", so the whole draft carries weight {fine(math.exp(last.log_c))}."
+    log_r, log_c = [_finite(link.log_r) for link in links], [_finite(link.log_c) for link in links]
+    return Stairs(tuple(range(len(links) + 1)), (0.0, *log_r), tuple(cap), (0.0, *log_c), words)
+
+
+def _finite(log: float) -> float | None:
+    return None if log == -math.inf else log
+
+
+def branches(look: Look) -> tuple[Branch, ...]:
+    """One branch below every prefix that has a next drafted token: both laws agree on `1 - D-` of the draft's mass."""
+    links, stop = look.path.links, look.stop()
+    out = []
+    first = look.family.record.verdicts.get(links[0].node)
+    gap = first.tv_pq if first is not None else None
+    if gap is not None:  # nothing is drafted yet: the weight is 1, so both excesses are the distance of the two rows
+        out.append(Branch(0, "at the root", 1 - gap, gap, gap, stop == 0))
+    out += [found for link in links if (found := _branch(look, link, stop)) is not None]
+    return tuple(out)
+
+
+def _branch(look: Look, link: "Link", stop: int | None) -> Branch | None:
+    plus, minus = excess(look, link)
+    if plus is None or minus is None:
+        return None
+    shown = f"after {node_text(look.run, look.family, link.node)}"
+    return Branch(link.t, shown, max(0.0, 1 - minus), plus, minus, link.t == stop)
+
+
+# The row at the stop ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """How p and q enter the row: `max(0, a·p − b·q)`, with the letters that stand for it."""
+
+    a: float
+    b: float
+    p_label: str = "p"
+    q_label: str = "q"
+    residual: bool = True
+    several: bool = False  # candidates before it have taken their part of the row: p and q alone do not make it
+
+
+def closing_row(look: Look) -> ClosingRow | None:
+    """The row the closing token was drawn from, against p and q; None before it is drawn."""
+    closing = look.family.record.closing
+    if closing is None or look.now.phase < Phase.CLOSE:
+        return None
+    if closing.kind == "none":
+        return ClosingRow("", "p", "q", (), "", "the text ended with a kept token: nothing was drawn")
+    if not closing.row:
+        return ClosingRow("", "p", "q", (), "", "the row is not on record: only level full has it")
+    weights = _weights(look, closing)
+    entries = [_weighed(look, closing, entry, weights) for entry in (*closing.row, *_unlisted(closing))]
+    entries.sort(key=lambda e: (-e.share, -e.p))
+    entries = entries[:_ENTRIES] + [e for e in entries[_ENTRIES:] if e.drawn]
+    drawn = next((e for e in entries if e.drawn), None)
+    words = f"{drawn.shown} was drawn; it had {drawn.text} of the row." if drawn else ""
+    return ClosingRow(_title(look, closing, weights), weights.p_label, weights.q_label, tuple(entries), words)
+
+
+def _unlisted(closing: Closing) -> list[tuple[int, float, float | None, float, float]]:
+    """The drawn token when it was too unlikely for the recorded part of the row: its interval is its share."""
+    row = closing.row or []
+    if closing.token is None or closing.interval is None or any(token == closing.token for token, *_ in row):
+        return []
+    share = closing.interval[1] - closing.interval[0]
+    mass = 1.0 if closing.mass is None else closing.mass
+    return [(closing.token, prob_of(closing.logp) or 0.0, None, share * mass, share)]
+
+
+def _weights(look: Look, closing: Closing) -> _Weights:
+    if closing.kind == "bonus" or look.rule.draws:
+        return _Weights(1.0, 1.0, residual=False)
+    link = look.path.link(closing.node)
+    if not look.backward or look.path.count > 1:
+        return _Weights(1.0, 1.0, several=look.path.count > 1)
+    if look.naive:
+        r = math.exp(min(link.log_r, 700)) if link is not None else 1.0
+        return _Weights(r, 1.0, "r·p", "q") if r < 1 else _Weights(1.0, 1 / r, "p", "q/r")
+    return _Weights(math.exp(link.log_c) if link is not None else 1.0, 1.0, f"{look.rule.letter}·p", "q")
+
+
+def _title(look: Look, closing: Closing, weights: _Weights) -> str:
+    if closing.kind == "bonus":
+        return "The target's row after the whole draft: a bonus token comes from it"
+    if not weights.residual:
+        return "The target's row at the stop"
+    if weights.several:
+        return f"What the candidates left of the target's row: mass {prob(closing.mass, 3)}"
+    link = look.path.link(closing.node)
+    told = ""
+    if look.naive:
+        told = f", r {joint(link.log_r if link else 0.0)}"
+    elif look.backward:
+        told = f", {weights.p_label[0]} {fine(weights.a)}"
+    mass = f": mass {prob(closing.mass, 3)}" if closing.mass is not None else ""
+    return f"Residual max(0, {weights.p_label} − {weights.q_label}){told}{mass}"
+
+
+def _weighed(
+    look: Look, closing: Closing, entry: tuple[int, float, float | None, float, float], weights: _Weights
+) -> Weighed:
+    token, p, q, weight, share = entry  # the weight is normalised where a rule handles a normalised row
+    left = weight if closing.mass is None or not weights.residual else share * closing.mass
+    drafted = any(link.t == _stop_depth(look) + 1 and _token(look, link) == token for link in look.path.links)
+    return Weighed(
+        shown=look.run.word(token), p=p, q=q, weighed_p=weights.a * p,
+        weighed_q=None if q is None or weights.several else weights.b * q,
+        left=left, share=share, text=prob(share), drawn=token == closing.token, drafted=drafted,
+    )  # fmt: skip
+
+
+def _stop_depth(look: Look) -> int:
+    return look.family.depth.get(look.family.stop, 0)
+
+
+def _token(look: Look, link: "Link") -> int:
+    return look.family.nodes[link.node].token

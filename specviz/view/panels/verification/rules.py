@@ -11,7 +11,7 @@ from specviz.view.panels.verification.scan import LABELS, Look
 from specviz.view.tree.nodes import node_text
 from specviz.view.why.chains import n_carried
 from specviz.view.words.numbers import number
-from specviz.view.words.terms import Mark
+from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft
