@@ -15,7 +15,8 @@ from specviz import events as ev
 from specviz.events import Event
 from specviz.methods.online.bandit import Arm, Bandit
 from specviz.methods.online.bandit import Setting as BanditSetting
-from specviz.methods.specblock.growth import Growth, Offer, Setting, Widths
+from specviz.methods.specblock.growth import Growth, Setting, Widths
+from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
 from specviz.probability.plan import Outcome

@@ -14,11 +14,11 @@ import msgspec
 from specviz.bench.arms import Split, Tokens
 from specviz.bench.settings import Contestant, Settings
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.overlap_choice import choose
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.decode.text_output import Texts
+from specviz.engine.model.adapter import Models
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import build_drafter
 from specviz.engine.run.local import TOPK, Pair

@@ -39,10 +39,9 @@ from specviz.events import (
 )
 from specviz.runlog.paintable import paintable
 from specviz.runlog.rounds import Rounds
-from specviz.runlog.run import Query, RoundRecord
+from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
 from specviz.text import LONGEST, quoted, running, shown
 from specviz.traits import MethodTraits, VerifierTraits
-from specviz.view.frame.frame import Mark, TextToken
 from specviz.view.words.palette import glyph
 
 _WARNINGS = 500

@@ -8,6 +8,7 @@ As long as anybody holds a record, asking again gives the same object.
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 from weakref import WeakValueDictionary
 
@@ -32,7 +33,21 @@ from specviz.events import (
 )
 from specviz.runlog.run import Query, RoundRecord
 from specviz.trace.spool import Spool
-from specviz.view.frame.parts import RoundPoint
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPoint:
+    """A round on the time line."""
+
+    index: int
+    q: int
+    r: int
+    n_emitted: int | None
+    n_accepted: int | None
+    n_drafted: int | None
+    rejected: bool
+    markers: str = ""  # any of ◆ knob change, ⚑ bookmark, ⚠ warning
+
 
 WINDOW = 128  # newest rounds, always in memory
 AT_HAND = 128  # rounds read again that stay at hand

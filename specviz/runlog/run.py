@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
@@ -35,10 +35,43 @@ from specviz.events import (
     Warn,
 )
 from specviz.trace.spool import Place, Spool
-from specviz.view.frame.frame import Mark, TextToken
 
 if TYPE_CHECKING:
     from specviz.runlog.rounds import Rounds
+
+Mark = Literal[
+    "root",
+    "drafted",
+    "testing",
+    "accepted",
+    "rejected",
+    "recovered",
+    "bonus",
+    "plain",
+    "untested",
+    "pruned",
+    "exit",
+    "prompt",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TextToken:
+    """One token of the text strip. `shown` marks spaces, `running` keeps them. `round` 0 is the prompt."""
+
+    shown: str
+    running: str
+    token: int
+    mark: Mark
+    glyph: str
+    round: int
+    pos: int
+    node: int | None = None  # the drafted node it came from, when recorded
+    provisional: bool = False  # drafted or accepted, not yet committed
+    fresh: bool = False  # committed by the round that is shown
+    breaks: bool = False  # a round begins here
+    ids: tuple[int, ...] = ()  # of the prompt, which is one piece here; `token` is -1 there
+
 
 Kind = TypeVar("Kind", bound=Event)
 

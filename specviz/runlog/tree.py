@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from specviz.events import ZERO, Node, Settle, Top, Verify, prob
+from specviz.probability.draft import ROOT
 from specviz.probability.draws import uniform
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.frame import ROOT
 
 Spelled = tuple[int, ...]
 

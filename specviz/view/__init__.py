@@ -4,9 +4,10 @@
 """
 
 from specviz.runlog.fold import Run, fold
-from specviz.view.frame.frame import CLOSING, FOLDINGS, ROOT, Cursor, Feed, Frame, Options, Phase
+from specviz.view.frame.frame import FOLDINGS, ROOT, Cursor, Feed, Frame, Options
 from specviz.view.play.pace import WATCHED, Pace
 from specviz.view.play.player import SPEEDS, Player
+from specviz.view.words.palette import CLOSING, Phase
 
 __all__ = [
     "CLOSING",

@@ -10,11 +10,10 @@ import pytest
 
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
-from specviz.view import CLOSING, Frame, Player
-from specviz.view.frame.frame import Residual, ResidualEntry
-from specviz.view.frame.parts import Series
+from specviz.view import Frame, Player
+from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
-from specviz.view.words.palette import STYLES, colour, glyph
+from specviz.view.words.palette import CLOSING, STYLES, colour, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, fig_tree, tree_alt, tree_rows
 from specviz_app.server import live_source

@@ -16,7 +16,8 @@ from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Missing
 from specviz.sources.bundled import bundled_prompts
-from specviz.view import Cursor, Phase, Player
+from specviz.view import Cursor, Player
+from specviz.view.words.palette import Phase
 from specviz_app.server.core import Core, Tap
 from specviz_app.server.server import Server, current
 from specviz_app.server.settings import Settings

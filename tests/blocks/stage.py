@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Config, Trained

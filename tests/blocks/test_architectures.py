@@ -9,9 +9,8 @@ import torch
 
 from engine.driver import session as plain_session
 from engine.zoo import CONFIGS, build
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.methods import get_method
 from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa

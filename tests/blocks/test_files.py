@@ -10,8 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from blocks.stage import session, trained
 from engine.zoo import build
-from specviz.engine.decode.context import Models
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods.specblock import files
 from specviz.methods.specblock.drafter import make

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.methods.specblock.growth import PRESETS, Growth, Offer, Setting, Widths
+from specviz.methods.specblock.growth import PRESETS, Growth, Setting, Widths
+from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
 PAPER = PRESETS["paper"]

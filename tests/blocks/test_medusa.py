@@ -9,9 +9,8 @@ import torch
 
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods.medusa import drafter as drafting
 from specviz.methods.medusa import network

@@ -16,9 +16,8 @@ from blocks.stage import session, trained
 from engine.zoo import build
 from law.enumerate import Branch, Law, deviation, law_of
 from law.table_model import HISTORY, TableModel
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import KnobTable
 from specviz.methods import pick_verifier
@@ -26,9 +25,10 @@ from specviz.methods.common.draft_sampler import Sampler
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Config, Trained
 from specviz.methods.specblock.grower import SiblingDraws
-from specviz.methods.specblock.growth import Growth, Offer, Pick, Setting, Widths
+from specviz.methods.specblock.growth import Growth, Pick, Setting, Widths
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.ranks import Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law

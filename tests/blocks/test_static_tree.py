@@ -10,9 +10,8 @@ import torch
 from blocks.test_eagle import PROMPT, made
 from engine.driver import session as plain_session
 from engine.zoo import build
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods.eagle3 import drafter as eagle_drafter
 from specviz.methods.eagle3 import drafter as static

@@ -12,7 +12,8 @@ from engine.driver import session as real_session
 from engine.zoo import blurred, build
 from law.enumerate import deviation
 from law.table_model import HISTORY, session, session_law, table_models
-from specviz.engine.decode.context import Context, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
 from specviz.errors import SpecvizError

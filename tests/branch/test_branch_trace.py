@@ -13,9 +13,9 @@ from branch.watch import Watch, fact, facts
 from engine.driver import session as real_session
 from engine.zoo import build
 from law.table_model import session, table_models
-from specviz.engine.decode.context import Models, Observation
+from specviz.engine.decode.context import Observation
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, Signal, Span, Warn
 from specviz.methods import get_method
 from specviz.methods.branch.drafter import Branching, n_kept

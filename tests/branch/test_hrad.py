@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from engine.driver import session as real_session
 from engine.zoo import blurred, build, save
-from specviz.engine.decode.context import Context, Models, Observation
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick

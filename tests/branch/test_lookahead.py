@@ -14,8 +14,8 @@ from engine.driver import session as real_session
 from engine.zoo import build
 from law.enumerate import deviation
 from law.table_model import HISTORY, TableModel, session, session_law
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.round import Round
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Rows
 from specviz.errors import KnobError
 from specviz.events import Event

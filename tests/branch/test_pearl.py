@@ -8,7 +8,7 @@ import torch
 from branch.watch import Watch, fact
 from law.table_model import TableModel, session
 from specviz.cost.pipelines import rollback_pearl
-from specviz.engine.decode.context import Models
+from specviz.engine.model.adapter import Models
 from specviz.events import Fork, Posterior, Rollback, Signal
 from specviz.probability.table_models import Iid, exact_row
 

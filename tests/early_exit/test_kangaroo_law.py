@@ -13,8 +13,10 @@ from early_exit.kangaroo_stage import TableAdapter
 from early_exit.layered import LayeredTable, Mixed
 from law.enumerate import Law, deviation, law_of, total_variation
 from law.table_model import PROMPT
-from specviz.engine.decode.context import Context, Models, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
 from specviz.methods.early_exit.recorder import Look, Trail
 from specviz.methods.early_exit.spec import Limits

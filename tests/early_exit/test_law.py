@@ -9,8 +9,10 @@ import pytest
 
 from early_exit.layered import Mixed, stack
 from law.enumerate import Law, deviation, law_of, total_variation
-from specviz.engine.decode.context import Context, Models, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.recorder import Look, Trail

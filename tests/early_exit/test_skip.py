@@ -12,9 +12,9 @@ from engine.driver import session
 from engine.zoo import planted
 from law.enumerate import Law, deviation, law_of, total_variation
 from law.table_model import PROMPT as TABLE_PROMPT
-from specviz.engine.decode.context import Models, Tree
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows
 from specviz.events import Climb, DraftStep, ExitRound

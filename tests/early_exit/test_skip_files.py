@@ -9,8 +9,7 @@ import pytest
 from early_exit.stage import Sink
 from engine.driver import session
 from engine.zoo import planted, save
-from specviz.engine.decode.context import Models
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import KnobError, ModelError
 from specviz.events import Warn

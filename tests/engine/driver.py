@@ -5,9 +5,8 @@ from typing import Any
 
 import torch
 
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.plan import Draws

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Models
 from specviz.methods.common.runner import Expander
 from specviz.probability.draft import ROOT, Draft, Node
 

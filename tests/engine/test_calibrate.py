@@ -8,8 +8,7 @@ import pytest
 from engine.zoo import build
 from specviz.cost.ledger import Clock
 from specviz.engine.decode import overlap_choice as cal
-from specviz.engine.decode.context import Models
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 
 
 def pair() -> Models:

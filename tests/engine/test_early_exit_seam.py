@@ -11,7 +11,8 @@ import torch
 
 from engine.driver import session
 from engine.zoo import build, planted
-from specviz.engine.decode.context import Context, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.probability.draft import ROOT, Draft
 

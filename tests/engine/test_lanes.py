@@ -11,11 +11,10 @@ from engine.driver import session
 from engine.pipelined import Ahead
 from engine.zoo import blurred, build
 from specviz.engine.decode import overlap_choice
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.overlap import Both, Launched, Serial, Threads
 from specviz.engine.decode.overlap_choice import choose, possible, probed, threads_of
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import SpecvizError
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

@@ -10,9 +10,8 @@ import torch
 from engine.driver import session
 from engine.pipelined import Ahead
 from engine.zoo import blurred, build, tokenizer
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.record.probe import Probe
 from specviz.events import Commit, Event, Node, RoundEnd, RoundStart, Span, Verify
 

@@ -9,9 +9,9 @@ import torch
 from early_exit.stage import Hearsay, Placed
 from engine.driver import session
 from engine.zoo import blurred, build
-from specviz.engine.decode.context import Models, Observation
+from specviz.engine.decode.context import Observation
 from specviz.engine.model import rows as rows_module
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from law.enumerate import Branch, Law, law_of
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method

@@ -310,7 +310,7 @@ def test_an_aborted_carried_round_keeps_its_carry(monkeypatch: pytest.MonkeyPatc
 
 def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two children drawn, the one with the smaller id sent: no law was recorded for that."""
-    from specviz.engine.decode.context import Tree
+    from specviz.engine.decode.draft_tree import Tree
 
     knobs = {"shape": "drawn_tree", "d_max": 1, "max_new_tokens": 3}
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) < EXACT
@@ -326,7 +326,7 @@ def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("verifier", ["tokenwise", "multi_hsd", "multi_traversal"])
 def test_the_plain_row_for_draws_without_replacement_is_caught(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """The elder siblings are struck out of what is drawn from, and not of what is recorded."""
-    from specviz.engine.decode.context import Tree
+    from specviz.engine.decode.draft_tree import Tree
 
     add = Tree.add
 

@@ -78,7 +78,7 @@ def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any]
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """A drafter that drafts on behind an end token: the session cuts there (verification.md 5.6)."""
-    from specviz.engine.decode.context import Tree
+    from specviz.engine.decode.draft_tree import Tree
 
     monkeypatch.setattr(Tree, "ends", lambda self, node: False)
     found = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
@@ -246,7 +246,7 @@ def _seen_off() -> bool:
 
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that stops before the end token it drew."""
-    from specviz.engine.decode.context import Tree
+    from specviz.engine.decode.draft_tree import Tree
     from specviz.methods.draft_model.drafter import Chain
 
     propose = Chain.propose
@@ -267,7 +267,7 @@ def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_draft_law_at_another_temperature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorded row is not the one the token came from."""
-    from specviz.engine.decode.context import Tree
+    from specviz.engine.decode.draft_tree import Tree
 
     add = Tree.add
 

@@ -10,7 +10,8 @@ from specviz.commands import Pause, Resume, Start, StepRounds, Stop
 from specviz.runlog.fold import fold
 from specviz.sources import bundled
 from specviz.trace import read_events
-from specviz.view import Cursor, Phase, Player
+from specviz.view import Cursor, Player
+from specviz.view.words.palette import Phase
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.library import PRELUDE, Core, Library

@@ -2,9 +2,10 @@
 
 from specviz import events as ev
 from specviz.runlog.fold import fold
-from specviz.view import Cursor, Feed, Options, Phase, Run
+from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.panels.exits.model import HeatMap, Layers
 from specviz.view.play.build import Builder
+from specviz.view.words.palette import Phase
 from trace_factory import Recipe, make_header
 
 

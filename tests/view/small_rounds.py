@@ -5,11 +5,12 @@ from typing import Any
 
 from specviz import events as ev
 from specviz.runlog.fold import fold
-from specviz.view import Cursor, Phase, Run
-from specviz.view.frame.frame import Why
+from specviz.view import Cursor, Run
+from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
 from specviz.view.play.build import Builder
 from specviz.view.why.explain import why
+from specviz.view.words.palette import Phase
 from trace_factory import Recipe, make_header
 
 

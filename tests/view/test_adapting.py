@@ -7,11 +7,12 @@ import pytest
 from rank_trace import rank_events
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
-from specviz.view.frame.frame import Cursor, Feed, Options, Phase
+from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.learning.build import seconds
 from specviz.view.panels.learning.model import AdaptView
 from specviz.view.panels.ranks.model import Ranks
 from specviz.view.play.build import Builder
+from specviz.view.words.palette import Phase
 from trace_factory import of_kind
 
 

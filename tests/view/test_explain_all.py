@@ -8,8 +8,9 @@ import pytest
 from specviz import text
 from specviz.events import Closing, Event, Node, Verify, prob
 from specviz.runlog.fold import fold
-from specviz.view import CLOSING, Options, Phase, Player
+from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame
+from specviz.view.words.palette import CLOSING, Phase
 from trace_factory import Recipe, make_events
 
 RECIPES = [

@@ -9,10 +9,12 @@ from rich.style import Style
 from specviz import events as ev
 from specviz.metrics import measure
 from specviz.runlog.fold import fold
-from specviz.view import Cursor, Feed, Options, Phase, Player
-from specviz.view.frame.frame import Frame, KnobItem
+from specviz.view import Cursor, Feed, Options, Player
+from specviz.view.frame.frame import Frame
+from specviz.view.frame.parts import KnobItem
 from specviz.view.frame.run_header import badge, sampling
 from specviz.view.words import numbers, palette
+from specviz.view.words.palette import Phase
 from trace_factory import make_events, make_header, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, untested
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.runlog.tree import Family
-from specviz.view import CLOSING, ROOT, Options, Phase, Player
+from specviz.view import ROOT, Options, Player
 from specviz.view.play.build import Builder
 from specviz.view.tree.layout import Layout, layout
-from specviz.view.words.palette import link
+from specviz.view.words.palette import CLOSING, Phase, link
 from trace_factory import make_events
 from view.small_rounds import a_round, closing, judged, node, untested
 

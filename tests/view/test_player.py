@@ -5,8 +5,9 @@ import pytest
 from specviz.errors import SpecvizError
 from specviz.events import End, Event, RoundEnd
 from specviz.runlog.fold import fold
-from specviz.view import Cursor, Feed, Phase, Player
+from specviz.view import Cursor, Feed, Player
 from specviz.view.play.player import ROUND_S, SPEEDS, STEP_S
+from specviz.view.words.palette import Phase
 from trace_factory import make_events, plain_round, plain_run
 
 

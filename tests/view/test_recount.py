@@ -17,11 +17,12 @@ from specviz.methods import get_method
 from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view import Cursor, Phase
-from specviz.view.frame.frame import Why
+from specviz.view import Cursor
+from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
 from specviz.view.play.build import Builder
 from specviz.view.why.explain import why
+from specviz.view.words.palette import Phase
 from view.decisions import Judge
 from view.random_runs import NO_ZEROS, ZEROS, Setting, events_of
 from view.recount import Facts, complaints, rounds

@@ -7,7 +7,8 @@ import pytest
 from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.view import CLOSING, ROOT, Options, Phase, Player
+from specviz.view import ROOT, Options, Player
+from specviz.view.words.palette import CLOSING, Phase
 from trace_factory import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 

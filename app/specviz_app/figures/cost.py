@@ -4,9 +4,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.lanes.cost import CostPanel
 from specviz.view.words.numbers import number
-from specviz.view.words.palette import Mark, colour
+from specviz.view.words.palette import colour
 from specviz_app.figures.base import figure, sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash

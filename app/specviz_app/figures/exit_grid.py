@@ -7,10 +7,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.exits.grid import ExitGrid
 from specviz.view.panels.exits.what_if import ChangeRow, ExitChange, ExitText, TextCell
 from specviz.view.words.numbers import fine, number, percent
-from specviz.view.words.palette import Mark, colour, glyph
+from specviz.view.words.palette import colour, glyph
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 
 SCALE = "Cividis"  # even to the colour-blind eye, and in grey

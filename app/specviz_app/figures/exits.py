@@ -9,18 +9,19 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.exits.grid import TimePoint
-from specviz.view.panels.exits.model import CellInfo, Column, GateCurve, HeatMap, Kind, Ledger, Stairs
+from specviz.view.panels.exits.model import CellInfo, Column, GateCurve, HeatMap, Ledger, Stairs
 from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
 from specviz.view.words.numbers import fine, number, percent
-from specviz.view.words.palette import KINDS, Mark, colour, glyph
+from specviz.view.words.palette import KINDS, CellKind, colour, glyph
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.exit_grid import SCALE, squares
 
 _TICK, _ROW = 8, 20  # cells of a token under the map; pixels of a layer
 _QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
 _DARK_EDGE = {"color": "#000000", "width": 1}
-KIND_WORDS: dict[Kind, str] = {"own": "own", "catch_up": "catch-up", "align": "align", "sweep": "sweep"}
+KIND_WORDS: dict[CellKind, str] = {"own": "own", "catch_up": "catch-up", "align": "align", "sweep": "sweep"}
 
 
 def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.text import clip
-from specviz.view.panels.lanes.model import Block, BlockKind, BranchView, Chart, Clock, ConfStep, Fan, Hrad
+from specviz.view.panels.lanes.model import Block, BranchView, Chart, Clock, ConfStep, Fan, Hrad
 from specviz.view.words.numbers import fine, number, percent
-from specviz.view.words.palette import BLOCKS, VOID, Mark, colour, glyph
+from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
 from specviz_app.figures.base import empty, figure, safe, sentence, short
 from specviz_app.figures.exit_grid import SCALE
 from specviz_app.figures.tree import SYMBOLS

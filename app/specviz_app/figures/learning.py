@@ -8,9 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.learning.model import ACTIONS, AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import UNKNOWN, number, percent
-from specviz.view.words.palette import Mark, colour
+from specviz.view.words.palette import colour
 from specviz_app.figures.base import empty, figure, sentence, short
 
 _DOMAINS: tuple[tuple[Mark, str], ...] = (

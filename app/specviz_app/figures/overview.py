@@ -4,9 +4,11 @@ from collections.abc import Collection
 
 import plotly.graph_objects as go
 
-from specviz.view.frame.parts import RoundPoint, Series
+from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.run import Mark
+from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Histogram, Stage
-from specviz.view.words.palette import Mark, colour, glyph, word
+from specviz.view.words.palette import colour, glyph, word
 from specviz_app.figures.base import empty, figure, sentence
 
 _HEIGHT = 260

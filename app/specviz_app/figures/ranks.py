@@ -5,26 +5,26 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.ranks.model import (
     BUCKET_WORDS,
     BUCKETS,
     COSTS,
     BlockRow,
     Confusion,
-    Cost,
     DepthRow,
     ReachPoint,
     SlotRow,
     WidthRow,
 )
 from specviz.view.words.numbers import number, percent, prob
-from specviz.view.words.palette import Mark, colour, glyph
+from specviz.view.words.palette import RankCost, colour, glyph
 from specviz_app.figures.base import empty, figure, sentence
 from specviz_app.figures.exit_grid import SCALE, squares
 
 _QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
 _HEIGHT = 270
-_ARROWS: dict[Cost, str] = {"right": "", "narrow": " ▸", "wide": " ◂", "gave_up": " ∅"}
+_ARROWS: dict[RankCost, str] = {"right": "", "narrow": " ▸", "wide": " ◂", "gave_up": " ∅"}
 _HATCH = {"fgopacity": 0.4, "fillmode": "overlay"}
 
 
@@ -77,7 +77,7 @@ def _recall(share: float | None) -> str:
     return f"{prob(share)} found"
 
 
-def _arrow(cost: Cost) -> str:
+def _arrow(cost: RankCost) -> str:
     return _ARROWS[cost]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.view import Frame
-from specviz.view.frame.frame import Mark, Tree, TreeNode
+from specviz.view.frame.frame import Tree, TreeNode
 from specviz.view.frame.parts import Residual
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph

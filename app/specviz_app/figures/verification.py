@@ -8,6 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view import Frame
 from specviz.view.panels.verification.model import (
@@ -22,7 +23,7 @@ from specviz.view.panels.verification.model import (
     Survival,
 )
 from specviz.view.words.numbers import fine, joint
-from specviz.view.words.palette import STYLES, Mark, colour, glyph
+from specviz.view.words.palette import STYLES, colour, glyph
 from specviz_app.figures.base import buttons, empty, figure, safe, sentence, short, slider
 from specviz_app.figures.tree import SYMBOLS
 

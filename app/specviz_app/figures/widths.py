@@ -4,9 +4,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.runlog.run import Mark
 from specviz.view.panels.ranks.widths import BucketChange, WidthChange
 from specviz.view.words.numbers import number, percent
-from specviz.view.words.palette import Mark, colour
+from specviz.view.words.palette import colour
 from specviz_app.figures.base import empty, figure, sentence
 
 _LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first

@@ -9,10 +9,11 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.runlog.run import Mark, TextToken
 from specviz.view import Frame
-from specviz.view.frame.frame import RunInfo, TextToken
+from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.parts import Why, WhyRow
-from specviz.view.words.palette import STYLES, Mark, colour
+from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 
 _CSS = (Path(__file__).parent / "static" / "page.css").read_text(encoding="utf-8")

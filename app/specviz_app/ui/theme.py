@@ -2,7 +2,8 @@
 
 from typing import Any, Literal
 
-from specviz.view.words.palette import Mark, colour
+from specviz.runlog.run import Mark
+from specviz.view.words.palette import colour
 
 Ground = Literal["dark", "light"]
 _ORDER: tuple[Mark, ...] = ("accepted", "rejected", "recovered", "bonus", "exit", "drafted", "untested")

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import SpecvizError
+from specviz.runlog.rounds import RoundPoint
 from specviz.sources import Source
-from specviz.view import CLOSING, ROOT, Cursor, Feed, Frame, Options, Player
+from specviz.view import ROOT, Cursor, Feed, Frame, Options, Player
 from specviz.view.frame.frame import TreeNode
-from specviz.view.frame.parts import RoundPoint
+from specviz.view.words.palette import CLOSING
 from specviz_app.server.core import Tap
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")

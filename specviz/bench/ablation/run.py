@@ -18,8 +18,8 @@ from specviz.bench.settings import Contestant, Settings
 from specviz.bench.speed.run import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import check_equal, spread
 from specviz.cost.model_clock import Rates
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.overlap_choice import calibrate
+from specviz.engine.model.adapter import Models
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Calibration

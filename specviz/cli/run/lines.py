@@ -15,10 +15,9 @@ from specviz.cli.run.result import QueryRow, StreamResult, seconds
 from specviz.events import Adapt, AdaptArm, Event, Fork, Match, Rollback, Signal
 from specviz.metrics import Estimate
 from specviz.runlog.fold import Run
-from specviz.runlog.run import RoundRecord
+from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import ascii_only, clip, pad, shown, width
-from specviz.view.frame.frame import Mark
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.model.adapter import Model
 from specviz.engine.model.rows import Rows, Tensor
 from specviz.events import Event, Level
 from specviz.events.round import Finish
@@ -24,7 +22,7 @@ from specviz.probability.plan import Draws, Outcome
 from specviz.probability.rows import Row
 from specviz.probability.rows import Rows as LawRows
 
-__all__ = ["Context", "Counters", "Drafter", "Models", "Observation", "Tree"]
+__all__ = ["Context", "Counters", "Drafter", "Observation"]
 
 
 @dataclass(slots=True)
@@ -34,15 +32,6 @@ class Counters:
     next_id: int = 0
     n_draft_calls: int = 0
     n_syncs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """What a drafter factory may use. `capacity`: slots a cache needs for a whole query."""
-
-    target: Model
-    draft: Model | None
-    capacity: int
 
 
 @dataclass(slots=True)

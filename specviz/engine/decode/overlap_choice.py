@@ -25,9 +25,9 @@ import numpy as np
 import torch
 
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Drafter
 from specviz.engine.decode.overlap import Lanes, Launched, Serial, Threads
-from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.loading import cuda_devices, device_of
 from specviz.engine.model.rows import Rows, fill

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from specviz.engine.decode.context import Context, Counters, Drafter, Models, Observation, Taps
+from specviz.engine.decode.context import Context, Counters, Drafter, Observation, Taps
 from specviz.engine.decode.knob_queue import Requests, refuse_draft, refuse_prompt
 from specviz.engine.decode.overlap import Lanes, Serial
 from specviz.engine.decode.round import Clock, Kind, Round
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import Ends, Said, Texts, banned_ids
 from specviz.engine.model import loading
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Rows, Tensor, fill
 from specviz.events import Knob, Level
 from specviz.events.round import Finish

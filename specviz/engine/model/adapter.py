@@ -200,3 +200,12 @@ def _equal(norm: Any) -> bool:
     noise = torch.Generator().manual_seed(0)
     samples = [torch.randn(1, n, len(weight), generator=noise).to(weight.device, weight.dtype) for n in _HEIGHTS]
     return all(torch.equal(norm(sample), _fused(norm, sample)) for sample in samples)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a drafter factory may use. `capacity`: slots a cache needs for a whole query."""
+
+    target: Model
+    draft: Model | None
+    capacity: int

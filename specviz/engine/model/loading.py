@@ -22,9 +22,8 @@ from weakref import WeakKeyDictionary
 import torch
 
 from specviz import model_folder
-from specviz.engine.decode.context import Models
 from specviz.engine.model import hub
-from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError
 from specviz.events import ModelInfo

@@ -9,7 +9,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Drafter
+from specviz.engine.model.adapter import Models
 from specviz.knobs import Knobs, KnobTable
 from specviz.methods import Method
 

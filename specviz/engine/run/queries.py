@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.commands import Prompt, Start
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.decode.overlap import Lanes
 from specviz.engine.decode.session import Parts, Session, Sink
 from specviz.engine.decode.text_output import Texts
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair
 from specviz.engine.record.query_end import Served

@@ -14,7 +14,9 @@ from collections import deque
 from dataclasses import replace
 from statistics import median
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Models
 from specviz.events import Posterior
 from specviz.knobs import Knobs
 from specviz.methods.branch.fork import Forking

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from specviz.engine.decode.context import Context, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.rows import Tensor
 from specviz.errors import SpecvizError
 from specviz.events import DraftStep, Event, Span, log6, six

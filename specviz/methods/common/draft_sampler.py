@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from specviz.engine.decode.context import Context, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.runner import Expander, laws, prefixes
 from specviz.names import Mode

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
-from specviz.engine.model.adapter import Model
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Model, Models
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
 from specviz.probability.draft import ROOT

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
 from specviz.engine.record.device_stats import top_lists
 from specviz.events import DraftStep

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decode.context import Context, Models, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.draft_sampler import Grower
 from specviz.methods.common.runner import ModelDrafter, prefixes

@@ -13,8 +13,9 @@ import time
 
 from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Context, Models, Observation, Tree
-from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods.early_exit.clock import measured

@@ -8,8 +8,8 @@ text (`Reader`).
 
 import time
 
-from specviz.engine.decode.context import Context, Models, Observation
-from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.sampling import Warper
+from specviz.engine.model.adapter import Models
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
 from specviz.knobs import Knobs

@@ -9,8 +9,9 @@ from collections import Counter
 
 import torch
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs

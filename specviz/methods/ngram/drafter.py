@@ -6,7 +6,9 @@ Longest suffix first; of several matches the latest.
 
 from collections.abc import Sequence
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Models
 from specviz.knobs import Knobs
 from specviz.probability.draft import ROOT, Draft
 

@@ -11,8 +11,9 @@ Draft&Verify's threshold controller (specbound.md 14.5). A function of finished 
 import math
 from dataclasses import dataclass, field
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
-from specviz.engine.model.adapter import Model
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import Model, Models
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs

@@ -8,8 +8,9 @@ call whose numbers are not finite drafts nothing that round and says so.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from specviz.engine.decode.context import Context, Models, Observation, Tree
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.record.query_end import Ended
 from specviz.errors import ModelError
 from specviz.events import Event, Warn

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from specviz.methods.specblock.network import BlockNetwork, RopeMode, Shape
-from specviz.methods.trained.layers import LayerShape
+from specviz.methods.specblock.network import BlockNetwork, Shape
+from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import Kind, TapConfig
 from specviz.methods.trained.parts import Trained as AnyTrained
 

@@ -15,15 +15,16 @@ from dataclasses import replace
 
 import torch
 
-from specviz.engine.decode.context import Context, Tree
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import Tree
 from specviz.events import six
 from specviz.methods.common.draft_sampler import Sampler, without
 from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.growth import Candidate, Growth, Offer, Pick
+from specviz.methods.specblock.growth import Candidate, Growth, Pick
 from specviz.methods.specblock.ranks import Oracle, Round
 from specviz.methods.specblock.recorder import Made
 from specviz.methods.trained.calls import Calls, Link, Start
-from specviz.methods.trained.ranks import N_TOP, bucket, ranks
+from specviz.methods.trained.ranks import N_TOP, Offer, bucket, ranks
 from specviz.methods.trained.tree_builder import offers, order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd

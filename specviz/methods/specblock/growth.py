@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
 Reason = Literal["bucket", "beam", "trim", "give_up", "override"]
@@ -99,20 +100,6 @@ class Widths:
     def _trimmed(self, width: Width, steps: tuple[tuple[float, int], ...], sure: float) -> Width:
         most = next((n for least, n in steps if sure >= least), width.n) if self.trims else width.n
         return width if width.n <= most else Width(most, "trim")
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What one slot says: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
-
-    tokens: tuple[int, ...]  # at most 20, best first
-    logs: tuple[float, ...]
-    bucket: int
-    rank_probs: tuple[float, ...] = ()
-    summary: tuple[float, ...] = ()
-    entropy: float | None = None
-    true_bucket: int | None = None  # the target was asked beforehand: widths go by it
-    logits: Any = None  # [V_d], where siblings are drawn
 
 
 class Pick(NamedTuple):

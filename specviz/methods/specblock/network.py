@@ -17,13 +17,12 @@ anchors are independent and a subset may be drawn.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import nn
 
 from specviz.methods.trained.calls import PairNetwork
-from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
+from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, Tensor, fill_normal, linear
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
@@ -82,9 +81,6 @@ def _mask(anchors: Tensor, n_pairs: int, slots: int, cuts: Sequence[int]) -> Ten
         block = (same[:, None, :, None] & part[None, :, None, :]).flatten(2, 3).flatten(0, 1)
         parts.append(block.expand(len(anchors), -1, -1))
     return torch.cat(parts, -1)[:, None]
-
-
-RopeMode = Literal["offset", "repeat"]
 
 
 @dataclass(frozen=True, slots=True)

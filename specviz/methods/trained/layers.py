@@ -11,11 +11,15 @@ dropped by moving a length. Buffers grow by doubling, so a short text never pays
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
 
 from specviz.engine.model.attention import packed_attention
+
+RopeMode = Literal["offset", "repeat"]
+
 
 Tensor = torch.Tensor
 

@@ -3,6 +3,9 @@
 Bucket 0: the draft's best token is right; 1: ranks 2 to 4; 2: ranks 5 to 10; 3: lower. Ranks count from 1.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -57,3 +60,17 @@ def buckets(rank: Tensor) -> Tensor:
 def bucket(rank: int) -> int:
     """The bucket of one rank."""
     return sum(rank > border for border in BORDERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one slot says: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
+
+    tokens: tuple[int, ...]  # at most 20, best first
+    logs: tuple[float, ...]
+    bucket: int
+    rank_probs: tuple[float, ...] = ()
+    summary: tuple[float, ...] = ()
+    entropy: float | None = None
+    true_bucket: int | None = None  # the target was asked beforehand: widths go by it
+    logits: Any = None  # [V_d], where siblings are drawn

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, get_args
 
-from specviz.methods.specblock.network import RopeMode
+from specviz.methods.trained.layers import RopeMode
 
 WIDEST, MOST_TOKENS = 1 << 18, 1 << 24  # ids below 2^24 are exact in float32, which `offers` relies on
 

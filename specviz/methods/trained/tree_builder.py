@@ -15,8 +15,7 @@ import torch
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
-from specviz.methods.specblock.growth import Offer
-from specviz.methods.trained.ranks import N_BUCKETS, N_SUMMARY, N_TOP
+from specviz.methods.trained.ranks import N_BUCKETS, N_SUMMARY, N_TOP, Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 

@@ -28,10 +28,10 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaForCausalLM
 
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Drafter
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import Model
+from specviz.engine.model.adapter import Model, Models
 from specviz.errors import SpecvizError
 from specviz.methods import get_method
 from specviz.train.common.job import Console

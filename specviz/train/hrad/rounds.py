@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from specviz.engine.decode.context import Models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method, pick_verifier
 from specviz.methods.branch.hrad import Tensor, feature_rows, taps

@@ -8,8 +8,9 @@ from specviz.methods.specblock.files import Trained
 from specviz.train.common.job import Console
 from specviz.train.trees import card, measure
 from specviz.train.trees.card import beside, gains, share
+from specviz.train.trees.loop import Held, Made
 from specviz.train.trees.measure import arms
-from specviz.train.trees.train import Held, Made, Request
+from specviz.train.trees.train import Request
 
 ARMS: tuple[dict[str, Any], ...] = (
     {"blocks": 1}, {"blocks": 2}, {"blocks": 3}, {"blocks": 2, "merge": False}, {"blocks": 2, "width_mode": "fixed"},

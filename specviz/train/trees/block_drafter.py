@@ -18,8 +18,8 @@ from torch import nn
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock.files import KIND, Config, Trained
 from specviz.methods.specblock.losses import How, RankLoss
-from specviz.methods.specblock.network import BlockNetwork, RopeMode
-from specviz.methods.trained.layers import LayerShape
+from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.train.common.job import Console

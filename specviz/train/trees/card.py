@@ -20,8 +20,8 @@ from specviz.methods.trained.parts import Trained
 from specviz.train.cards import plot
 from specviz.train.common.job import Console
 from specviz.train.exits import card
+from specviz.train.trees.loop import Held, Made
 from specviz.train.trees.measure import Arm, compared, side_by_side
-from specviz.train.trees.train import Held, Made
 
 N_PROMPTS, PROMPT, N_NEW = 8, 48, 64
 MINUTES_A_PROMPT = 5  # short trainings are measured on fewer texts: measuring should not outlast them by far

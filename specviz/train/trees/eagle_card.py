@@ -11,10 +11,10 @@ from specviz.methods.eagle3.network import Trained
 from specviz.train.common.job import Console
 from specviz.train.trees import card
 from specviz.train.trees.card import beside, gains, share
-from specviz.train.trees.loop import look
+from specviz.train.trees.loop import Held, Made, look
 from specviz.train.trees.measure import arms
 from specviz.train.trees.objectives import levels_of
-from specviz.train.trees.train import Held, Made, Request
+from specviz.train.trees.train import Request
 
 ARMS: tuple[dict[str, Any], ...] = ({}, {"d_max": 4}, {"k_max": 4}, {"temperature": 1.0})
 

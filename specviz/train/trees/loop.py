@@ -20,6 +20,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import Truth
 from specviz.train.common.job import Report, run_out, save_whole
 from specviz.train.common.optim import BatchedMuon, Budget
+from specviz.train.common.tokens import Store
 from specviz.train.common.workers import Workers
 from specviz.train.trees.block_text import Windows
 
@@ -225,3 +226,21 @@ def optimizers(network: nn.Module, pace: Pace) -> list[tuple[torch.optim.Optimiz
     if own:
         made.append((BatchedMuon(hidden, lr=pace.muon_rate, weight_decay=0.0), pace.muon_rate))
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is measured on: windows `[n, T]` the target wrote behind held-out beginnings, and held-out text."""
+
+    windows: Tensor
+    answer_from: int
+    source: Store
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a drafter came about: the command that repeats it, its settings, what was spent."""
+
+    command: str
+    settings: dict[str, Any]
+    spent: dict[str, Any]

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.engine.decode.context import Drafter, Models
+from specviz.engine.decode.context import Drafter
 from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods import Method, get_method
 from specviz.methods.eagle3 import network as eagle_files

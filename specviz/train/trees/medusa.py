@@ -9,9 +9,8 @@ from specviz.methods.trained.parts import fingerprint
 from specviz.train.common.job import Console
 from specviz.train.trees import block_text, medusa_card, train
 from specviz.train.trees.block_drafter import head_rows, vocabulary_of
-from specviz.train.trees.loop import Lesson
+from specviz.train.trees.loop import Held, Lesson
 from specviz.train.trees.objectives import MedusaSteps, counted_ranks
-from specviz.train.trees.train import Held
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from specviz.methods.trained.rank_shapes import best_paths, expected
 from specviz.train.common.job import Console
 from specviz.train.trees import card
 from specviz.train.trees.card import beside, gains, share
+from specviz.train.trees.loop import Held, Made
 from specviz.train.trees.measure import arms
-from specviz.train.trees.train import Held, Made, Request
+from specviz.train.trees.train import Request
 
 TREE = 63
 ARMS: tuple[dict[str, Any], ...] = ({}, {"node_budget": 24}, {"temperature": 1.0})

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, get_args
 
 import torch
-from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
@@ -29,7 +28,9 @@ from specviz.train.trees.loop import (
     WARM_UP,
     WINDOWS,
     DrafterRun,
+    Held,
     Lesson,
+    Made,
     Optimizer,
     Pace,
     Precision,
@@ -74,24 +75,6 @@ class Request(Timed):
     def tells(self, name: str) -> bool:
         """How many processes there are is said by what starts them."""
         return name != "processes" and Timed.tells(self, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What is measured on: windows `[n, T]` the target wrote behind held-out beginnings, and held-out text."""
-
-    windows: Tensor
-    answer_from: int
-    source: Store
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a drafter came about: the command that repeats it, its settings, what was spent."""
-
-    command: str
-    settings: dict[str, Any]
-    spent: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.run import Mark, TextToken
 from specviz.view.frame.parts import (
     Counts,
     Flip,
@@ -19,7 +21,6 @@ from specviz.view.frame.parts import (
     Metric,
     Residual,
     ResidualEntry,
-    RoundPoint,
     Timeline,
     Why,
     WhyRow,
@@ -28,17 +29,7 @@ from specviz.view.panels.exits.model import Layers
 from specviz.view.panels.lanes.model import Lanes
 from specviz.view.panels.ranks.model import RankFilter, Ranks
 from specviz.view.panels.verification.model import Verification
-from specviz.view.words.palette import (
-    CLOSING,
-    PHASE_WORDS,
-    ROOT,
-    VALUE_MODES,
-    LinkShape,
-    Mark,
-    Phase,
-    StateName,
-    ValueName,
-)
+from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Phase, StateName, ValueName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,24 +68,6 @@ class State:
     glyph: str
     text: str
     detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TextToken:
-    """One token of the text strip. `shown` marks spaces, `running` keeps them. `round` 0 is the prompt."""
-
-    shown: str
-    running: str
-    token: int
-    mark: Mark
-    glyph: str
-    round: int
-    pos: int
-    node: int | None = None  # the drafted node it came from, when recorded
-    provisional: bool = False  # drafted or accepted, not yet committed
-    fresh: bool = False  # committed by the round that is shown
-    breaks: bool = False  # a round begins here
-    ids: tuple[int, ...] = ()  # of the prompt, which is one piece here; `token` is -1 there
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from specviz.events import Fork
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.frame import Feed, KnobBar, KnobItem, Options
+from specviz.view.frame.frame import Feed, Options
+from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.frame.series import metrics_of
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.numbers import number

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from specviz.view.words.palette import Mark
+from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.run import Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +132,6 @@ class Metric:
     text: str
     interval: tuple[float, float] | None = None  # 95 %
     help: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPoint:
-    """A round on the time line."""
-
-    index: int
-    q: int
-    r: int
-    n_emitted: int | None
-    n_accepted: int | None
-    n_drafted: int | None
-    rejected: bool
-    markers: str = ""  # any of ◆ knob change, ⚑ bookmark, ⚠ warning
 
 
 @dataclass(frozen=True, slots=True)

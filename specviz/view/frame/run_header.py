@@ -5,9 +5,9 @@ from typing import Any
 
 from specviz.events import Header, ModelInfo
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import Feed, RunInfo, State, StateName
+from specviz.view.frame.frame import Feed, RunInfo, State
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
-from specviz.view.words.palette import STATES
+from specviz.view.words.palette import STATES, StateName
 
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 _LABELS = {"top_k": "top-k", "top_p": "top-p", "min_p": "min-p", "repetition_penalty": "rep"}

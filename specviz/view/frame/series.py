@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from specviz.events import Event
 from specviz.runlog.fold import Run
+from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.frame import Metric, RoundPoint
-from specviz.view.frame.parts import Series
+from specviz.view.frame.parts import Metric, Series
 from specviz.view.words.numbers import bar, number, percent, prob, times, uncertainty
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ out: no draft, no tests. An unfinished round has the steps its records allow.
 from dataclasses import dataclass
 
 from specviz.events import Verify
+from specviz.runlog.run import Mark
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT, Cursor, Mark, Phase
+from specviz.view.frame.frame import ROOT, Cursor
+from specviz.view.words.palette import CLOSING, Phase
 
 
 @dataclass(frozen=True, slots=True)

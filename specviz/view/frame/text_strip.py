@@ -1,11 +1,12 @@
 """The text strip: committed tokens as they were kept, then what this moment has on the table."""
 
 from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark, TextToken
 from specviz.runlog.tree import Family
 from specviz.text import LONGEST, running, shown
-from specviz.view.frame.frame import CLOSING, ROOT, Mark, Phase, Strip, TextToken
+from specviz.view.frame.frame import ROOT, Strip
 from specviz.view.frame.steps import Moment
-from specviz.view.words.palette import glyph
+from specviz.view.words.palette import CLOSING, Phase, glyph
 
 
 def strip(run: Run, family: Family, now: Moment) -> Strip:

@@ -6,26 +6,12 @@ from functools import partial
 from typing import Any
 
 from specviz.runlog.fold import Run
-from specviz.runlog.run import RoundRecord
+from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import (
-    CLOSING,
-    PHASE_WORDS,
-    ROOT,
-    Counts,
-    Cursor,
-    Feed,
-    Frame,
-    Mark,
-    Options,
-    Phase,
-    Queue,
-    RoundPoint,
-    Strip,
-    Timeline,
-    Tree,
-)
+from specviz.view.frame.frame import ROOT, Cursor, Feed, Frame, Options, Queue, Strip, Tree
 from specviz.view.frame.knob_bar import knob_bar
+from specviz.view.frame.parts import Counts, Timeline
 from specviz.view.frame.run_header import run_info, state
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, Steps, moment, steps
@@ -41,7 +27,7 @@ from specviz.view.panels.verification.build import nothing, verification
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.tree.nodes import tree
 from specviz.view.why.explain import why
-from specviz.view.words.palette import glyph
+from specviz.view.words.palette import CLOSING, PHASE_WORDS, Phase, glyph
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from specviz.events import Event, Header
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Phase, Queue
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue
 from specviz.view.play.build import Builder
 from specviz.view.play.seek import Seek
+from specviz.view.words.palette import Phase
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 STEP_S = 0.45  # one step at 1x

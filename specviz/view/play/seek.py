@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.frame import Cursor, Phase
+from specviz.view.frame.frame import Cursor
 from specviz.view.play.build import Builder
+from specviz.view.words.palette import Phase
 
 _PLACE = re.compile(r"^(?:q(?P<q>\d+)[/ ])?r?(?P<r>\d+)(?:[/ ]n(?P<n>\d+))?$")
 

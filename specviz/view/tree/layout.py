@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT, Fold, Folding, Link, LinkShape
+from specviz.view.frame.frame import ROOT, Fold, Folding, Link
+from specviz.view.words.palette import CLOSING, LinkShape
 
 
 @dataclass(frozen=True, slots=True)

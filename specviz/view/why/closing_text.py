@@ -5,7 +5,7 @@ from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
 from specviz.text import quoted
-from specviz.view.frame.frame import Residual, ResidualEntry
+from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.panels.ranks.text import ending_words
 from specviz.view.why.chains import carried, paths
 from specviz.view.why.values_text import ENDED, span

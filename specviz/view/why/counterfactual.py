@@ -5,7 +5,7 @@ text, so nothing is claimed about it.
 """
 
 from specviz.traits import TOKENWISE
-from specviz.view.frame.frame import Flip
+from specviz.view.frame.parts import Flip
 from specviz.view.why.node_context import Case
 from specviz.view.why.values_text import span
 from specviz.view.words.numbers import fine, prob

@@ -13,7 +13,8 @@ from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT, Phase, Why, WhyRow
+from specviz.view.frame.frame import ROOT
+from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.ranks.facts import offering
 from specviz.view.panels.ranks.text import place, shape_words, width_words
@@ -23,7 +24,7 @@ from specviz.view.why.counterfactual import flip
 from specviz.view.why.node_context import Case, case, title
 from specviz.view.why.values_text import node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, prob, ratio
-from specviz.view.words.palette import glyph, word
+from specviz.view.words.palette import CLOSING, Phase, glyph, word
 
 
 def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:

@@ -12,26 +12,20 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from specviz.view.panels.exits.model import Kind
-from specviz.view.panels.lanes.model import BlockKind
-from specviz.view.panels.ranks.model import Cost
+from specviz.runlog.run import Mark
+
+# Of a confusion cell: on the diagonal, right of it, left of it; left of it where the prediction made the slot give up.
+RankCost = Literal["right", "narrow", "wide", "gave_up"]
+
+
+BlockKind = Literal["draft", "branch", "verify", "hrad", "sync", "idle"]
+
+
+CellKind = Literal["own", "catch_up", "align", "sweep"]  # specbound.md 12
+
 
 ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with
 
-Mark = Literal[
-    "root",
-    "drafted",
-    "testing",
-    "accepted",
-    "rejected",
-    "recovered",
-    "bonus",
-    "plain",
-    "untested",
-    "pruned",
-    "exit",
-    "prompt",
-]
 StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "silent", "error", "core_lost"]
 ValueName = Literal["q", "p", "p/q", "u", "rank"]
 VALUE_MODES: tuple[ValueName, ...] = ("q", "p", "p/q", "u", "rank")
@@ -92,7 +86,7 @@ SIXTEEN: dict[Mark, tuple[str, str]] = {
 }  # fmt: skip
 
 # How a cell of an early-exit round came about: a letter first, a colour second.
-KINDS: dict[Kind, Style] = {
+KINDS: dict[CellKind, Style] = {
     "own": Style("o", "o", "climbing by itself, to draft", "#56B4E9", "#00669F"),
     "catch_up": Style("c", "c", "taken along by a later row that drafted", "#E69F00", "#855600", "bold"),
     "align": Style("a", "a", "last climb, up to the deepest layer with a test", "#CC79A7", "#8F3F6B"),
@@ -117,7 +111,7 @@ VOID = Style("╳", "X", "rolled back", "#D55E00", "#A84300", "bold")
 WOULD = Style("⇢", "~", "would exit at another threshold", "#CC79A7", "#8F3F6B", "bold")
 
 # Predicted against true rank buckets, and where a drafted node came from: a sign first, a colour second.
-COSTS: dict[Cost, Style] = {
+COSTS: dict[RankCost, Style] = {
     "right": Style("=", "=", "right bucket", "#56B4E9", "#00669F", "bold"),
     "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#A84300", "bold"),
     "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#855600"),

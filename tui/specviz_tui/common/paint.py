@@ -12,9 +12,9 @@ from rich.style import Style
 from rich.text import Text
 from textual.app import App
 
-from specviz.view.frame.frame import Mark
-from specviz.view.panels.exits.model import Kind
+from specviz.runlog.run import Mark
 from specviz.view.words import palette
+from specviz.view.words.palette import CellKind
 
 EIGHTHS = " ▎▎▍▌▋▊▉"  # one eighth would look like the end of a track
 FAINT = Style(dim=True)
@@ -44,7 +44,7 @@ class Painter:
         """The style of a band of confidence; faint where nothing was asked."""
         return FAINT if band is None else _style(palette.BANDS[band], self.dark, self.no_color)
 
-    def kind(self, kind: Kind | None) -> Style:
+    def kind(self, kind: CellKind | None) -> Style:
         """The style of how a cell was computed."""
         return FAINT if kind is None else _style(palette.KINDS[kind], self.dark, self.no_color)
 

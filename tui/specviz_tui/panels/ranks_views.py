@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from specviz.runlog.run import Mark
 from specviz.text import clip, pad, width
 from specviz.view.panels.ranks.model import (
     BUCKETS,
@@ -21,7 +22,6 @@ from specviz.view.panels.ranks.model import (
 )
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
-from specviz.view.words.palette import Mark
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, wrapped
 
 TOKEN, BADGE, CHANCE = 14, 11, 8

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.commands import Start, Stop
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
-from specviz.view.frame.frame import KnobItem
+from specviz.view.frame.parts import KnobItem
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.dialogs import AskScreen, Question
 from specviz_tui.screens.start import StartScreen, Wanted

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specviz.errors import SpecvizError
-from specviz.view.frame.frame import VALUE_MODES
 from specviz.view.frame.warned import warned
 from specviz.view.play.seek import is_place
+from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import RunFeed, node_record
 from specviz_tui.screens.dialogs import AskScreen, Choice, PickScreen, Question
 from specviz_tui.widgets.text_strip import MODES, TextStrip

@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from specviz.view.frame.frame import Mark
+from specviz.runlog.run import Mark
 from specviz.view.words import palette
 from specviz_tui.common import guide
 from specviz_tui.common.keymap import GROUPS, TABLES, Key

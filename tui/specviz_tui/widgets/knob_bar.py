@@ -14,8 +14,9 @@ from textual import events
 from textual.reactive import reactive
 
 from specviz.text import clip
-from specviz.view.frame.frame import Frame, KnobBar, KnobItem
+from specviz.view.frame.frame import Frame
 from specviz.view.frame.knob_bar import label
+from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.words.numbers import knob as shown
 from specviz_tui.common.keymap import KNOB_KEYS, bindings
 from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left

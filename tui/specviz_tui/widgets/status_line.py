@@ -4,7 +4,9 @@ from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 
-from specviz.view.frame.frame import Frame, Mark, Metric, RunInfo
+from specviz.runlog.run import Mark
+from specviz.view.frame.frame import Frame, RunInfo
+from specviz.view.frame.parts import Metric
 from specviz.view.words.numbers import UNKNOWN
 from specviz_tui.common.keymap import SCREENS
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread

@@ -6,7 +6,8 @@ from rich.text import Text
 from textual import events
 from textual.reactive import reactive
 
-from specviz.view.frame.frame import Frame, TextToken
+from specviz.runlog.run import TextToken
+from specviz.view.frame.frame import Frame
 from specviz_tui.common.messages import NodePicked, Seek
 from specviz_tui.common.paint import FAINT, spread
 from specviz_tui.panels import FrameWidget

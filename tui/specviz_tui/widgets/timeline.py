@@ -7,7 +7,8 @@ from rich.text import Text
 from textual import events
 from textual.reactive import reactive
 
-from specviz.view.frame.frame import Frame, Timeline
+from specviz.view.frame.frame import Frame
+from specviz.view.frame.parts import Timeline
 from specviz_tui.common.messages import Pressed, Seek
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
 from specviz_tui.panels import FrameWidget

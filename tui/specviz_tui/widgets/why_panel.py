@@ -9,7 +9,8 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.text import pad
-from specviz.view.frame.frame import Frame, Residual, Why, WhyRow
+from specviz.view.frame.frame import Frame
+from specviz.view.frame.parts import Residual, Why, WhyRow
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, bar, painter_of
 
 SIDE_BY_SIDE = 70

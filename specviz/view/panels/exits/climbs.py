@@ -8,14 +8,14 @@ from functools import cached_property
 
 from specviz.events import Climb, ExitTable, Gate, Verify
 from specviz.runlog.fold import Run
-from specviz.runlog.run import Query, RoundRecord
+from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.panels.exits.model import BANDS, Cell, Column, Kind
+from specviz.view.panels.exits.model import BANDS, Cell, Column
 from specviz.view.panels.exits.setting import ExitSetting, exit_setting
 from specviz.view.tree.nodes import node_text
-from specviz.view.words.palette import ROOT, Mark, glyph
+from specviz.view.words.palette import ROOT, CellKind, glyph
 
-Computed = tuple[Kind, int, int]  # how, in whose climb, with how many rows in the call
+Computed = tuple[CellKind, int, int]  # how, in whose climb, with how many rows in the call
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Climbs:
         for k, (past, width) in enumerate(zip(climb.past_len, climb.width, strict=False)):
             layer = climb.layer_from + k
             for row in range(past - self.first, past - self.first + width):
-                kind: Kind = "own" if row == climb.row else "catch_up"
+                kind: CellKind = "own" if row == climb.row else "catch_up"
                 if climb.terminal:
                     kind = "align" if layer <= deepest else "sweep"
                 yield (row, layer), (kind, climb.row, width)

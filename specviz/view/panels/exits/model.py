@@ -8,11 +8,11 @@ token that climbs. What a head says there is about the token after it.
 from dataclasses import dataclass
 from typing import Literal
 
+from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Metric, WhyRow
 from specviz.view.panels.exits.sweeps import Sweeps
-from specviz.view.words.palette import Mark
+from specviz.view.words.palette import CellKind as Kind
 
-Kind = Literal["own", "catch_up", "align", "sweep"]  # specbound.md 12
 Source = Literal["test", "observed", "replayed"]  # asked and decided; only watched; from a pass over the finished text
 BANDS: tuple[tuple[float, str], ...] = ((0.0, "<.5"), (0.5, ".5–.8"), (0.8, ".8–.95"), (0.95, "≥.95"))  # from, words
 

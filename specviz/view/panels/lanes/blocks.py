@@ -24,8 +24,9 @@ from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.series import records_of
-from specviz.view.panels.lanes.model import Block, BlockKind, Fate
+from specviz.view.panels.lanes.model import Block, Fate
 from specviz.view.words.numbers import UNKNOWN
+from specviz.view.words.palette import BlockKind
 
 ASSUMED_T = 0.001  # seconds of a draft forward where none was measured
 STRETCH = 192  # rounds of the newest stretch

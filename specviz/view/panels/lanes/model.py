@@ -7,15 +7,15 @@ beginning of the clock. A chart is of one clock, the measured or the modelled on
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from specviz.runlog.run import Mark
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.palette import Mark
+from specviz.view.words.palette import BlockKind
 
 if TYPE_CHECKING:
     from specviz.view.panels.lanes.cost import CostPanel
 
 Clock = Literal["measured", "model"]
 CLOCKS: tuple[Clock, ...] = ("measured", "model")
-BlockKind = Literal["draft", "branch", "verify", "hrad", "sync", "idle"]
 Fate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
 FATES: dict[Fate, tuple[Mark, str]] = {
     "accepted": ("accepted", "became text"),

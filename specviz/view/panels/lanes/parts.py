@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 from specviz.events import DraftStep, Fork, Match, Node, Signal
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
-from specviz.runlog.run import RoundRecord
+from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import quoted
 from specviz.view.panels.lanes.model import FATES, BranchToken, BranchView, ConfStep, Fan, Fate, Hrad, HradCall
 from specviz.view.words.numbers import UNKNOWN, apart, number, percent, prob
-from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

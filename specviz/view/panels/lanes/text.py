@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from specviz.events import Fork, Match, Posterior, Rollback, Settle
 from specviz.runlog.fold import Run
-from specviz.runlog.run import RoundRecord
+from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.lanes.blocks import RunFacts
 from specviz.view.panels.lanes.model import FATES, Block, BlockInfo, Clock
 from specviz.view.panels.lanes.parts import Fates, marked, said, seconds
 from specviz.view.words.numbers import percent
-from specviz.view.words.palette import Mark
 
 _NAMES = {"verify": "target pass", "draft": "draft forward", "branch": "branch forward", "hrad": "classifier",
           "sync": "barrier", "idle": "idle"}  # fmt: skip

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from specviz.events import Adapt
 from specviz.runlog.fold import Run
-from specviz.runlog.run import Query, RoundRecord
+from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.text import shown
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow
 from specviz.view.words.numbers import UNKNOWN, number
-from specviz.view.words.palette import Mark
 
 
 def seconds(value: float | None) -> str:

@@ -6,8 +6,8 @@ Plain values. Seconds unless said otherwise; `gain` is a rise of the mean accept
 from dataclasses import dataclass
 from typing import Literal
 
+from specviz.runlog.run import Mark
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.palette import Mark
 
 Action = Literal["skip", "head", "full"]
 ACTIONS: dict[str, tuple[str, str]] = {  # glyph, words

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import Metric
-from specviz.view.frame.parts import RoundPoint, Series
+from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.run import Mark
+from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.run_header import NOTHING, run_info
 from specviz.view.frame.series import histogram, metric, overhead, records_of, series
 from specviz.view.words.numbers import number, percent, prob
-from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.metrics import Estimate, GeometricFit, Metrics

@@ -6,19 +6,20 @@ from specviz.events import Expansion, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT
+from specviz.view.frame.frame import ROOT
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.ranks.facts import offering, true_token
-from specviz.view.panels.ranks.model import BUCKETS, Cost, ExpansionView, Offered, Outcome
+from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, Offered, Outcome
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
 from specviz.view.tree.nodes import node_text, root_text
 from specviz.view.words.numbers import number
+from specviz.view.words.palette import CLOSING, RankCost
 
 Children = dict[int, dict[int, bool]]
 _PHI = (*(f"log p{k} of 20" for k in range(1, 11)), "gap 1–2", "gap 1–3", "gap 1–5", "p1 of 20", "entropy of 20")
 
 
-def cost_of(bucket: int, true: int | None, gives_up: bool) -> Cost | None:
+def cost_of(bucket: int, true: int | None, gives_up: bool) -> RankCost | None:
     """Which side of the diagonal; a slot that gave up too early is not wide, it has no siblings at all."""
     if true is None:
         return None

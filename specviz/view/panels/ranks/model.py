@@ -9,8 +9,9 @@ expansions, since a node may be offered by several. Figures *on the path* are co
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from specviz.runlog.run import Mark
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.palette import Mark
+from specviz.view.words.palette import RankCost as Cost
 
 if TYPE_CHECKING:
     from specviz.view.panels.learning.model import AdaptView
@@ -26,8 +27,6 @@ OUTCOMES: dict[Outcome, tuple[Mark, str]] = {
     "outside": ("rejected", "not among the children"),
     "unknown": ("untested", "the target never looked here"),
 }
-# Of a confusion cell: on the diagonal, right of it, left of it; left of it where the prediction made the slot give up.
-Cost = Literal["right", "narrow", "wide", "gave_up"]
 COSTS: dict[Cost, tuple[Mark, str]] = {
     "right": ("accepted", "right bucket"),
     "narrow": ("rejected", "too narrow: the target's token may not be offered, and the round ends there"),

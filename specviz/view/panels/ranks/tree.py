@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from specviz.events import Node
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import CLOSING, ROOT, Tree, TreeNode
+from specviz.view.frame.frame import ROOT, Tree, TreeNode
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.ranks.model import RankNode, RankTree
 from specviz.view.words.numbers import UNKNOWN, fine
+from specviz.view.words.palette import CLOSING
 
 RAILS = {(False, False): "├─", (False, True): "└─", (True, False): "┝━", (True, True): "┕━"}  # spine, last
 

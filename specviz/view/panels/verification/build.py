@@ -11,7 +11,6 @@ from specviz.events import Closing
 from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import Phase
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.verification.model import Branch, ClosingRow, Stairs, Verification, Weighed
 from specviz.view.panels.verification.rules import comparison, paired, survival
@@ -21,6 +20,7 @@ from specviz.view.why.chains import looked_at, why_no_chain
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
 from specviz.view.words.numbers import fine, joint, prob
+from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

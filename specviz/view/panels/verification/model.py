@@ -6,8 +6,8 @@ the `missing` of a part say in a sentence why it is empty.
 
 from dataclasses import dataclass
 
+from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Metric, Series
-from specviz.view.words.palette import Mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric, one_series
@@ -11,7 +12,6 @@ from specviz.view.panels.verification.scan import LABELS, Look
 from specviz.view.tree.nodes import node_text
 from specviz.view.why.chains import n_carried
 from specviz.view.words.numbers import number
-from specviz.view.words.palette import Mark
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft

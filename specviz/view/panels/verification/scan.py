@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, Letter, Order, VerifierTraits
-from specviz.view.frame.frame import Phase
 from specviz.view.frame.run_header import badge
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.verification.model import Scan, ScanColumn, ScanRow
 from specviz.view.tree.nodes import node_text
 from specviz.view.why.chains import Path
 from specviz.view.words.numbers import UNKNOWN, apart, fine, joint
-from specviz.view.words.palette import glyph
+from specviz.view.words.palette import Phase, glyph
 
 if TYPE_CHECKING:
     from specviz.metrics.replay_rules import Link
