@@ -28,8 +28,8 @@ for module in pkgutil.walk_packages(getattr(package, "__path__", ()), {name!r} +
 # What a screen, a figure or a script may import. Sub-commands of the command line import the engine when they run.
 ABOVE_THE_LINE = [
     "specviz_tui", "specviz_app", "specviz_assets", "specviz.view", "specviz.sources", "specviz.trace",
-    "specviz.events", "specviz.metrics", "specviz.methods", "specviz.verifiers", "specviz.probability.table_models", "specviz.commands",
-    "specviz.prove", "specviz.cli",
+    "specviz.events", "specviz.metrics", "specviz.verifiers", "specviz.probability",
+    "specviz.commands", "specviz.runlog", "specviz.cost",    "specviz.prove", "specviz.cli",
 ]  # fmt: skip
 
 

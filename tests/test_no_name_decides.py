@@ -28,10 +28,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "specviz/trace/migrate.py": ("*", "what the names in old headers stood for: the one table of its kind"),
     "specviz/traits.py": ("tokenwise hsd hsd_naive", "the rules that metrics replay, declared; they are keys of JSON"),
     "specviz/bench/ablation/results.py": (
-        "sps pearl",
-        "the rows that the claims of the paper are about, declared beside them",
+        "sps pearl specbranch",
+        "the rows that the claims of the paper are about, declared beside them; the heading of a column",
     ),
-    "specviz/bench/ablation/results.py": ("specbranch", "the heading of a column"),
     "specviz/bench/report/card.py": ("specbranch", "the heading of a column"),
     "specviz/bench/results.py": (
         "ar ngram layerskip specbound",

@@ -38,6 +38,24 @@ COMMANDS: dict[str, str] = {
 }
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
+# Where each command lives, below this package.
+_HOMES = {
+    "run": "run.run",
+    "tui": "look.tui",
+    "web": "look.web",
+    "stats": "look.stats",
+    "compare": "measure.compare",
+    "prove": "measure.prove",
+    "sweep": "measure.sweep",
+    "bench": "measure.bench",
+    "ablate": "measure.ablate",
+    "schema": "look.schema",
+    "doctor": "look.doctor",
+    "models": "models",
+    "train": "train.train",
+    "convert": "look.convert",
+}
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # What a name that somebody gave can be wrong about, wherever it is first looked up.
 _BAD_NAME = (
@@ -54,7 +72,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports `specviz.cli.<name>:command` on use."""
+    """A group that knows its commands by name and imports the module that holds one on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the table, which is the order of use."""
@@ -64,7 +82,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"{__name__}.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"{__name__}.{_HOMES[cmd_name]}").command
         return command
 
     def resolve_command(

@@ -1,8 +1,8 @@
 """Early exit replayed for a whole grid of settings at once: what instant sliders and heat maps over four knobs ask.
 
-The same numbers as `specviz.cost.exit_replay.total`, setting by setting, from array arithmetic: a text of 500 tokens under
-10,000 settings takes about a tenth of a second. Rounds tile the text, so a sum over rounds is the sum over all tokens
-less what the last row of a round was not asked, which is so when the round ended by its width.
+The same numbers as `specviz.cost.exit_replay.total`, setting by setting, from array arithmetic: a text of 500 tokens
+under 10,000 settings takes about a tenth of a second. Rounds tile the text, so a sum over rounds is the sum over all
+tokens less what the last row of a round was not asked, which is so when the round ended by its width.
 """
 
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ import numpy as np
 from specviz.cost.ledger import RoundCost
 from specviz.errors import SpecvizError
 from specviz.events import Commit, Event, ExitTable, Header, Knob, Prefill
-from specviz.events.early_exit import GRID, ExitTable
+from specviz.events.early_exit import GRID
 
 Array = np.ndarray[Any, Any]
 NEAR = 1.05

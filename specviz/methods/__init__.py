@@ -1,4 +1,4 @@
-"""Named methods: one short file each with a `METHOD`, found by looking at this folder.
+"""Named methods: a folder each, found by looking here. Its `spec` holds the `Method`s and needs no torch.
 
 A method names its parts by path (`"package.module:attribute"`), so that reading the table, `--help` and the catalogue
 import no torch. Which verifiers take what it drafts is asked of the verifiers themselves, on a sample draft, so that
@@ -15,7 +15,7 @@ from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import Knobs, KnobSpec, KnobTable, table
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Verifier
-from specviz.registry import discover, pick
+from specviz.registry import discover_kind, pick
 from specviz.traits import MethodTraits
 from specviz.verifiers import get_verifier
 
@@ -99,7 +99,7 @@ class Method:
 @cache
 def all_methods() -> dict[str, Method]:
     """Every method by name."""
-    return discover(__name__, "METHOD")
+    return discover_kind(__name__, Method, module="spec")
 
 
 def get_method(name: str) -> Method:

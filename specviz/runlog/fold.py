@@ -42,7 +42,6 @@ from specviz.runlog.rounds import Rounds
 from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
 from specviz.text import LONGEST, quoted, running, shown
 from specviz.traits import MethodTraits, VerifierTraits
-from specviz.view.words.palette import glyph
 
 _WARNINGS = 500
 _WIRE_ONLY = set(WIRE_RECORDS)
@@ -237,7 +236,7 @@ class Run:
             node = path[k] if k < len(path) and mark == "accepted" else None
             own, raw = self.words.get(token, (text, None))
             yield TextToken(
-                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark, glyph=glyph(mark),
+                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark,
                 round=record.r, pos=first + k, node=node, breaks=k == 0,
             )  # fmt: skip
 
@@ -322,7 +321,7 @@ def kept_path(record: RoundRecord) -> list[int]:
 
 def _prompt(event: Prefill) -> TextToken:
     return TextToken(
-        shown=shown(event.text, most=None), running=running(event.text), token=-1, mark="prompt", glyph="", round=0,
+        shown=shown(event.text, most=None), running=running(event.text), token=-1, mark="prompt", round=0,
         pos=0, ids=tuple(event.prompt),
     )  # fmt: skip
 

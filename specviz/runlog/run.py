@@ -63,7 +63,6 @@ class TextToken:
     running: str
     token: int
     mark: Mark
-    glyph: str
     round: int
     pos: int
     node: int | None = None  # the drafted node it came from, when recorded

@@ -1,4 +1,4 @@
-"""A stand-in for `specviz.engine.run.local`: its runs replay true events of a table model, so that no torch is needed."""
+"""A stand-in for `specviz.engine.run.local`: its runs replay true events of a table model and need no torch."""
 
 import sys
 from collections.abc import Callable, Iterator

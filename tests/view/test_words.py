@@ -8,6 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import ROOT, Options, Player
+from specviz.view.words import palette
 from specviz.view.words.palette import CLOSING, Phase
 from trace_factory import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
@@ -318,7 +319,7 @@ def test_a_token_with_no_draft_before_it_is_plain_and_no_bonus() -> None:
     frame = lookup.frame(Options(selected=CLOSING))
     assert [n.mark for n in frame.tree.nodes] == ["root", "plain"]
     assert frame.strip.tokens[-1].mark == "plain"
-    assert frame.strip.tokens[-1].glyph == "◦"
+    assert palette.glyph(frame.strip.tokens[-1].mark) == "◦"
     assert frame.counts.text == "0 drafted · plain ◦1"
     assert frame.why is not None
     assert (frame.why.glyph, frame.why.headline) == ("◦", "PLAIN · depth 1 · closes the round")

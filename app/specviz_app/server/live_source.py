@@ -19,7 +19,7 @@ KEY = "live-tree"
 
 
 def _asset(name: str) -> str:
-    return (Path(__file__).parent / "static" / name).read_text(encoding="utf-8")
+    return (Path(__file__).parents[1] / "static" / name).read_text(encoding="utf-8")
 
 
 _component = st.components.v2.component(

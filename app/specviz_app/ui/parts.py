@@ -16,7 +16,7 @@ from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 
-_CSS = (Path(__file__).parent / "static" / "page.css").read_text(encoding="utf-8")
+_CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
 
 

@@ -132,9 +132,9 @@ class Recorded:
     def metrics(self) -> Metrics:
         """Over all runs, each a query of its own."""
         tally = Tally()
-        for number, events in enumerate(self.runs):
+        for query, events in enumerate(self.runs):
             for event in events:
-                event.q = number
+                event.q = query
                 tally.add(event)
         return tally.summary()
 

@@ -5,8 +5,8 @@ kept and every head is asked about every row *after* the verdict: such values ca
 
 One teacher-forced pass over a finished text: what every head says after every token (specbound.md 11.5).
 
-The records decide the rounds of any setting on the grid without a model (`specviz.cost.exit_replay`), because under `walk`
-the text does not depend on the setting.
+The records decide the rounds of any setting on the grid without a model (`specviz.cost.exit_replay`), because under
+`walk` the text does not depend on the setting.
 """
 
 import math

@@ -29,7 +29,7 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.attention import NAME, RopeTable
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor
-from specviz.methods.early_exit.exit_head import FinalHead, Tensor
+from specviz.methods.early_exit.exit_head import FinalHead
 
 _SCALED = ("default", "linear", "llama3", "yarn")  # kinds of angles that fit heads of another width
 

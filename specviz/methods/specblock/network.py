@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from specviz.methods.trained.calls import PairNetwork
-from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, Tensor, fill_normal, linear
+from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor

@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3.network import Trained
-from specviz.methods.medusa.network import Trained
-from specviz.methods.specblock.files import Trained
+from specviz.methods.eagle3.network import Trained as EagleTrained
+from specviz.methods.medusa.network import Trained as MedusaTrained
+from specviz.methods.specblock.files import Trained as BlockTrained
 from specviz.methods.specblock.losses import DraftLoss, How, Losses, Tally, Truth, block_losses, draft_losses
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
@@ -79,7 +79,7 @@ def stepped(told: Sequence[Placed], decay: float, seen: Seen) -> Step:
 
 
 def levels_of(
-    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int, kind: DraftLoss = "full"
+    trained: EagleTrained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int, kind: DraftLoss = "full"
 ) -> list[Placed]:
     """All levels at all pairs of what was seen."""
     network, n_pairs = trained.network, seen.features.shape[1]
@@ -111,7 +111,7 @@ class EagleSteps:
 N_RANKS = 10
 
 
-def heads_of(trained: Trained, seen: Seen, kind: DraftLoss = "full") -> list[Placed]:
+def heads_of(trained: MedusaTrained, seen: Seen, kind: DraftLoss = "full") -> list[Placed]:
     """All heads over what was seen. One head at a time: the logits of all would be large."""
     network = trained.network
     states = seen.features.to(network.inner.dtype)
@@ -138,7 +138,7 @@ class MedusaSteps:
 
 
 @torch.no_grad()
-def counted_ranks(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> Shares:
+def counted_ranks(adapter: ModelAdapter, trained: MedusaTrained, windows: Tensor, answer_from: int) -> Shares:
     """The shares of ranks in every head, on `windows` the target wrote greedily."""
     taps = (trained.config.target_layers,)
     parts = (heads_of(trained, look(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4))
@@ -150,7 +150,12 @@ AT_MOST = 0.5  # of the budget that block 1 has for itself, however short that i
 
 
 def losses_of(
-    trained: Trained, embed: Callable[[Tensor], Tensor], seen: Seen, anchors: Tensor, cuts: tuple[int, ...], how: How
+    trained: BlockTrained,
+    embed: Callable[[Tensor], Tensor],
+    seen: Seen,
+    anchors: Tensor,
+    cuts: tuple[int, ...],
+    how: How,
 ) -> list[Losses]:
     """Of block 1 at every pair, and of one further block at `anchors` `[W, A]` for every cut."""
     network, n_pairs = trained.network, seen.features.shape[1]

@@ -1,12 +1,14 @@
 """The text strip: committed tokens as they were kept, then what this moment has on the table."""
 
+from dataclasses import replace
+
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, TextToken
 from specviz.runlog.tree import Family
 from specviz.text import LONGEST, running, shown
 from specviz.view.frame.frame import ROOT, Strip
 from specviz.view.frame.steps import Moment
-from specviz.view.words.palette import CLOSING, Phase, glyph
+from specviz.view.words.palette import CLOSING, Phase
 
 
 def strip(run: Run, family: Family, now: Moment) -> Strip:
@@ -26,18 +28,7 @@ def strip(run: Run, family: Family, now: Moment) -> Strip:
 
 
 def _fresh(token: TextToken) -> TextToken:
-    return TextToken(
-        token.shown,
-        token.running,
-        token.token,
-        token.mark,
-        token.glyph,
-        token.round,
-        token.pos,
-        token.node,
-        fresh=True,
-        breaks=token.breaks,
-    )
+    return replace(token, fresh=True)
 
 
 def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:
@@ -81,6 +72,6 @@ def _token(run: Run, family: Family, node: int, mark: Mark, pos: int, breaks: bo
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
     return TextToken(
-        shown(text, raw), running(text, raw, LONGEST), token, mark, glyph(mark), family.record.r, pos, node,
+        shown(text, raw), running(text, raw, LONGEST), token, mark, family.record.r, pos, node,
         provisional=True, breaks=breaks,
     )  # fmt: skip

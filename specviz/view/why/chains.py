@@ -1,4 +1,4 @@
-"""The sampled chains of a round, and which of them is looked at. Their numbers come from `specviz.metrics.replay_rules`."""
+"""The sampled chains of a round, and which of them is looked at; their numbers: `specviz.metrics.replay_rules`."""
 
 import math
 from collections.abc import Mapping

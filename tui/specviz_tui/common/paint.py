@@ -1,7 +1,7 @@
 """How marks and bars become Rich text here: one painter for all widgets, made from the palette of the view.
 
-The front-end picks no colour and no glyph of its own: what stands for a verdict comes from `specviz.view.words.palette`,
-what is only furniture (borders, hints) from the theme of the style sheet."""
+The front-end picks no colour and no glyph of its own: what stands for a verdict comes from
+`specviz.view.words.palette`, what is only furniture (borders, hints) from the theme of the style sheet."""
 
 from dataclasses import dataclass
 from functools import lru_cache

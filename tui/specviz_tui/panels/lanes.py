@@ -152,10 +152,10 @@ class LaneChart(FrameWidget):
         if offset is None or chart is None or self._seen is None or offset.y >= len(self._lanes):
             return
         x, lane = offset.x - LABEL, self._lanes[offset.y]
-        for number, block in enumerate(chart.blocks):
+        for place, block in enumerate(chart.blocks):
             x0, x1 = self._seen.span(block)
             if block.lane == lane and x0 <= x < x1:
-                self.post_message(BlockPicked(number))
+                self.post_message(BlockPicked(place))
 
 
 class PartBox(FrameWidget):

@@ -329,8 +329,6 @@ class RankActions(Base):
 
     def show_rank_tree(self) -> None:
         """The part of the screen with the tree."""
-        pass
-
         self.query_one(RanksPane).part = "tree"
 
 

@@ -8,6 +8,7 @@ from textual.reactive import reactive
 
 from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
+from specviz.view.words import palette
 from specviz_tui.common.messages import NodePicked, Seek
 from specviz_tui.common.paint import FAINT, spread
 from specviz_tui.panels import FrameWidget
@@ -72,7 +73,7 @@ class TextStrip(FrameWidget, can_focus=True):
         piece = Text(BREAK, style=FAINT) if token.breaks else Text("")
         piece.append(self._word(token), style=style + meta)
         if token.mark != "prompt":
-            piece.append(token.glyph, style=self.painter.tint(token.mark) + meta)
+            piece.append(palette.glyph(token.mark), style=self.painter.tint(token.mark) + meta)
         return piece
 
     def _word(self, token: TextToken) -> str:

@@ -1,7 +1,7 @@
 """What the screen and page *Lanes* show: who worked when, who waited, what was drafted for nothing, and why.
 
-Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. Times are seconds from the
-beginning of the clock. A chart is of one clock, the measured or the modelled one, and says which; never both in one.
+Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. Times are seconds from
+the beginning of the clock. A chart is of one clock, the measured or the modelled one, and says which; never both.
 """
 
 from dataclasses import dataclass

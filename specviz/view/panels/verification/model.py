@@ -1,7 +1,7 @@
 """What the screens *HSD* and *Verification* show: one draft scanned backward, and the same rules over the whole run.
 
-Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. `Verification.missing` and
-the `missing` of a part say in a sentence why it is empty.
+Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. `Verification.missing`
+and the `missing` of a part say in a sentence why it is empty.
 """
 
 from dataclasses import dataclass
