@@ -15,7 +15,14 @@ from trace_factory import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
-HEAVY = {"torch", "transformers", "accelerate", "specviz.engine", "specviz.drafters", "specviz.train"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "accelerate",
+    "specviz.engine",
+    "specviz.methods.draft_model.drafter",
+    "specviz.train",
+}
 
 _REPORT = "import sys, json; print(json.dumps(sorted(sys.modules)))"
 _IMPORT_ALL = """

@@ -18,7 +18,7 @@ from specviz.verifiers import all_verifiers
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app")
-BELOW = ("specviz/methods/", "specviz/verifiers/", "specviz/drafters/")
+BELOW = ("specviz/methods/", "specviz/verifiers/")
 # `draft` is a method, and a stage, a lane, a model and a stream of random numbers: it counts beside a method only.
 NAMES = frozenset({*all_methods(), *all_verifiers()}) - {"draft"}
 LOOKS_UP = ("get", "pop", "setdefault", "startswith", "endswith", "index", "count")

@@ -39,7 +39,7 @@ COMMANDS: dict[str, str] = {
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
 # Where each command lives, below this package.
-_HOMES = {
+HOMES = {
     "run": "run.run",
     "tui": "look.tui",
     "web": "look.web",
@@ -82,7 +82,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"{__name__}.{_HOMES[cmd_name]}").command
+        command: click.Command = importlib.import_module(f"{__name__}.{HOMES[cmd_name]}").command
         return command
 
     def resolve_command(

@@ -214,7 +214,7 @@ def test_no_model_library_is_imported(tmp_path: Path) -> None:
     code_, modules = json.loads(out.splitlines()[-1])
     assert code_ == 0
     assert not {name.partition(".")[0] for name in modules} & {"torch", "transformers", "scipy", "textual"}
-    assert not [name for name in modules if name.startswith(("specviz.engine", "specviz.drafters"))]
+    assert not [name for name in modules if name.startswith(("specviz.engine", "specviz.methods.draft_model.drafter"))]
 
 
 def test_tables_without_a_row_are_one_line_even_when_verifiers_are_left_out(cli: Cli, tmp_path: Path) -> None:

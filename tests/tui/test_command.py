@@ -13,7 +13,14 @@ from trace_factory import make_events, make_header, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
-HEAVY = {"torch", "transformers", "accelerate", "specviz.engine", "specviz.drafters", "specviz.train"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "accelerate",
+    "specviz.engine",
+    "specviz.methods.draft_model.drafter",
+    "specviz.train",
+}
 
 
 def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -84,7 +91,7 @@ def test_a_bad_command_is_one_line_and_code_2(arguments: list[str], word: str) -
 
 REPLAY = """
 import asyncio, json, sys
-from specviz.cli import tui
+from specviz.cli.look import tui
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library
 
