@@ -195,7 +195,7 @@ def test_the_card_states_the_costly_errors_and_the_majority() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """A random pair in folders, a little text, few and short prompts."""
-    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parent.rglob("*.py"))]
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parents[1].rglob("*.py"))]
     documents = [
         corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
         for number, text in enumerate(files)

@@ -18,7 +18,7 @@ from specviz.train.draft_pair import train
 @pytest.fixture
 def little_text(monkeypatch):
     """A corpus of this package alone and measurements that take no time."""
-    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parents[1].rglob("*.py"))]
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parents[2].rglob("*.py"))]
     # Keys of our own choosing: both sides need some text, whatever this package's files hash to.
     code = [
         corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
