@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": ("torch", "transformers", "accelerate", "safetensors"),
     "tui": ("textual",),
     "web": ("streamlit", "plotly"),
+    "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "import-linter"),
 }
 BASE = ("specviz-llm", "click", "msgspec", "numpy", "platformdirs", "rich")
