@@ -17,7 +17,7 @@ def verdicts(
     run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int, cut: bool, plan: Plan, keys: Keys
 ) -> list[ev.Verify]:
     found: dict[int, dict[str, Any]] = {}
-    for result in outcome.trace:
+    for result in outcome.steps:
         _judge(found, draft, result)
     for node in outcome.accepted:
         if node not in found and get_verifier(run.recipe.rule).traits.backward:
@@ -124,7 +124,7 @@ def verify_of(run: Run, draft: Draft, rows: Any, i: int, facts: dict[str, Any]) 
 def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -> ev.Closing:
     stop = outcome.stop
     node = ROOT if stop == ROOT else draft.ids[stop]
-    last = outcome.trace[-1] if outcome.trace else None
+    last = outcome.steps[-1] if outcome.steps else None
     if cut or outcome.closing is None or not isinstance(last, DrawResult):
         return ev.Closing(node=node, kind="none", token=None, text=None, u=None)
     token, row = outcome.closing, dense(last.step.row())

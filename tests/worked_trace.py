@@ -85,7 +85,7 @@ def worked_events(
         for t, r in enumerate(records)
     ]  # fmt: skip
     stop = len(outcome.accepted)
-    last = outcome.trace[-1]
+    last = outcome.steps[-1]
     assert isinstance(last, DrawResult)
     closing = _closing(last, rows, laws, stop, texts)
     tokens = [_token(t, 0) for t in range(stop)] + [closing.token or 0]
@@ -134,7 +134,7 @@ def _six(record: _joint.Position) -> dict[str, Any]:
 
 
 def _verdict(t: int, plan: Any, outcome: Any, us: tuple[float, ...], rows: Any, laws: Any) -> ev.Verify:
-    made = {s.step.node: (k, s) for k, s in enumerate(outcome.trace) if isinstance(s, TestResult)}
+    made = {s.step.node: (k, s) for k, s in enumerate(outcome.steps) if isinstance(s, TestResult)}
     order, result = made.get(t, (None, None))
     thr: float | None
     if result is not None:

@@ -56,7 +56,7 @@ class OurArm:
         draft = self.pair.draft.adapter if self.pair.draft else None
         models = Models(self.pair.target.adapter, draft, len(prompt) + n + build_drafter.in_flight(self.method, knobs))
         drafter = build_drafter.make_drafter(self.method, models, knobs)
-        self.clock = getattr(drafter, "clock", None)
+        self.clock = drafter.clock if drafter else None
         table, knobs = build_drafter.fitted(self.method.table, drafter, knobs.values)
         lanes = choose(self.lanes, models, drafter).lanes
         self.used_lanes = lanes.name

@@ -51,6 +51,37 @@ class Carry:
     exact: Any = None
 
 
+class Spelling:
+    """Groups the nodes of a draft by the text they spell: tests follow that, not parent ids (contract.md 3).
+
+    `first(node)` is the node that stands for the group: the first in feed order that has a target row, else the first.
+    `candidates(node)` are the children of *every* node of the group, in id order.
+    """
+
+    def __init__(self, draft: "Draft") -> None:
+        self._draft = draft
+        self._group: dict[int, int] = {ROOT: ROOT}
+        self._members: dict[int, list[int]] = {ROOT: [ROOT]}
+        by_text: dict[tuple[int, int], int] = {}
+        for node in range(len(draft)):
+            key = (self._group[draft.parents[node]], draft.tokens[node])
+            group = by_text.setdefault(key, node)
+            self._group[node] = group
+            self._members.setdefault(group, []).append(node)
+
+    def first(self, node: int) -> int:
+        """The node that stands for everything spelled like `node`."""
+        return self._group[node]
+
+    def candidates(self, node: int) -> tuple[int, ...]:
+        """Judged children of every node spelled like `node`, in id order."""
+        members, children = self._members[self._group[node]], self._draft.children
+        if len(members) == 1:
+            return children.get(members[0], ())
+        found = [child for member in members for child in children.get(member, ())]
+        return tuple(sorted(found, key=lambda i: self._draft.ids[i]))
+
+
 @dataclass(frozen=True)
 class Draft:
     """A tree of drafted tokens with the laws they were drawn from.
@@ -112,6 +143,15 @@ class Draft:
         for i in self.judged:
             out.setdefault(self.parents[i], []).append(i)
         return {k: tuple(v) for k, v in out.items()}
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """Which nodes spell the same text."""
+        return Spelling(self)
+
+    def candidates(self, node: int) -> tuple[int, ...]:
+        """Judged nodes that follow the text of `node`, in id order; in a chain no two nodes spell the same."""
+        return self.children.get(node, ()) if self.is_chain else self.spelling.candidates(node)
 
     @cached_property
     def is_chain(self) -> bool:

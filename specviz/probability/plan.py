@@ -6,7 +6,7 @@ reached with different rows once there are several candidates; rows are recipes,
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from specviz.knobs import Knobs, KnobSpec
@@ -60,7 +60,7 @@ Step = Test | Draw | Stop
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """A test that was made, with the outcome."""
+    """A test that was made, with the outcome. `shown`: the node it decides about, of those that spell `step.node`."""
 
     __test__ = False
 
@@ -68,16 +68,26 @@ class TestResult:
     pos: int
     u: float
     passed: bool
+    shown: int
 
 
 @dataclass(frozen=True, slots=True)
 class DrawResult:
-    """A draw that was made. `kept`: the node its token follows, or None when the token closes the round."""
+    """A draw that was made. `kept`: the node its token follows, or None when the token closes the round.
+
+    `judged`: the drafted nodes it decides about, in id order; the first `n_tested` of them were met one by one until
+    the drawn token was among them.
+    """
 
     step: Draw
     pos: int
     drawn: Drawn
     kept: int | None
+    judged: tuple[int, ...] = ()
+    n_tested: int = 0
+
+
+StepResult = TestResult | DrawResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +97,29 @@ class Outcome:
     accepted: tuple[int, ...]
     closing: int | None
     kind: Literal["recovered", "bonus"] | None
-    trace: tuple[TestResult | DrawResult, ...]
+    steps: tuple[StepResult, ...]
     carry: Carry | None = None  # set: the next round is carried, it continues this block
 
     @property
     def stop(self) -> int:
         """The last kept node, or the root."""
         return self.accepted[-1] if self.accepted else ROOT
+
+    @property
+    def n_tested(self) -> int:
+        """Drafted nodes that were decided about one by one."""
+        return sum(1 if isinstance(result, TestResult) else result.n_tested for result in self.steps)
+
+    @property
+    def by_draw(self) -> bool:
+        """Whether drawn tokens decided about the draft, also about nodes that were never reached."""
+        return any(isinstance(result, DrawResult) and result.judged for result in self.steps)
+
+    @property
+    def n_host_reads(self) -> int:
+        """Device reads of the verdict: the gathered thresholds of all tests are one, every draw is one."""
+        draws = sum(isinstance(result, DrawResult) for result in self.steps)
+        return draws + (len(self.steps) > draws)
 
 
 class Draws(Protocol):
@@ -124,30 +150,92 @@ class Plan:
 
     def walk(self, keys: Draws, n: int) -> Outcome:
         """Sample the plan. `n` is the committed length: a node of depth d stands at position `n - 1 + d`."""
-        trace: list[TestResult | DrawResult] = []
+        made: list[StepResult] = []
         state = self.start
         while True:
             step = self.step(state)
             if isinstance(step, Stop):
-                return Outcome(self._kept(step.node, trace), None, None, tuple(trace))
+                return self._closed(step.node, made)
             if isinstance(step, Test):
-                pos = n - 1 + self.depth(step.node)
-                tested = keys.passes(pos, step.threshold, step.ordinal)
-                trace.append(TestResult(step, pos, tested.u, tested.passed))
-                state = step.kept if tested.passed else step.failed
+                result = self._test(step, keys, n)
+                made.append(result)
+                state = step.kept if result.passed else step.failed
                 continue
             pos = n + self.depth(step.node)
             drawn = keys.draw(step.stream, pos, step.row())
             edge = step.edges.get(drawn.token)
-            trace.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
+            made.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
             if edge is None:
                 carry = step.carry(drawn.token) if step.carry else None
-                return Outcome(self._kept(step.node, trace), drawn.token, step.kind, tuple(trace), carry)
+                return self._closed(step.node, made, drawn.token, step.kind, carry)
             state = edge[1]
 
-    def _kept(self, node: int, trace: list[TestResult | DrawResult]) -> tuple[int, ...]:
+    def untested(self, walked: Outcome, keys: Draws, n: int) -> dict[int, TestResult | None]:
+        """The nodes that a backward scan kept with a longer prefix, without a test of their own.
+
+        With it, where there is one, comes the test that the scan would have gone on to had the longer one failed: its
+        uniform is a function of its key.
+        """
+        tested = {result.shown for result in walked.steps if isinstance(result, TestResult)}
+        left: dict[int, TestResult | None] = dict.fromkeys(node for node in walked.accepted if node not in tested)
+        if not left or walked.by_draw:
+            return {}
+        for result in walked.steps:
+            if isinstance(result, TestResult) and result.passed:
+                node, step = result.step.node, self.step(result.step.failed)
+                while isinstance(step, Test) and step.node == self.draft.parents[node]:
+                    node = step.node
+                    would = self._test(step, keys, n)
+                    shown = self._shown(node, walked.accepted)
+                    if shown in left and left[shown] is None:
+                        left[shown] = replace(would, shown=shown)
+                    step = self.step(step.failed)
+        return left
+
+    def _test(self, step: Test, keys: Draws, n: int) -> TestResult:
+        pos = n - 1 + self.depth(step.node)
+        tested = keys.passes(pos, step.threshold, step.ordinal)
+        return TestResult(step, pos, tested.u, tested.passed, step.node)
+
+    def _closed(
+        self,
+        node: int,
+        made: list[StepResult],
+        closing: int | None = None,
+        kind: Literal["recovered", "bonus"] | None = None,
+        carry: Carry | None = None,
+    ) -> Outcome:
+        """The outcome of a walk that stopped at `node`; only now is known which of several twins was kept."""
+        accepted = self._kept(node, made)
+        return Outcome(accepted, closing, kind, tuple(self._settled(result, accepted) for result in made), carry)
+
+    def _settled(self, result: StepResult, accepted: tuple[int, ...]) -> StepResult:
+        """A step with the nodes it decides about.
+
+        A test or a draw decides about a text. Where several nodes spell it (parallel chains), it is shown on the node
+        of the candidate that was kept; its uniform is keyed by the node that was judged. Of the siblings that a drawn
+        token names only the kept one is judged.
+        """
+        if isinstance(result, TestResult):
+            shown = self._shown(result.step.node, accepted) if result.passed else result.step.node
+            return result if shown == result.step.node else replace(result, shown=shown)
+        if not result.step.edges:
+            return result
+        siblings, tokens = self.draft.candidates(result.step.node), self.draft.tokens
+        named = [node for node in siblings if tokens[node] == result.drawn.token]
+        shown = next((node for node in named if node in accepted), named[0] if named else ROOT)
+        judged = tuple(node for node in siblings if node == shown or node not in named)
+        return replace(result, judged=judged, n_tested=judged.index(shown) + 1 if named else len(judged))
+
+    def _shown(self, node: int, accepted: tuple[int, ...]) -> int:
+        """The kept node that spells the same as `node`, else itself."""
+        depth = self.depth(node)
+        kept = accepted[depth - 1] if depth <= len(accepted) else node
+        return kept if kept == node or self.draft.path(kept) == self.draft.path(node) else node
+
+    def _kept(self, node: int, made: list[StepResult]) -> tuple[int, ...]:
         """The kept nodes, root to leaf: of the candidate whose node passed last, among those that spell the same."""
-        for result in reversed(trace):
+        for result in reversed(made):
             if isinstance(result, TestResult) and result.passed:
                 tested = result.step.node
                 # A twin that has no row of its own does not stand for one whose row was drawn from.

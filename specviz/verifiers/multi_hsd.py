@@ -17,7 +17,6 @@ from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
 from specviz.verifiers._candidates import candidates, misfit, ordinals
-from specviz.verifiers._scan import Spelling
 
 History = tuple[tuple[int, int], ...]  # (candidate, tokens of it kept) of all that were tried
 
@@ -37,7 +36,7 @@ class _MultiHsd:
     def __init__(self, draft: Draft, target_probs: Rows) -> None:
         self.draft, self.target_probs = draft, target_probs
         self.candidates = candidates(draft)
-        self.spelling = Spelling(draft)
+        self.spelling = draft.spelling
         self.ordinals = ordinals(draft)
         self.rows: dict[History, _Required] = {}
         self.parts: dict[tuple[History, int], tuple[_joint.Chain, _joint.Weighed]] = {}

@@ -18,7 +18,6 @@ from specviz.probability.rows import Certain, Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
 from specviz.verifiers._candidates import misfit, ordinals
-from specviz.verifiers._scan import Spelling
 
 Descent = tuple[_joint.Chain, _joint.Weighed]
 
@@ -116,7 +115,7 @@ class _Traversal:
         """The end of the round at a node whose children have all failed."""
         count = len(self.children(node))
         if not count:
-            node = Spelling(self.draft).first(node)  # a twin may have the row this one lacks
+            node = self.draft.spelling.first(node)  # a twin may have the row this one lacks
             plain = self.target_probs[node + 1] if self.draft.has_row(node) else None
             return Stop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
         row, mass, fallback = self.row(node, count)

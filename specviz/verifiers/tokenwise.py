@@ -14,7 +14,6 @@ from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifi
 from specviz.probability.rows import Row, Rows, at, namespace, positive_part, scaled
 from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers._candidates import misfit, ordinals
-from specviz.verifiers._scan import Spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class _Tokenwise:
     def __init__(self, draft: Draft, target_probs: Rows) -> None:
         self.draft = draft
         self.target_probs = target_probs
-        self.spelling = Spelling(draft)
+        self.spelling = draft.spelling
         self.vocab = len(target_probs[0])
         self.rows: dict[State, _Required] = {}
         self.ahead = chain_masses(draft, target_probs)

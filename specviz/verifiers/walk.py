@@ -9,12 +9,11 @@ from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Stop, Verifier
 from specviz.probability.rows import Row, Rows
 from specviz.traits import VerifierTraits
-from specviz.verifiers._scan import Spelling
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:
     """The plan of a walk. `target_probs` `[n_fed + 1, V]`: row 0 after the root, row i + 1 after node i."""
-    spelling = Spelling(draft)
+    spelling = draft.spelling
 
     def open_step(state: State) -> Step:
         node: int = state

@@ -10,7 +10,8 @@ from blocks.small import VOCAB, Text
 from blocks.stage import trained
 from engine.zoo import build, save
 from specviz.commands import Prompt, Start
-from specviz.engine.record.query_end import Ended, Served
+from specviz.engine.decode.drafter import QueryEnd
+from specviz.engine.decode.round import QueryStats
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
 from specviz.knobs import Knobs
@@ -95,11 +96,11 @@ def knobs(**changes: Any) -> Knobs:
     return get_method("specblock").table.knobs({"adapt": "on", **changes})
 
 
-def ended(query: int = 0, tau: float = 2.0, seconds: float = 2.0, **changes: Any) -> Ended:
+def ended(query: int = 0, tau: float = 2.0, seconds: float = 2.0, **changes: Any) -> QueryEnd:
     """A query of twenty rounds."""
     rounds = 20
-    served = Served(seconds, seconds, rounds, round(tau * rounds), [rounds])
-    return Ended(query, knobs(**changes), served, "code")
+    served = QueryStats(seconds, seconds, rounds, round(tau * rounds), [rounds])
+    return QueryEnd(query, knobs(**changes), served, "code")
 
 
 def loaded(root: Path) -> tuple[Pair, str]:

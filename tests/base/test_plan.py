@@ -89,7 +89,7 @@ def test_walk(answers: list[Any], accepted: Any, closing: Any, kind: Any) -> Non
     outcome = opened(STEPS).walk(Script(list(answers)), 20)
     assert (outcome.accepted, outcome.closing, outcome.kind) == (accepted, closing, kind)
     assert outcome.stop == (accepted[-1] if accepted else ROOT)
-    assert len(outcome.trace) == len(answers)
+    assert len(outcome.steps) == len(answers)
 
 
 def test_positions_and_ordinals_of_a_walk() -> None:
@@ -103,9 +103,9 @@ def test_positions_and_ordinals_of_a_walk() -> None:
         ("accept", 22, 0.25, 0),
         ("residual", 22, row, 0),
     ]
-    assert [r.pos for r in outcome.trace] == [20, 21, 22, 22]
-    assert [type(r) for r in outcome.trace] == [TestResult, DrawResult, TestResult, DrawResult]
-    assert [r.kept for r in outcome.trace if isinstance(r, DrawResult)] == [1, None]
+    assert [r.pos for r in outcome.steps] == [20, 21, 22, 22]
+    assert [type(r) for r in outcome.steps] == [TestResult, DrawResult, TestResult, DrawResult]
+    assert [r.kept for r in outcome.steps if isinstance(r, DrawResult)] == [1, None]
 
 
 def test_law_of_the_same_plan() -> None:

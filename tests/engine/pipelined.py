@@ -10,15 +10,14 @@ from typing import Any
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import OverlappingDrafter
 from specviz.engine.model.adapter import Models
 from specviz.methods.common.runner import Expander
 from specviz.probability.draft import ROOT, Draft, Node
 
 
-class Ahead:
+class Ahead(OverlappingDrafter):
     """See the module. `during`: called in `meanwhile` when the branches are drafted."""
-
-    taps: tuple[int, ...] = ()
 
     def __init__(
         self, models: Models, depth: int = 3, width: int = 2, more: int = 2, during: Callable[[], Any] = lambda: None

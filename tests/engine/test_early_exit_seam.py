@@ -11,18 +11,17 @@ import torch
 
 from engine.driver import session
 from engine.zoo import build, planted
-from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.probability.draft import ROOT, Draft
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 
 
-class EarlyExit:
+class EarlyExit(Drafter):
     """Drafts with the target's first layers: climb, look through the head, add the arg-max as the next row."""
-
-    taps: tuple[int, ...] = ()
 
     def __init__(self, adapter: ModelAdapter, exit_layer: int, depth: int) -> None:
         self.adapter, self.exit_layer, self.depth = adapter, exit_layer, depth
@@ -38,13 +37,6 @@ class EarlyExit:
             if not tree.ends(node):
                 row = ctx.rows.add(token, row)
         return tree.draft("depth")
-
-    def observe(self, seen: Observation) -> None:
-        """Nothing to learn."""
-
-    def cached(self) -> int | None:
-        """It has no cache of its own."""
-        return None
 
 
 @pytest.mark.parametrize("temperature", [0, 0.9])

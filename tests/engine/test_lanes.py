@@ -11,7 +11,7 @@ from engine.driver import session
 from engine.pipelined import Ahead
 from engine.zoo import blurred, build
 from specviz.engine.decode import overlap_choice
-from specviz.engine.decode.overlap import Both, Launched, Serial, Threads
+from specviz.engine.decode.overlap import Launched, Overlap, Serial, Threads
 from specviz.engine.decode.overlap_choice import choose, possible, probed, threads_of
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
@@ -196,7 +196,7 @@ def test_threads_of_torch_are_the_same_on_both_sides() -> None:
     try:
         for n in (1, 2):
             torch.set_num_threads(n)
-            both: Both[int, int] = Threads().run(torch.get_num_threads, torch.get_num_threads, lambda: None)
+            both: Overlap[int, int] = Threads().run(torch.get_num_threads, torch.get_num_threads, lambda: None)
             assert (both.target, both.drafter) == (n, n)
     finally:
         torch.set_num_threads(before)

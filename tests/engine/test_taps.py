@@ -10,6 +10,7 @@ from early_exit.stage import Hearsay, Placed
 from engine.driver import session
 from engine.zoo import blurred, build
 from specviz.engine.decode.context import Observation
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model import rows as rows_module
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
@@ -21,14 +22,16 @@ N_LAYERS = 4
 ALL = tuple(range(N_LAYERS + 1))
 
 
-class Watching:
+class Watching(Drafter):
     """Any drafter, with taps; keeps what it is shown."""
 
     def __init__(self, inner: Any, taps: Sequence[int], newest_only: bool = False) -> None:
         self.inner, self.taps, self.newest_only = inner, tuple(taps), newest_only
         self.seen: list[Observation] = []
-        if hasattr(inner, "meanwhile"):
-            self.meanwhile = inner.meanwhile
+        self.overlaps = inner.overlaps
+
+    def meanwhile(self, ctx: Any, draft: Any) -> Any:
+        return self.inner.meanwhile(ctx, draft)
 
     def propose(self, ctx: Any) -> Any:
         return self.inner.propose(ctx)

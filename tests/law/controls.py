@@ -11,7 +11,7 @@ import numpy as np
 from law.drafts import Builder, Grow, chain, siblings, without
 from law.enumerate import BranchKeys, Law, chained
 from law.rounds import emitted, play_once
-from specviz.probability.draft import ROOT, Draft
+from specviz.probability.draft import ROOT, Draft, Spelling
 from specviz.probability.draws import Tested
 from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
@@ -19,7 +19,7 @@ from specviz.probability.table_models import Problem
 from specviz.prove.controls import retested as retested
 from specviz.prove.controls import softmax_argmax as softmax_argmax
 from specviz.prove.controls import stop_dropped as stop_dropped
-from specviz.verifiers import _scan, tokenwise, walk
+from specviz.verifiers import tokenwise, walk
 
 
 def backward_scan(draft: Draft, rows: Any, *, cap_last: bool = True) -> Plan:
@@ -55,7 +55,7 @@ def uncapped_last(draft: Draft, rows: Any) -> Plan:
     return backward_scan(draft, rows, cap_last=False)
 
 
-class _OwnChildren(_scan.Spelling):
+class _OwnChildren(Spelling):
     def candidates(self, node: int) -> tuple[int, ...]:
         return self._draft.children.get(node, ())
 

@@ -29,6 +29,7 @@ class TableModel:
     """One layer; its hidden state is the number of the text a row sees."""
 
     n_layers = 1
+    device = torch.device("cpu")
 
     def __init__(self, table: Table, prompt: Sequence[int] = PROMPT, context: int = 64) -> None:
         self.table, self.prompt, self.context = table, tuple(prompt), context

@@ -2,8 +2,7 @@
 
 import pytest
 
-from specviz.probability.draft import ROOT, Draft
-from specviz.verifiers._scan import Spelling
+from specviz.probability.draft import ROOT, Draft, Spelling
 
 
 def draft(tokens: str, parents: tuple[int, ...], ids: tuple[int, ...] = (), unfed: int = 0, window: int = 0) -> Draft:

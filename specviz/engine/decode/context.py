@@ -1,15 +1,7 @@
-"""`Context`: what a drafter is given in a round (`Tree` builds its draft), and `Observation`, what it learns after.
-
-`Taps`: the target's hidden states a drafter asked for, one row for every new token.
-
-Layers are numbered as in the library's `output_hidden_states`: 0 the embedding, l after layer l, the last one after the
-final norm. The row of a token is the one whose logits produced it: that of the token before it, whether that one was
-the root or an accepted draft. States are kept as they pass by, nothing is computed for them but the final norm.
-"""
+"""`Context`: what a drafter is given in a round (`Tree` builds its draft), and `Observation`, what it learns after."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.rows import Rows, Tensor
@@ -21,8 +13,6 @@ from specviz.probability.draws import Drawn, Stream
 from specviz.probability.plan import Draws, Outcome
 from specviz.probability.rows import Row
 from specviz.probability.rows import Rows as LawRows
-
-__all__ = ["Context", "Counters", "Drafter", "Observation"]
 
 
 @dataclass(slots=True)
@@ -90,54 +80,3 @@ class Observation:
     logits: Tensor | None = None  # [n_fed + 1, V], the same rows raw
     finish: Finish | None = None
     target_ns: int = 0  # of the target's pass
-
-
-class Drafter(Protocol):
-    """Proposes drafts, with a cache of its own if it has a model. `observe` records; only `propose` reads knobs.
-
-    Optional besides: `meanwhile(ctx, draft) -> Draft`, which runs beside the target's pass and may add nodes behind
-    `n_fed`, and nothing else; `newest_only = True`, features of the newest token alone; `aborted()`, told after a
-    round that came to nothing, whose number and draws are used again; `ended(query) -> events`, told when a query is
-    over; `next_query(models, knobs) -> Drafter`, who goes on in the next one; `spent(knobs)`, knobs that ask for
-    something once, and the values they return to; `version`, of the weights.
-    """
-
-    taps: tuple[int, ...]  # layers of the target it wants to see: 0 the embedding, n_layers behind the final norm
-
-    def propose(self, ctx: Context) -> Draft: ...
-    def observe(self, seen: Observation) -> None: ...
-    def cached(self) -> int | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Taps:
-    """Which layers are wanted. `newest_only`: of the newest token alone, so features are `[1, width]`."""
-
-    layers: tuple[int, ...] = ()
-    newest_only: bool = False
-
-    @classmethod
-    def of(cls, drafter: Any, n_layers: int) -> "Taps":
-        """What a drafter asks for with `taps` and, if it has it, `newest_only`."""
-        layers = tuple(sorted(set(getattr(drafter, "taps", ()))))
-        assert all(0 <= layer <= n_layers for layer in layers), f"taps {layers} of a target with {n_layers} layers"
-        return cls(layers, bool(getattr(drafter, "newest_only", False)))
-
-    def read(self, rows: Rows, wanted: Sequence[int]) -> dict[int, Tensor]:
-        """The states `[len(wanted), width]` of some rows; of the last of them only where that is enough."""
-        chosen = wanted[-1:] if self.newest_only else wanted
-        return {layer: rows.states(layer, chosen) for layer in self.layers} if chosen else {}
-
-    def path(self, rows: Rows, root: int, accepted: Sequence[int], n_new: int) -> dict[int, Tensor]:
-        """Features of a round's `n_new` committed tokens: the root's row, then those of the accepted nodes."""
-        return self.read(rows, [root, *(root + 1 + node for node in accepted)][:n_new]) if self.layers else {}
-
-    def of_prompt(self, rows: Rows, prompt: Sequence[int]) -> Observation | None:
-        """What a block of the prefill shows, in the shape of a round: the tokens after its rows.
-
-        None for the blocks before the last where only the newest row is wanted.
-        """
-        first, n = rows.first, len(rows)
-        if self.newest_only and first + n < len(prompt) - 1:
-            return None
-        return Observation(tuple(prompt[first + 1 : first + n + 1]), Draft(), None, self.read(rows, range(n)))

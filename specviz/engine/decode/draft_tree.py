@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from specviz.engine.decode.context import Context
 from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Carry, Draft, Node
 from specviz.probability.rows import Certain, Row
 from specviz.probability.rows import Rows as LawRows
-
-if TYPE_CHECKING:
-    from specviz.engine.decode.context import Context
 
 
 class Tree:
@@ -21,7 +19,7 @@ class Tree:
     such a node is ahead of this round: born now, judged in a later one if its branch survives.
     """
 
-    def __init__(self, ctx: "Context") -> None:
+    def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self.unfed: set[int] = set()
         self._n_pending = 0

@@ -17,7 +17,7 @@ _WHEN = {"Q": "the next prompt", "X": "a restart"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class KnobRequest:
     """A knob asked for while round `requested_r` ran."""
 
     name: str
@@ -26,12 +26,12 @@ class Request:
     requested_r: int
 
 
-class Requests:
+class KnobQueue:
     """What was asked for and is not yet in force, in the order it was asked. `more`: another query follows."""
 
     def __init__(self, table: KnobTable, more: bool = False) -> None:
         self._table, self._more = table, more
-        self._waiting: list[Request] = []
+        self._waiting: list[KnobRequest] = []
 
     def ask(self, name: str, value: Any, by: str, requested_r: int) -> None:
         """Remember a request. Raises KnobError for a bad name or value, and for a knob that can change no more."""
@@ -39,7 +39,7 @@ class Requests:
         checked = spec.check(value)
         if spec.applies != "R" and not (spec.applies == "Q" and self._more):
             raise KnobError(f"knob {name} applies at {_WHEN[spec.applies]}, not during a run")
-        self._waiting.append(Request(name, checked, by, requested_r))
+        self._waiting.append(KnobRequest(name, checked, by, requested_r))
 
     def apply(self, knobs: Knobs, round_: int, within_block: bool) -> tuple[Knobs, list[Knob]]:
         """The snapshot of a round, and what changed for it.
@@ -47,7 +47,7 @@ class Requests:
         What changes the law waits for the end of a block, whose rounds make one draw.
         """
         told: list[Knob] = []
-        kept: list[Request] = []
+        kept: list[KnobRequest] = []
         for ask in self._waiting:
             spec = self._table.spec(ask.name)
             if spec.applies == "Q" or (within_block and spec.text != "K"):
@@ -65,7 +65,7 @@ class Requests:
         self._waiting = []
         return knobs, told
 
-    def _apply(self, ask: Request, knobs: Knobs, round_: int, told: list[Knob]) -> Knobs:
+    def _apply(self, ask: KnobRequest, knobs: Knobs, round_: int, told: list[Knob]) -> Knobs:
         told.append(
             Knob(
                 name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,

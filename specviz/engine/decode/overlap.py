@@ -26,7 +26,7 @@ Settle = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Both(Generic[A, B]):
+class Overlap(Generic[A, B]):
     """What the two lanes made, and when each was at work; None for a drafter that had nothing to do."""
 
     target: A
@@ -44,7 +44,7 @@ class Lanes(Protocol):
 
     name: str
 
-    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]: ...
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]: ...
 
 
 def timed(work: Callable[[], A], settle: Settle) -> tuple[A, Work]:
@@ -60,13 +60,13 @@ class Serial:
 
     name = "serial"
 
-    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
         """Both in turn."""
         made, work = timed(target, settle)
         if drafter is None:
-            return Both(made, None, work, None)
+            return Overlap(made, None, work, None)
         drafted, beside = timed(drafter, settle)
-        return Both(made, drafted, work, beside)
+        return Overlap(made, drafted, work, beside)
 
 
 class Threads:
@@ -75,7 +75,7 @@ class Threads:
     def __init__(self, name: str = "threads") -> None:
         self.name = name
 
-    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
         """Both at once; also an interrupt waits for the target's pass, which has an end."""
         if drafter is None:
             return Serial().run(target, None, settle)
@@ -96,7 +96,7 @@ class Threads:
                 _outlast(pending)
             raise
         made, target_work = pending.result()
-        return Both(made, drafted, target_work, work)
+        return Overlap(made, drafted, target_work, work)
 
 
 Job = tuple["Future[Any]", Callable[[], Any]]
@@ -150,7 +150,7 @@ class Launched:
         self.name = name
         self._target, self._drafter = _Side(target, name == "streams"), _Side(drafter, name == "streams")
 
-    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Both[A, B]:
+    def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
         """Both launched one after the other; waited for together."""
         if drafter is None:
             return Serial().run(target, None, settle)
@@ -160,7 +160,7 @@ class Launched:
         finally:
             self._target.finish()
             self._drafter.finish()
-        return Both(made, drafted, self._target.work, self._drafter.work, "device")
+        return Overlap(made, drafted, self._target.work, self._drafter.work, "device")
 
 
 class _Side:

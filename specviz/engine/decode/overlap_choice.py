@@ -21,11 +21,12 @@ from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 import torch
 
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import Lanes, Launched, Serial, Threads
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.cache import KVCache
@@ -61,7 +62,7 @@ def choose(asked: str, models: Models, drafter: Drafter | None) -> Choice:
             f"lanes {asked} need {_NEEDS[asked]}; here the target is on {target}, the draft model on {draft}: "
             f"use {' or '.join(fitting)}"
         )
-    if not hasattr(drafter, "meanwhile"):
+    if drafter is None or not drafter.overlaps:
         told = asked not in ("auto", "serial")
         why = f"lanes {asked} have nothing to overlap: this method drafts only between the target's passes"
         return Choice(Serial(), warning=f"{why}, so it runs serially" if told else None)
@@ -181,18 +182,12 @@ def calibrate(models: Models, drafter: Drafter | None, patience_s: float = PATIE
     found = pairs.get(second or target)
     if found is None:
         found = pairs[second or target] = _measure(target, second, patience_s)
-    clock = getattr(drafter, "clock", None)
-    return with_clock(found, clock) if isinstance(clock, Clock) else copied(found)
-
-
-def copied(found: Calibration) -> Calibration:
-    """A record of its own, to be numbered and stamped."""
-    return Calibration(**{name: getattr(found, name) for name in found.__struct_fields__})
+    return with_clock(found, drafter.clock) if drafter and drafter.clock else msgspec.structs.replace(found)
 
 
 def with_clock(found: Calibration, clock: Clock) -> Calibration:
     """The record with what a layer, the final head and a head test cost."""
-    out = copied(found)
+    out = msgspec.structs.replace(found)  # a record of its own, to be numbered and stamped
     out.exit_widths, out.test_ns, out.pass_ns = list(clock.widths), round(clock.test_ns), round(clock.pass_ns)
     out.layer_ns, out.final_ns = [round(ns) for ns in clock.layer_ns], [round(ns) for ns in clock.final_ns]
     return out
@@ -246,7 +241,7 @@ def _pass(model: ModelAdapter, width: int, siblings: bool) -> Callable[[], int]:
 
 
 def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) -> int:
-    cuda = getattr(getattr(model, "device", None), "type", "cpu") == "cuda"
+    cuda = model.device.type == "cuda"
     # One thread on the host works all of the time it has: its own clock runs as on a quiet machine.
     now = time.thread_time_ns if not cuda and torch.get_num_threads() == 1 else time.perf_counter_ns
     began = now()

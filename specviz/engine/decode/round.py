@@ -1,10 +1,6 @@
 """`Round`: the plain record of one cycle, exactly one target pass. All events, metrics and tests are made from it.
 
-`chain` records: the joint ratios of sampled chains, whatever the verifier, so that others can be compared offline.
-
-One record per node of every candidate that begins at the root: the chain itself, each of several chains, the main and
-the first side chains of a caterpillar. Candidates that begin further down start again from weight 1 (verification.md
-3.7), so a ratio from the root on says nothing about them. Point masses have no ratios worth showing: none is written.
+`StageClock` takes its times, `QueryStats` adds up the rounds of a query.
 """
 
 import time
@@ -15,21 +11,18 @@ from typing import Any, Literal
 
 import torch
 
-from specviz.engine.decode.overlap import Both
+from specviz.engine.decode.overlap import Overlap
 from specviz.engine.model.rows import Call, Tensor
-from specviz.events import Chain, Event, six
-from specviz.events.base import ZERO
+from specviz.events import Event
 from specviz.events.round import Finish
 from specviz.probability.draft import Carry, Draft
 from specviz.probability.plan import Draws, Outcome, Plan
-from specviz.probability.rows import CertainRows, Rows
-from specviz.verifiers import _joint
-from specviz.verifiers._candidates import candidates
+from specviz.probability.rows import Rows
 
 Kind = Literal["accepted", "branch", "recovered", "bonus"]
 
 
-class Clock:
+class StageClock:
     """Nanoseconds by stage, and the stretches of time each lane was at work.
 
     With CUDA devices (`cuda`) a stage ends when they have done their work. Where target and drafter overlap, no second
@@ -59,21 +52,20 @@ class Clock:
             self.ns[name] = self.ns.get(name, 0) + took
             self.spans.append((name, began, took))
 
-    def beside(self, both: Both[Any, Any]) -> None:
+    def overlapped(self, overlap: Overlap[Any, Any]) -> None:
         """The target's pass and what was drafted meanwhile: the target's whole time, the drafter's where it stuck out.
 
         The stretch both took together is what passed from the first start to the last end.
         """
-        target, drafter, self.timed_by = both.target_work, both.drafter_work, both.timed_by
-        self.spans.append(("target", *target))
-        works = [target]
-        if drafter is not None:
-            self.spans.append(("meanwhile", *drafter))
-            works.append(drafter)
-        whole = max(began + took for began, took in works) - min(began for began, _ in works)
-        self.ns["target"] = self.ns.get("target", 0) + target[1]
-        if drafter is not None:
-            self.ns["draft"] = self.ns.get("draft", 0) + whole - target[1]
+        self.timed_by = overlap.timed_by
+        began, took = overlap.target_work
+        self.spans.append(("target", began, took))
+        self.ns["target"] = self.ns.get("target", 0) + took
+        if overlap.drafter_work is not None:
+            also, beside = overlap.drafter_work
+            self.spans.append(("meanwhile", also, beside))
+            whole = max(began + took, also + beside) - min(began, also)
+            self.ns["draft"] = self.ns.get("draft", 0) + whole - took
 
 
 @dataclass(slots=True)
@@ -102,7 +94,7 @@ class Round:
     ledger: list[Call] = field(default_factory=list)
     n_draft_calls: int = 0
     n_syncs: int = 0
-    clock: Clock = field(default_factory=Clock)
+    clock: StageClock = field(default_factory=StageClock)
     kv_after: dict[str, int | None] = field(default_factory=dict)
     started_ns: int = 0
     ended_ns: int = 0
@@ -114,29 +106,27 @@ class Round:
         return self.n + len(self.tokens)
 
 
-def chain_records(done: Round) -> Iterator[Chain]:
-    """The records of a finished round, candidate by candidate, from the root on."""
-    draft, rows = done.draft, done.target_probs
-    if not draft.is_drawn or rows is None or isinstance(rows, CertainRows):
-        return
-    for path in candidates(draft):
-        if path.shared == 0 and any(draft.row_of[node] >= 0 for node in path.nodes):
-            part = _joint.chain(draft, path.nodes, rows)
-            for node, position in zip(path.nodes, _joint.records(part), strict=True):
-                yield _record(draft.ids[node], position)
+@dataclass(slots=True)
+class QueryStats:
+    """A query as it is served: times, tokens, and how many drafted tokens its rounds kept."""
 
+    seconds: float = 0.0  # prefill included
+    round_s: float = 0.0
+    n_rounds: int = 0
+    n_tokens: int = 0
+    histogram: list[int] = field(default_factory=list)  # [j]: rounds that kept j drafted tokens
 
-def _record(node: int, at: _joint.Position) -> Chain:
-    return Chain(
-        node=node, log_r=_log(at.log_r), cap_at=at.cap_at, log_c=_log(at.log_c), d_pq=_six(at.d_pq),
-        d_qp=_six(at.d_qp), dhat_pq=_six(at.dhat_pq), dhat_qp=_six(at.dhat_qp), h=at.h,
-        credit_token=six(at.credit_token), credit_hsd=six(at.credit_hsd), credit_naive=six(at.credit_naive),
-    )  # fmt: skip
+    def add(self, done: Round) -> None:
+        """A round is over; what was recorded of it is not serving."""
+        took = (done.ended_ns - done.started_ns) / 1e9
+        self.seconds += took
+        self.round_s += took
+        self.n_rounds += 1
+        self.n_tokens += len(done.tokens)
+        self.histogram += [0] * (done.n_accepted + 1 - len(self.histogram))
+        self.histogram[done.n_accepted] += 1
 
-
-def _log(x: float) -> float:
-    return max(ZERO, six(x))
-
-
-def _six(x: float | None) -> float | None:
-    return None if x is None else six(x)
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Tokens a round."""
+        return self.n_tokens / self.n_rounds if self.n_rounds else 0.0

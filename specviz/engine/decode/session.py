@@ -2,25 +2,24 @@
 
 Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
 plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
-nothing else differs.
-
-What a `Session` is made of and whom it tells: `Parts`, and the `Sink` a probe stands behind.
+nothing else differs. `Parts` is what a session is made of, behind `Sink` stands a probe.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
-from specviz.engine.decode.context import Context, Counters, Drafter, Observation, Taps
-from specviz.engine.decode.knob_queue import Requests, refuse_draft, refuse_prompt
+from specviz.engine.decode.context import Context, Counters, Observation
+from specviz.engine.decode.drafter import Drafter, FeatureTaps
+from specviz.engine.decode.knob_queue import KnobQueue, refuse_draft, refuse_prompt
 from specviz.engine.decode.overlap import Lanes, Serial
-from specviz.engine.decode.round import Clock, Kind, Round
+from specviz.engine.decode.round import Kind, Round, StageClock
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.decode.text_output import Ends, Said, Texts, banned_ids
+from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
 from specviz.engine.model import loading
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Rows, Tensor, fill
@@ -29,11 +28,8 @@ from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
 from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.draws import Keys
-from specviz.probability.plan import DrawResult, Draws, Outcome, Verifier
+from specviz.probability.plan import Draws, Verifier
 from specviz.probability.rows import Rows as LawRows
-
-if TYPE_CHECKING:
-    pass
 
 
 class Sink(Protocol):
@@ -55,9 +51,6 @@ class Parts:
     drafter: Drafter | None
     verifier: Verifier
     lanes: Lanes = field(default_factory=Serial)
-
-
-__all__ = ["Parts", "Session", "Sink"]
 
 
 class Session:
@@ -94,11 +87,11 @@ class Session:
         self.verifier = parts.verifier.tuned(knobs)
         self._banned = banned_ids(knobs["ban"], texts, self.target.vocab)
         self.warper = Warper.of(knobs, self._banned)
-        self._requests = Requests(table, more)
-        self._taps = Taps.of(parts.drafter, self.target.n_layers)
+        self._knob_queue = KnobQueue(table, more)
+        self._taps = FeatureTaps.of(parts.drafter, self.target.n_layers)
         self._cuda = loading.cuda_devices(parts.models)
         self._prefilled, self.prefill_ns = False, 0
-        self._said = Said(texts, prompt)
+        self._output = TextOutput(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
         refuse_prompt(self.prompt, self.target.context)
@@ -111,7 +104,7 @@ class Session:
     @property
     def text(self) -> str:
         """The new text so far."""
-        return self._said.text
+        return self._output.text
 
     @property
     def new_tokens(self) -> list[int]:
@@ -126,11 +119,11 @@ class Session:
 
     def request(self, name: str, value: Any, by: str = "user") -> None:
         """Ask for a knob; it is applied at the start of the next round. Raises KnobError."""
-        self._requests.ask(name, value, by, self.number)
+        self._knob_queue.ask(name, value, by, self.number)
 
     def between(self) -> tuple[Knobs, list[Knob]]:
         """Behind the end: the knobs of the next query, and what was asked for and changes with it."""
-        return self._requests.between(self.knobs)
+        return self._knob_queue.between(self.knobs)
 
     def generate(self) -> list[int]:
         """Decode to the end; the new tokens."""
@@ -165,20 +158,32 @@ class Session:
 
     @torch.inference_mode()
     def _round(self) -> Round:
+        """Draft, target's pass, laws, plan, walk, cut; then what drafter and probe write down."""
         self.number += 1
         self._apply_knobs()
         now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry)
-        now.clock = Clock(self._cuda)
+        clock = now.clock = StageClock(self._cuda)
         now.started_ns = time.perf_counter_ns()
         try:
             ctx = self._open()
-            self._decide(now, ctx)
-            with now.clock.stage("commit"):
+            if self.drafter:
+                with clock.stage("draft"):
+                    now.draft = self.drafter.propose(ctx)
+            now.logits, now.draft = self._target_pass(ctx, now.draft, clock)
+            with clock.stage("other"):
+                refuse_draft(self.verifier, now.draft)
+                now.target_probs = self._laws(now.draft, now.logits)
+            with clock.stage("verdict"):
+                now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
+                now.outcome = now.plan.walk(ctx.keys, now.n)
+            now.facts, now.ledger, now.n_draft_calls = ctx.facts, ctx.rows.ledger, ctx.counters.n_draft_calls
+            now.n_syncs = ctx.counters.n_syncs + now.outcome.n_host_reads
+            with clock.stage("commit"):
                 seen = self._commit(now, ctx)
         except BaseException as error:
             self._abort(now, error)
             raise
-        # What follows is bookkeeping: the drafter writes its records, which no stage of the round shall be charged for.
+        # What follows is bookkeeping: the drafter writes its records, and no stage of the round is charged for that.
         now.ended_ns = time.perf_counter_ns()
         if self.drafter:
             self.drafter.observe(seen)
@@ -189,15 +194,16 @@ class Session:
         return now
 
     def _apply_knobs(self) -> None:
-        self.knobs, told = self._requests.apply(self.knobs, self.number, within_block=self.carry is not None)
-        for event in told if self.sink else ():
-            assert self.sink is not None
-            self.sink.knob(event)
+        self.knobs, told = self._knob_queue.apply(self.knobs, self.number, within_block=self.carry is not None)
+        if self.sink:
+            for event in told:
+                self.sink.knob(event)
         if told:
             self.warper = Warper.of(self.knobs, self._banned)
             self.verifier = self.parts.verifier.tuned(self.knobs)
 
     def _open(self) -> Context:
+        """The round as the drafter sees it: the target's rows with what its cache lacks of the text, the root last."""
         rows = Rows(self.target, self.cache, self._taps.layers)
         root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
         self.counters.n_draft_calls = self.counters.n_syncs = 0
@@ -207,34 +213,14 @@ class Session:
             level=self.sink.level if self.sink else "none", counters=self.counters, carry=self.carry,
         )  # fmt: skip
 
-    def _decide(self, now: Round, ctx: Context) -> None:
-        """Draft, target pass, laws, plan, walk."""
-        self._draft(now, ctx)
-        with now.clock.stage("other"):
-            refuse_draft(self.verifier, now.draft)
-            assert now.logits is not None
-            now.target_probs = self._laws(now.draft, now.logits)
-        with now.clock.stage("verdict"):
-            now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
-            now.outcome = now.plan.walk(ctx.keys, now.n)
-        now.facts, now.ledger = ctx.facts, ctx.rows.ledger
-        now.n_draft_calls = self.counters.n_draft_calls
-        now.n_syncs = self.counters.n_syncs + host_reads(now.outcome)
-
-    def _draft(self, now: Round, ctx: Context) -> None:
-        """Propose, then the target's pass over it with `meanwhile` beside; the draft is whole after both."""
-        if self.drafter:
-            with now.clock.stage("draft"):
-                now.draft = self.drafter.propose(ctx)
-        fed = now.draft
-        ahead = getattr(self.drafter, "meanwhile", None)
-        both = self.parts.lanes.run(
-            lambda: ctx.rows.finish(fed, ctx.root_row), ahead and partial(ahead, ctx, fed), now.clock.settle
-        )
-        now.clock.beside(both)
-        whole = fed if both.drafter is None else both.drafter
-        now.logits, now.draft = both.target, loading.beside(whole, self.target)
+    def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock) -> tuple[Tensor, Draft]:
+        """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `meanwhile`, which ran beside."""
+        ahead = partial(self.drafter.meanwhile, ctx, fed) if self.drafter and self.drafter.overlaps else None
+        overlap = self.parts.lanes.run(lambda: ctx.rows.finish(fed, ctx.root_row), ahead, clock.settle)
+        clock.overlapped(overlap)
+        whole = fed if overlap.drafter is None else overlap.drafter
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
+        return overlap.target, loading.beside(whole, self.target)
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
         if not self.warper.needs_prefix:
@@ -251,7 +237,9 @@ class Session:
         if outcome.closing is not None:
             tokens.append(outcome.closing)
             kinds.append(outcome.kind or "bonus")
-        texts, self.finish = self._said.take(tokens, len(self.tokens), self._ends())
+        longest = len(self.prompt) + self.knobs["max_new_tokens"]
+        ends = StopCriteria(self.eos, self.knobs["stop"], longest, self.target.context)
+        texts, self.finish = self._output.take(tokens, len(self.tokens), ends)
         kept = len(texts)
         now.tokens, now.kinds, now.texts = tuple(tokens[:kept]), tuple(kinds[:kept]), tuple(texts)
         now.n_accepted = min(kept, len(outcome.accepted))
@@ -260,30 +248,19 @@ class Session:
         self.carry = None if self.finish else outcome.carry
         features = self._taps.path(ctx.rows, ctx.root_row, outcome.accepted, kept)
         self.cache.follow(self.tokens[:-1])
+        target_ns = now.clock.ns.get("target", 0)
         return Observation(
-            now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish,
-            now.clock.ns.get("target", 0),
-        )  # fmt: skip
-
-    def _ends(self) -> Ends:
-        longest = len(self.prompt) + self.knobs["max_new_tokens"]
-        return Ends(self.eos, self.knobs["stop"], longest, self.target.context)
+            now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish, target_ns
+        )
 
     def _abort(self, now: Round, error: BaseException) -> None:
         """Leave the cache as the committed text has it; the number is used again."""
         self.cache.follow(self.tokens[:-1])
         self.number -= 1
-        forget = getattr(self.drafter, "aborted", None)
-        if forget is not None:
-            forget()
+        if self.drafter:
+            self.drafter.aborted()
         if self.sink:
             self.sink.aborted(now, f"{type(error).__name__}: {error}".strip(": "))
 
     def _filled(self) -> dict[str, int | None]:
         return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}
-
-
-def host_reads(outcome: Outcome) -> int:
-    """Device reads of a verdict: the gathered thresholds are one, every draw is one."""
-    draws = sum(isinstance(result, DrawResult) for result in outcome.trace)
-    return draws + (len(outcome.trace) > draws)

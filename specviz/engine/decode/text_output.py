@@ -1,4 +1,4 @@
-"""`Said`: the text of a session as it grows, and `Ends`: where it must end.
+"""`TextOutput`: the text of a session as it grows, and `StopCriteria`: where it must end.
 
 Token ids to text: single tokens for display, and a stream of committed ids whose pieces concatenate to the text.
 """
@@ -120,7 +120,7 @@ def _byte_table() -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class StopCriteria:
     """What ends a text: an end token, a stop text, `longest` tokens in all, a full context."""
 
     eos: frozenset[int]
@@ -129,14 +129,14 @@ class Ends:
     context: int
 
 
-class Said:
+class TextOutput:
     """The new text so far, token by token; without a tokenizer it stays empty."""
 
     def __init__(self, texts: Texts | None, prompt: Sequence[int]) -> None:
         self.text = ""
         self._stream = texts.stream(prompt) if texts else None
 
-    def take(self, tokens: Sequence[int], before: int, ends: Ends) -> tuple[list[str], Finish | None]:
+    def take(self, tokens: Sequence[int], before: int, ends: StopCriteria) -> tuple[list[str], Finish | None]:
         """The readable pieces of `tokens` up to where the text ends, if it does there: the one cut of a round.
 
         `before`: the length of the text without them.

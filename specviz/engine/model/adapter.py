@@ -44,6 +44,7 @@ class Model(Protocol):
     n_layers: int
     vocab: int
     context: int
+    device: torch.device
 
     def new_cache(self, capacity: int) -> KVCache: ...
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor: ...

@@ -333,9 +333,8 @@ def fingerprint(adapter: ModelAdapter) -> str:
 
 
 def device_of(model: Model | None) -> torch.device:
-    """The device a model computes on; the host for what has none."""
-    found: torch.device | None = getattr(model, "device", None)
-    return torch.device("cpu") if found is None else found
+    """The device a model computes on; the host for no model."""
+    return torch.device("cpu") if model is None else model.device
 
 
 def cuda_devices(models: Models) -> tuple[torch.device, ...]:

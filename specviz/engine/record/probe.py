@@ -7,14 +7,17 @@ The level decides what is computed and copied at all: `none` counts and tokens, 
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
 from specviz.commands import Prompt
-from specviz.engine.decode.round import Round, chain_records
+from specviz.engine.decode.round import Round
+from specviz.engine.decode.session import Session
+from specviz.engine.decode.text_output import Texts
+from specviz.engine.record.chain_records import chain_records
 from specviz.engine.record.device_stats import entropies, log_shares, top_lists
-from specviz.engine.record.verify_records import Verdict
+from specviz.engine.record.verify_records import VerifyRecorder
 from specviz.events import (
     Chain,
     Closing,
@@ -37,10 +40,6 @@ from specviz.events.round import WalkEnd
 from specviz.probability.draft import Node as Born
 from specviz.trace.private import named
 
-if TYPE_CHECKING:
-    from specviz.engine.decode.session import Session
-    from specviz.engine.decode.text_output import Texts
-
 Emit = Callable[[Event], None]
 _LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "draft", "meanwhile": "draft"}
 
@@ -48,7 +47,7 @@ _LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "d
 class Probe:
     """Writes the events of one query after another to `emit`, numbered by the recorder's side of the pipe."""
 
-    def __init__(self, emit: Emit, texts: "Texts", level: Level, topk: int = 8, prompt: Prompt | None = None) -> None:
+    def __init__(self, emit: Emit, texts: Texts, level: Level, topk: int = 8, prompt: Prompt | None = None) -> None:
         self.emit_line, self.texts, self.level, self.topk = emit, texts, level, topk
         self.prompt = prompt or Prompt(text="")  # of the query in hand
         self.query = 0
@@ -63,14 +62,14 @@ class Probe:
         self.count += 1
         self.emit_line(event)
 
-    def prefilled(self, session: "Session", dur_ns: int) -> None:
+    def prefilled(self, session: Session, dur_ns: int) -> None:
         """A query begins."""
         self.query = session.query
         prompt = list(session.prompt)
         self.emit(
             Prefill(
                 prompt=prompt, text=self.prompt.text, n_prompt=len(prompt), seed=session.seed, dur_ns=dur_ns,
-                domain=self.prompt.domain or None, drafter_version=getattr(session.drafter, "version", 0),
+                domain=self.prompt.domain or None, drafter_version=session.drafter.version if session.drafter else 0,
             ), 0,
         )  # fmt: skip
 
@@ -86,13 +85,12 @@ class Probe:
         """All events of a finished round."""
         began = time.perf_counter_ns()
         self._start(done)
-        verdict = Verdict(done)
         if self.level != "none":
-            self._tree(done, verdict)
+            self._tree(done)
             self._spans(done)
         for fact in done.facts:
             self.emit(fact, done.number)
-        self._end(done, verdict.n_tested, began)
+        self._end(done, began)
 
     def _start(self, done: Round) -> None:
         event = RoundStart(
@@ -101,13 +99,14 @@ class Probe:
         )  # fmt: skip
         self.emit(event, done.number, done.started_ns)
 
-    def _tree(self, done: Round, verdict: Verdict) -> None:
+    def _tree(self, done: Round) -> None:
         """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
-        drawn = verdict.outcome.closing
-        closing = verdict.closing(None if drawn is None else self.texts.piece(drawn)[0], self.level)
+        assert done.outcome is not None
+        drawn, verdicts = done.outcome.closing, VerifyRecorder(done, self.level, self.topk)
+        closing = verdicts.closing(None if drawn is None else self.texts.piece(drawn)[0])
         chains = chain_records(done) if self.level == "full" else ()
         records: list[Node | Verify | Chain | Closing] = [
-            *self._nodes(done), *verdict.records(self.level, self.topk), *chains, closing,
+            *self._nodes(done), *verdicts.records(), *chains, closing,
         ]  # fmt: skip
         if self.level == "full":
             self._spell(records, done.number)
@@ -156,7 +155,8 @@ class Probe:
                 clock = "host" if name == "draft" else done.clock.timed_by
                 self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock), done.number)
 
-    def _end(self, done: Round, n_tested: int, began: int) -> None:
+    def _end(self, done: Round, began: int) -> None:
+        assert done.outcome is not None
         self.emit(
             Commit(
                 tokens=list(done.tokens), texts=list(done.texts), kinds=list(done.kinds), n=done.n_after,
@@ -167,7 +167,7 @@ class Probe:
         stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
         self.emit(
             RoundEnd(
-                n_drafted=done.draft.n_drafted, n_tested=n_tested, n_accepted=done.n_accepted,
+                n_drafted=done.draft.n_drafted, n_tested=done.outcome.n_tested, n_accepted=done.n_accepted,
                 n_emitted=len(done.tokens), n_draft_calls=done.n_draft_calls, n_syncs=done.n_syncs, stage_ns=stages,
                 probe_ns=done.observe_ns + time.perf_counter_ns() - began, draft_end=done.draft.draft_end,
                 walk_end=walk_end(done), cut=done.cut, kv=done.kv_after,

@@ -17,14 +17,13 @@ import msgspec
 import torch
 
 from specviz.commands import Start
-from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import QueryStats, Round
 from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
-from specviz.engine.record.query_end import Ended, Served
 from specviz.engine.run import build_drafter
 from specviz.engine.run.build_drafter import make_drafter
 from specviz.engine.run.queries import Queries, Setup, encode_prompt, length_of
@@ -62,7 +61,7 @@ class LocalRun:
         self.table, knobs = build_drafter.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
         self._setup = Setup(pair, self.method, self.verifier, self.table, self.choice.lanes, self.texts)
-        self.served = Served()
+        self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
         self.reason: str | None = None
@@ -71,7 +70,7 @@ class LocalRun:
         self._n_threads = torch.get_num_threads()
 
     def _opened(self, query: int, drafter: Drafter | None, knobs: Knobs) -> Session:
-        self.served, self.probe.prompt = Served(), self.queries.prompts[query]
+        self.served, self.probe.prompt = QueryStats(), self.queries.prompts[query]
         return self.queries.session(query, self._setup, knobs, drafter, self.probe)
 
     @property
@@ -137,7 +136,8 @@ class LocalRun:
         """The pair, and the trained parts that the drafter found for it."""
         infos = self.pair.infos
         draft = infos.draft if self.method.needs_draft else None  # a draft model at hand is none of this run
-        return msgspec.structs.replace(infos, draft=draft, parts=build_drafter.parts(self.session.drafter))
+        drafter = self.session.drafter
+        return msgspec.structs.replace(infos, draft=draft, parts=dict(drafter.parts()) if drafter else {})
 
     def begin(self) -> None:
         """Write `header` and `prefill`, so that a paused run shows its prompt. `rounds()` does it otherwise."""
@@ -156,7 +156,7 @@ class LocalRun:
         if self.choice.warning is not None:
             self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
         drafter = self.session.drafter
-        if self.start.level != "none" and build_drafter.wants_calibration(drafter):
+        if self.start.level != "none" and drafter and drafter.calibrated:
             costs = calibrate(self.session.parts.models, drafter)
             if costs is not None:
                 self.probe.emit(costs, 0)
@@ -185,7 +185,7 @@ class LocalRun:
         self._learn(drafter, knobs)
         if not self.has_more or self._stop_asked:
             return False
-        for name, value in _spent(drafter, knobs).items():
+        for name, value in (drafter.spent(knobs) if drafter else {}).items():
             told.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
             knobs = knobs.with_(**{name: value})
         after = self.queries.next_drafter(drafter, self.method, query, knobs)
@@ -197,16 +197,15 @@ class LocalRun:
 
     def _learn(self, drafter: Drafter | None, knobs: Knobs) -> None:
         """Tell the drafter that the query is over, and record what it made of that."""
-        learn = getattr(drafter, "ended", None)
-        if learn is None:
+        if drafter is None:
             return
         session = self.session
-        self.served.prefilled(session.prefill_ns)
-        told = Ended(
+        self.served.seconds += session.prefill_ns / 1e9
+        told = QueryEnd(
             session.query, knobs, self.served, self.queries.prompts[session.query].domain, session.prompt[0],
             self._next_length if self.has_more else None,
         )  # fmt: skip
-        for event in learn(told):
+        for event in drafter.ended(told):
             self.probe.emit(event, session.number)
 
     def _next_length(self, drafter: Drafter) -> float | None:
@@ -244,12 +243,6 @@ class LocalRun:
             self.reason = reason
             _use_threads(self._n_threads)
             self.probe.emit(End(reason=reason, message=message, totals=dict(self.totals)), self.session.number)
-
-
-def _spent(drafter: Drafter | None, knobs: Knobs) -> dict[str, Any]:
-    """Knobs that asked for something to be done once, and it is done: the values they return to."""
-    tell = getattr(drafter, "spent", None)
-    return {} if tell is None else dict(tell(knobs))
 
 
 def _use_threads(n: int) -> None:

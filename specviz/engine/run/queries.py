@@ -1,7 +1,7 @@
 """The queries of a run: their prompts, all checked before the first one begins, and a session for each.
 
-One drafter goes through all of them. Most know nothing of another query and are simply made anew; one with
-`next_query(models, knobs)` goes on from what it learnt.
+One drafter goes through all of them. Most know nothing of another query and are made anew; one whose `next_query`
+says so goes on from what it learnt.
 """
 
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.commands import Prompt, Start
-from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.decode.overlap import Lanes
+from specviz.engine.decode.round import QueryStats
 from specviz.engine.decode.session import Parts, Session, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair
-from specviz.engine.record.query_end import Served
 from specviz.engine.run import build_drafter
 from specviz.engine.run.build_drafter import make_drafter
 from specviz.errors import KnobError, SpecvizError
@@ -100,13 +100,14 @@ class Queries:
 
     def next_drafter(self, before: Drafter | None, method: Method, query: int, knobs: Knobs) -> Drafter | None:
         """Who drafts in that query after `before` did in the one ahead of it."""
-        models, go_on = self.models(query, knobs), getattr(before, "next_query", None)
-        return make_drafter(method, models, knobs) if go_on is None else go_on(models, knobs)
+        models = self.models(query, knobs)
+        after = before.next_query(models, knobs) if before else None
+        return after or make_drafter(method, models, knobs)
 
 
 def length_of(session: Session, stopped: Callable[[], bool]) -> float | None:
     """Decode a session to its end; tokens a round, None when it was stopped before."""
-    served = Served()
+    served = QueryStats()
     for done in session.rounds():
         if stopped():
             return None

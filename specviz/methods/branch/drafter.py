@@ -16,6 +16,7 @@ from statistics import median
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import OverlappingDrafter
 from specviz.engine.model.adapter import Models
 from specviz.events import Posterior
 from specviz.knobs import Knobs
@@ -29,7 +30,7 @@ from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import Draft
 
 
-class Branching:
+class Branching(OverlappingDrafter):
     """Works ahead in branches. Owns the draft model's cache; `signals` say how much to draft and to keep."""
 
     newest_only = True  # of the observed states, the signal reads those of the newest token only

@@ -100,7 +100,7 @@ class Landing:
         heads = set(flight.ids(nodes[0] for nodes in flight.branches))
         tests = [
             MatchTest(token=seen.draft.tokens[made.step.node], thr=float(made.step.threshold), u=made.u, ok=made.passed)
-            for made in seen.outcome.trace
+            for made in seen.outcome.steps
             if isinstance(made, TestResult) and seen.draft.ids[made.step.node] in heads
         ]
         mass = None

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Model, Models
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
@@ -44,17 +45,15 @@ class Expander:
         return self.rows.take()
 
 
-class ModelDrafter:
-    """What every layout drafted by a second model shares. A layout is a `propose`."""
+class ModelDrafter(Drafter):
+    """What every layout drafted by a second model shares. A layout is a `propose`.
 
-    taps: tuple[int, ...] = ()
+    Nothing is learnt from a round: the cache follows the text at the next proposal.
+    """
 
     def __init__(self, models: Models) -> None:
         assert models.draft is not None
         self.drafts = Expander(models.draft, models.capacity)
-
-    def observe(self, seen: Observation) -> None:
-        """Nothing to learn: the cache follows the text at the next proposal."""
 
     def cached(self) -> int | None:
         """Committed slots of the draft model's cache."""

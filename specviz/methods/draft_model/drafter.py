@@ -19,8 +19,9 @@ many tokens are drawn may depend on tokens already kept, never on the one being 
 
 from collections.abc import Callable
 
-from specviz.engine.decode.context import Context, Drafter
+from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs

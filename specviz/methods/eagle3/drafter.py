@@ -19,6 +19,7 @@ import torch
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
@@ -37,12 +38,12 @@ Tensor = torch.Tensor
 Ranked = tuple[list[int], list[float]]
 
 
-class Eagle:
+class Eagle(Drafter):
     """Drafts for one query; the network is shared by all."""
 
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
         self.trained = trained
-        self.taps: tuple[int, ...] = trained.config.taps
+        self.taps = trained.config.taps
         self.text = Follower(trained.network, adapter.embedding, self.taps)
         self.pace = Pace(trained.network.parameters(), adapter)
 

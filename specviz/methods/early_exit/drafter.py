@@ -15,6 +15,7 @@ from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
@@ -28,10 +29,8 @@ from specviz.probability.draws import Stream
 from specviz.probability.rows import Certain
 
 
-class EarlyExit:
+class EarlyExit(Drafter):
     """Drafts by climbing `ctx.rows`; owns no cache. `depth`: the share of the layers that `d_max = -1` stands for."""
-
-    taps: tuple[int, ...] = ()
 
     def __init__(self, target: Model, heads: Heads, mode: Mode, depth: float, clock: Clock | None = None) -> None:
         self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
@@ -117,10 +116,6 @@ class EarlyExit:
         if self._trail is not None:
             self._trail.close(seen)
             self._trail = None
-
-    def cached(self) -> int | None:
-        """It has no cache of its own."""
-        return None
 
     def fitted(self, spec: KnobSpec) -> KnobSpec:
         """A knob with the range and default it has for this target and these heads."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.adapter import Models
 from specviz.events import Warn
@@ -52,10 +53,9 @@ class _Fed:
     best: list[int] = field(default_factory=list)  # filled by what is observed
 
 
-class Lookahead:
+class Lookahead(Drafter):
     """One lane, no model of its own, no cache."""
 
-    taps: tuple[int, ...] = ()
     calibrated = True
 
     def __init__(self, size: int, width: int, most: int) -> None:
@@ -146,10 +146,6 @@ class Lookahead:
         paths = [seen.draft.path(row - 1) for row in fed.tips] if fed.warper.needs_prefix else []
         prefixes = [[*fed.text, *path] for path in paths] if paths else None
         fed.best = fed.warper.allowed(scores, prefixes).argmax(-1).tolist()
-
-    def cached(self) -> int | None:
-        """It has no cache of its own."""
-        return None
 
 
 def make(models: Models, knobs: Knobs) -> Lookahead:

@@ -11,6 +11,7 @@ import torch
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
@@ -24,14 +25,14 @@ from specviz.probability.draft import ROOT, Draft
 Tensor = torch.Tensor
 
 
-class Medusa:
+class Medusa(Drafter):
     """Drafts for one query; the heads are shared by all. Nothing is cached: a state is read once."""
 
     newest_only = True
 
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
         self.trained, self.pace = trained, Pace(trained.network.parameters(), adapter)
-        self.taps: tuple[int, ...] = (trained.config.target_layers,)
+        self.taps = (trained.config.target_layers,)
         self._state: Tensor | None = None  # [1, width], of the row whose logits gave the newest token
 
     def observe(self, seen: Observation) -> None:

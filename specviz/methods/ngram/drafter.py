@@ -6,17 +6,16 @@ Longest suffix first; of several matches the latest.
 
 from collections.abc import Sequence
 
-from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Models
 from specviz.knobs import Knobs
 from specviz.probability.draft import ROOT, Draft
 
 
-class Ngram:
-    """Copies up to gamma tokens."""
-
-    taps: tuple[int, ...] = ()
+class Ngram(Drafter):
+    """Copies up to gamma tokens: the text itself is the table."""
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of point masses, empty when no suffix occurred before."""
@@ -31,13 +30,6 @@ class Ngram:
         if not size:
             return tree.draft("no_match")
         return tree.draft("full" if len(tree) == knobs["gamma"] else "length")
-
-    def observe(self, seen: Observation) -> None:
-        """The text itself is the table."""
-
-    def cached(self) -> int | None:
-        """No model, no cache."""
-        return None
 
 
 def lookup(tokens: Sequence[int], longest: int, shortest: int) -> tuple[int, int]:

@@ -13,8 +13,7 @@ from typing import Literal
 
 import torch
 
-from specviz.engine.decode.context import Drafter
-from specviz.engine.record.query_end import Ended
+from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.events import Adapt, AdaptArm, AdaptReplay, six
 from specviz.knobs import Knobs
 from specviz.methods.online.bandit import FEWEST_EVENTS, Action, Arm, Bandit, Decision, Setting, View
@@ -69,7 +68,7 @@ class Tutor:
         return self.learner.version
 
     def over(
-        self, notes: Notes, ended: Ended, sizes: Sizes, drafter: "Callable[[BlockNetwork], Drafter] | None" = None
+        self, notes: Notes, ended: QueryEnd, sizes: Sizes, drafter: "Callable[[BlockNetwork], Drafter] | None" = None
     ) -> Adapt:
         """A query is over: learn from it, or not. `drafter` makes one of a network, for replays."""
         began, version = self.clock(), self.version
@@ -97,7 +96,7 @@ class Tutor:
         self.n_tokens += notes.n_tokens
 
     def _boundary(
-        self, record: Adapt, signal: Signal, ended: Ended, sizes: Sizes,
+        self, record: Adapt, signal: Signal, ended: QueryEnd, sizes: Sizes,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
     ) -> None:  # fmt: skip
         """Put weights back, or decide and perhaps update; completes the record."""
@@ -212,7 +211,7 @@ class Replays:
     """What every action would have brought at one boundary, each tried on a copy: regret as it is (specblock 8.6)."""
 
     def __init__(
-        self, tutor: Tutor, done: Decision, rate: float, sizes: Sizes, setting: Setting, knobs: Knobs, ended: Ended,
+        self, tutor: Tutor, done: Decision, rate: float, sizes: Sizes, setting: Setting, knobs: Knobs, ended: QueryEnd,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
     ) -> None:  # fmt: skip
         self.tutor, self.done, self.rate, self.sizes = tutor, done, rate, sizes

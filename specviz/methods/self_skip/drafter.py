@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Model, Models
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
@@ -37,10 +38,8 @@ class _Round:
     looks: list[Look] = field(default_factory=list)
 
 
-class SkipDrafter:
+class SkipDrafter(Drafter):
     """Drafts with `model`, which reads the target's cache. `n_kept`: the sublayers of it that a draft runs."""
-
-    taps: tuple[int, ...] = ()
 
     def __init__(self, model: Model, n_kept: int, mode: Mode) -> None:
         self.model, self.n_kept, self.mode = model, n_kept, mode
@@ -108,10 +107,6 @@ class SkipDrafter:
             head_tests=len(now.looks), saved_calls=kept * n_layers - drafting,
             wasted_cells=(n_rows - 1 - kept) * n_layers + drafting,
         )  # fmt: skip
-
-    def cached(self) -> int | None:
-        """It has no cache of its own."""
-        return None
 
     def parts(self) -> dict[str, str]:
         """What a draft leaves out."""

@@ -67,7 +67,7 @@ class SkippedModel:
         beyond = max(skips.attention | skips.mlp, default=0)
         if beyond > target.n_layers:
             raise ModelError(f"skip set: layer {beyond} is not there, the target has {target.n_layers} layers")
-        self.vocab, self.context = target.vocab, target.context
+        self.vocab, self.context, self.device = target.vocab, target.context, target.device
         self._run = copy.copy(target)  # the same modules and tables, over fewer layers
         kept = [k for k in range(target.n_layers) if not {k + 1} <= skips.attention & skips.mlp]
         self._run.layers = tuple(self._twin(k) for k in kept)

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.model.adapter import ModelAdapter, Models
-from specviz.engine.record.query_end import Ended
 from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
@@ -31,7 +31,7 @@ from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
 
 
-class SpecBlock:
+class SpecBlock(Drafter):
     """Drafts for one query; the network is shared by all. `tutor`: it learns between queries, from `notes` of each."""
 
     def __init__(
@@ -40,7 +40,7 @@ class SpecBlock:
     ) -> None:  # fmt: skip
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
-        self.taps: tuple[int, ...] = trained.config.taps
+        self.taps = trained.config.taps
         self.text = Follower(trained.network, adapter.embedding, self.taps)
         self.facts: Facts | None = None
         self.pace = Pace(trained.network.parameters(), adapter)
@@ -70,7 +70,7 @@ class SpecBlock:
         """A round came to nothing: what it grew is no one's."""
         self.facts = self._grown = None
 
-    def ended(self, query: Ended) -> Sequence[Event]:
+    def ended(self, query: QueryEnd) -> Sequence[Event]:
         """The query is over: learn from it."""
         if self.tutor is None or self.notes is None:
             return ()

@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaForCausalLM
 
 from specviz.cost.ledger import Clock
-from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Model, Models

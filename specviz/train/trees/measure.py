@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.engine.decode.context import Drafter
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
