@@ -1,35 +1,36 @@
-"""Named parts found in a folder: one file each with one upper-case object, so that a new part touches one file."""
+"""Named parts found in a folder, so that a new part touches one file."""
 
 import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from specviz.errors import SpecvizError, suggestion
 
+
+class Named(Protocol):
+    """A part with a name of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
 T = TypeVar("T")
 
 
-def discover(package: str, attribute: str) -> dict[str, Any]:
-    """The `attribute` of every module of a package that has one, by its `name`, sorted."""
-    folder = importlib.import_module(package).__path__
-    modules = [importlib.import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
-    parts = [getattr(module, attribute) for module in modules if hasattr(module, attribute)]
-    return {part.name: part for part in sorted(parts, key=lambda part: part.name)}
+def discover(package: str, kind: type[N], module: str = "") -> dict[str, N]:
+    """Every object of a kind in the modules of a package, by its `name`, sorted.
 
-
-def discover_kind(package: str, kind: type[T], module: str) -> dict[str, T]:
-    """Every object of a kind in the module of that name of every sub-package of a package, by its `name`, sorted.
-
-    Sub-packages without such a module hold what others share.
+    `module`: looked for in the module of that name of every sub-package; those without it hold what others share.
     """
-    parts: dict[str, T] = {}
-    for folder in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        home = f"{package}.{folder.name}.{module}"
-        if folder.ispkg and importlib.util.find_spec(home):
-            found = [part for part in vars(importlib.import_module(home)).values() if isinstance(part, kind)]
-            parts |= {part.name: part for part in found}  # type: ignore[attr-defined]
+    parts: dict[str, N] = {}
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        home = f"{package}.{found.name}.{module}".rstrip(".")
+        if not module or (found.ispkg and importlib.util.find_spec(home)):
+            here = vars(importlib.import_module(home)).values()
+            parts |= {part.name: part for part in here if isinstance(part, kind)}
     return dict(sorted(parts.items()))
 
 

@@ -46,7 +46,6 @@ ALLOWED: dict[str, tuple[str, str]] = {
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
     "specviz/prove/closed_form.py": ("*", "closed forms by verifier"),
     "specviz/prove/golden.py": ("*", "numbers of the paper by verifier"),
-    "specviz/prove/layouts.py": ("*", "what each verifier is proved on"),
     "specviz/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),
     "specviz/prove/worked.py": ("*", "numbers of the worked example by verifier"),
 }

@@ -15,7 +15,7 @@ from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import Knobs, KnobSpec, KnobTable, table
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Verifier
-from specviz.registry import discover_kind, pick
+from specviz.registry import discover, pick
 from specviz.traits import MethodTraits
 from specviz.verifiers import get_verifier
 
@@ -99,7 +99,7 @@ class Method:
 @cache
 def all_methods() -> dict[str, Method]:
     """Every method by name."""
-    return discover_kind(__name__, Method, module="spec")
+    return discover(__name__, Method, module="spec")
 
 
 def get_method(name: str) -> Method:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.draws import Drawn, Stream, Tested
@@ -293,6 +295,21 @@ def shares(row: Row) -> Iterator[tuple[int, float]]:
 
 
 PlanOf = Callable[[Draft, Any], Plan]
+Refuses = Callable[[Draft], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierAlias:
+    """Another name of a rule, which is asked for, listed and proved like a rule of its own.
+
+    `traits`: its own; `refuses`: None where it takes what the rule takes.
+    """
+
+    name: str
+    help: str
+    traits: VerifierTraits = field(default_factory=VerifierTraits)
+    refuses: Refuses | None = None
+    layouts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +317,8 @@ class Verifier:
     """A named rule. `plan` is pure; `refuses(draft)` says why a draft does not fit, or None.
 
     One with knobs of its own brings their specs; `tuned(knobs)` is the verifier as a snapshot of knobs wants it.
-    `traits`: what is to be known of it above, where nobody asks for its name.
+    `traits`: what is to be known of it above, where nobody asks for its name. `layouts`: the draft layouts it is proved
+    on, best first; none: on all that it takes.
     """
 
     name: str
@@ -308,12 +326,22 @@ class Verifier:
     keeps_tokens: bool  # the same tokens as plain decoding, not only the same law
     help: str
     plan: PlanOf
-    refuses: Callable[[Draft], str | None]
+    refuses: Refuses
     distance: float | None = None  # of one that is not lossless: total variation from the target on case A, gamma 2
     carries: bool = False  # a round may hand the rest of its block to the next one (`Outcome.carry`)
     knobs: tuple[KnobSpec, ...] = ()
     tune: Callable[[Knobs], "Verifier"] | None = None
     traits: VerifierTraits = field(default_factory=VerifierTraits)
+    layouts: tuple[str, ...] = ()
+    aliases: tuple[VerifierAlias, ...] = ()
+
+    def other_names(self) -> Iterator["Verifier"]:
+        """The same rule under each of its other names."""
+        for alias in self.aliases:
+            yield replace(
+                self, name=alias.name, help=alias.help, refuses=alias.refuses or self.refuses, layouts=alias.layouts,
+                traits=msgspec.structs.replace(alias.traits, same_rule_as=self.name), aliases=(),
+            )  # fmt: skip
 
     def tuned(self, knobs: Knobs) -> "Verifier":
         """This verifier under `knobs`: its plan and its distance."""

@@ -9,7 +9,7 @@ A few lines stand in for the session; the verifier is the one of production.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -74,8 +74,8 @@ def misfit(verifier: Verifier, problem: Problem, layout: Layout) -> str | None:
 def meant_for(verifier: Verifier, problem: Problem) -> list[str]:
     """The layouts to show a verifier on: those it is meant for, or all it does not refuse."""
     several = replace(problem, candidates=max(2, problem.candidates))
-    told: Iterable[str] = getattr(verifier, "layouts", ()) or _MEANT.get(verifier.name, tuple(LAYOUTS))
-    return [name for name in told if name in LAYOUTS and not misfit(verifier, several, LAYOUTS[name])]
+    told = [name for name in verifier.layouts or LAYOUTS if name in LAYOUTS]
+    return [name for name in told if not misfit(verifier, several, LAYOUTS[name])]
 
 
 def _chain(problem: Problem) -> Grow:
@@ -141,18 +141,6 @@ LAYOUTS: dict[str, Layout] = {
         Layout("drawn_tree", _drawn_tree, _drawn_tree_size, lambda p: f"drawn tree {_width(p)}{_distinct(p)}"),
     )
 }  # fmt: skip
-
-# A verifier may say so itself (`layouts`); a new one that does not is shown on everything it takes.
-_MEANT: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("blockwise", "hsd", "hsd_naive", "hsd_ref", "slack"), ("chain",)),
-    **dict.fromkeys(("tree_tokenwise", "tree_hsd"), ("tree",)),
-    "walk": ("chain", "shared", "tree"),
-    "tokenwise": ("chain", "tree"),
-    "multi_tokenwise": ("parallel", "caterpillar", "drawn_tree"),
-    "multi_hsd": ("parallel", "caterpillar", "drawn_tree", "tree"),
-    "multi_traversal": ("parallel", "caterpillar", "drawn_tree"),
-}
-
 
 MakePlan = Callable[[Draft, Any], Plan]
 Begun = tuple[Draft, Plan]

@@ -8,8 +8,9 @@ from specviz.registry import discover, pick
 
 @cache
 def all_verifiers() -> dict[str, Verifier]:
-    """Every verifier by name."""
-    return discover(__name__, "VERIFIER")
+    """Every verifier by name, those that are other names of a rule among them; sorted."""
+    rules = discover(__name__, Verifier).values()
+    return dict(sorted((verifier.name, verifier) for rule in rules for verifier in (rule, *rule.other_names())))
 
 
 def get_verifier(name: str) -> Verifier:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Draw
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
 
 
@@ -32,6 +33,27 @@ class Candidate:
     def usable(self, text: tuple[int, ...]) -> bool:
         """Whether it spells a longer text that begins with `text`, and everything behind that is its own."""
         return len(self.tokens) > len(text) and self.tokens[: len(text)] == text and self.shared <= len(text)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredRow:
+    """The row the next candidate is judged by. `mass`: what residuals left of it; None: the target's own row."""
+
+    row: Row
+    mass: Any = None
+    fallback: bool = False
+
+    def after(self, residual: Row, mass: Any) -> "RequiredRow":
+        """The row behind a failure, whose normalised residual had that mass.
+
+        One without mass (the two rows coincide up to rounding) is reached by rounding only: the row stays.
+        """
+        share = mass if self.mass is None else mass * self.mass
+        return RequiredRow(residual, share, self.fallback) if mass > 0 else RequiredRow(self.row, share, True)
+
+    def closing(self, node: int) -> Draw:
+        """The draw that closes the round after `node`, whose candidates have failed."""
+        return Draw(node, lambda: self.row, {}, "residual", "recovered", self.fallback, self.mass)
 
 
 def candidates(draft: Draft) -> tuple[Candidate, ...]:

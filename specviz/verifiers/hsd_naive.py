@@ -81,5 +81,6 @@ VERIFIER = Verifier(
     traits=VerifierTraits(direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE),
     plan=plan,
     refuses=refuses,
+    layouts=("chain",),
     carries=True,
 )

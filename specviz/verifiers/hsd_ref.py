@@ -25,5 +25,6 @@ VERIFIER = Verifier(
     traits=VerifierTraits(direction="backward", last_capped=False),
     plan=plan,
     refuses=misfit,
+    layouts=("chain",),
     distance=1 / 9,
 )

@@ -9,25 +9,14 @@ A node is tested at most once: retesting a shared one, or starting with the pref
 controls). Draws without replacement need nothing but the law each sibling was really drawn from.
 """
 
-from dataclasses import dataclass
-
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
-from specviz.probability.rows import Certain, Row, Rows
+from specviz.probability.rows import Certain, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
-from specviz.verifiers._candidates import candidates, misfit, ordinals
+from specviz.verifiers._candidates import RequiredRow, candidates, misfit, ordinals
 
 History = tuple[tuple[int, int], ...]  # (candidate, tokens of it kept) of all that were tried
-
-
-@dataclass(frozen=True, slots=True)
-class _Required:
-    """The row a candidate is judged by. `mass`: what residuals left of it; None: the target's own row."""
-
-    row: Row
-    mass: float | None = None
-    fallback: bool = False
 
 
 class _MultiHsd:
@@ -38,7 +27,7 @@ class _MultiHsd:
         self.candidates = candidates(draft)
         self.spelling = draft.spelling
         self.ordinals = ordinals(draft)
-        self.rows: dict[History, _Required] = {}
+        self.rows: dict[History, RequiredRow] = {}
         self.parts: dict[tuple[History, int], tuple[_joint.Chain, _joint.Weighed]] = {}
 
     def node(self, history: History) -> int:
@@ -80,22 +69,18 @@ class _MultiHsd:
             self.parts[history, b] = part, _joint.weigh(part)
         return self.parts[history, b]
 
-    def required(self, history: History) -> _Required:
+    def required(self, history: History) -> RequiredRow:
         """The row required after some candidates were tried; normalised."""
         if not history or self.whole(history):
-            return _Required(self.target_probs[self.node(history) + 1])
+            return RequiredRow(self.target_probs[self.node(history) + 1])
         if history not in self.rows:
             before, (b, length) = history[:-1], history[-1]
             part, weighed = self.part(before, b)
             passed = length - _length(before)
             mass = weighed.lack[passed]
-            asked = self.required(before) if not passed else None
-            share = mass if asked is None or asked.mass is None else mass * asked.mass
-            fallback = not mass > 0 or (asked is not None and asked.fallback)
-            # A residual without mass is reached by rounding only: the row that was required stands.
-            row = _joint.residual(part, weighed, passed) if mass > 0 else part.rows[passed]
-            row = row if isinstance(row, Certain) or not mass > 0 else row / mass
-            self.rows[history] = _Required(row, share, fallback)
+            asked = RequiredRow(part.rows[passed]) if passed else self.required(before)
+            row = _joint.residual(part, weighed, passed)
+            self.rows[history] = asked.after(row if isinstance(row, Certain) or not mass > 0 else row / mass, mass)
         return self.rows[history]
 
     def whole(self, history: History) -> bool:
@@ -110,7 +95,7 @@ class _MultiHsd:
         required = self.required(history)
         if not history or self.whole(history):
             return Draw(node, lambda: required.row, {}, "target", "bonus")
-        return Draw(node, lambda: required.row, {}, "residual", "recovered", required.fallback, required.mass)
+        return required.closing(node)
 
 
 def _length(history: History) -> int:
@@ -132,4 +117,5 @@ VERIFIER = Verifier(
     traits=VerifierTraits(direction="backward", order="candidates"),
     plan=plan,
     refuses=misfit,
+    layouts=("parallel", "caterpillar", "drawn_tree", "tree"),
 )

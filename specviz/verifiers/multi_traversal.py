@@ -14,10 +14,10 @@ from typing import Any
 
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
-from specviz.probability.rows import Certain, Row, Rows
+from specviz.probability.rows import Certain, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
-from specviz.verifiers._candidates import misfit, ordinals
+from specviz.verifiers._candidates import RequiredRow, misfit, ordinals
 
 Descent = tuple[_joint.Chain, _joint.Weighed]
 
@@ -33,7 +33,7 @@ class _Traversal:
         self.ordinals = ordinals(draft)
         self.homes: dict[int, tuple[Descent, int]] = {}  # of eldest children
         self.descents: dict[tuple[int, int], Descent] = {}
-        self.rows: dict[tuple[int, int], tuple[Row, Any, bool]] = {}
+        self.rows: dict[tuple[int, int], RequiredRow] = {}
 
     @cached_property
     def place(self) -> dict[int, tuple[int, int]]:
@@ -59,7 +59,7 @@ class _Traversal:
             nodes = [self.children(node)[k]]
             while further := self.children(nodes[-1]):
                 nodes.append(further[0])
-            part = _joint.chain(self.draft, nodes, self.target_probs, self.row(node, k)[0] if k else None)
+            part = _joint.chain(self.draft, nodes, self.target_probs, self.row(node, k).row if k else None)
             self.descents[node, k] = part, _joint.weigh(part, start=self.start(node, k, part.exact))
         return self.descents[node, k]
 
@@ -75,19 +75,15 @@ class _Traversal:
         chance = self.chance(node, k)
         return chance if exact else math.log(chance) if chance > 0 else -math.inf
 
-    def row(self, node: int, k: int) -> tuple[Row, Any, bool]:
-        """The row required at a place, what residuals left of its mass (None: all), whether it stands in for one."""
+    def row(self, node: int, k: int) -> RequiredRow:
+        """The row required at a place."""
         if k == 0:
-            return self.target_probs[node + 1], None, False
+            return RequiredRow(self.target_probs[node + 1])
         if (node, k) not in self.rows:
             (part, weighed), before = self.home(node, k - 1)
-            mass, (_, share, fallback) = weighed.lack[before], self.row(node, k - 1)
-            left = mass if share is None else mass * share
-            if mass > 0:
-                row = _joint.residual(part, weighed, before)
-                self.rows[node, k] = row if isinstance(row, Certain) else row / mass, left, fallback
-            else:  # reached by rounding only: the row that was required stands
-                self.rows[node, k] = part.rows[before], left, True
+            mass, row = weighed.lack[before], _joint.residual(part, weighed, before)
+            row = row if isinstance(row, Certain) or not mass > 0 else row / mass
+            self.rows[node, k] = self.row(node, k - 1).after(row, mass)
         return self.rows[node, k]
 
     def after(self, node: int, k: int) -> State:
@@ -118,8 +114,7 @@ class _Traversal:
             node = self.draft.spelling.first(node)  # a twin may have the row this one lacks
             plain = self.target_probs[node + 1] if self.draft.has_row(node) else None
             return Stop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
-        row, mass, fallback = self.row(node, count)
-        return Draw(node, lambda: row, {}, "residual", "recovered", fallback, mass)
+        return self.row(node, count).closing(node)
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:
@@ -136,4 +131,5 @@ VERIFIER = Verifier(
     traits=VerifierTraits(direction="backward", order="leaves"),
     plan=plan,
     refuses=misfit,
+    layouts=("parallel", "caterpillar", "drawn_tree"),
 )

@@ -55,6 +55,7 @@ VERIFIER = Verifier(
     traits=VerifierTraits(adds_slack=True),
     plan=slack_plan(DEFAULT),
     refuses=misfit,
+    layouts=("chain",),
     distance=distance(DEFAULT),
     knobs=(KNOB,),
     tune=tuned,

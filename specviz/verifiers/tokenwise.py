@@ -4,25 +4,18 @@ Leviathan et al. 2023, Chen et al. 2023; verification.md 3.2 for chains, 3.7 for
 candidates are tried in id order against a row R that starts as the target's: `thr = min(1, R(x)/q(x))`, and after a
 failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R.
 Siblings drawn without replacement carry the law they were really drawn from, which is all the rule needs.
+
+`multi_tokenwise` is the name 3.7 has for it over several chains: the token-by-token reading of the scheme that
+`multi_hsd` runs with the joint rule.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
-from specviz.probability.rows import Row, Rows, at, namespace, positive_part, scaled
+from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier, VerifierAlias
+from specviz.probability.rows import Rows, at, namespace, positive_part, scaled
 from specviz.traits import TOKENWISE, VerifierTraits
-from specviz.verifiers._candidates import misfit, ordinals
-
-
-@dataclass(frozen=True, slots=True)
-class _Required:
-    """The row a candidate is judged by. `mass`: what the residuals before left of it; None: the target's own row."""
-
-    row: Row
-    mass: float | None = None
-    fallback: bool = False
+from specviz.verifiers._candidates import RequiredRow, misfit, ordinals
 
 
 class _Tokenwise:
@@ -33,24 +26,20 @@ class _Tokenwise:
         self.target_probs = target_probs
         self.spelling = draft.spelling
         self.vocab = len(target_probs[0])
-        self.rows: dict[State, _Required] = {}
+        self.rows: dict[State, RequiredRow] = {}
         self.ahead = chain_masses(draft, target_probs)
         self.ordinals = ordinals(draft)
 
-    def row(self, node: int, failed: int) -> "_Required":
+    def row(self, node: int, failed: int) -> RequiredRow:
         """The row required at `node` after its first `failed` candidates failed."""
         if failed == 0:
-            return _Required(self.target_probs[node + 1])
+            return RequiredRow(self.target_probs[node + 1])
         key = (node, failed)
         if key not in self.rows:
             before = self.row(node, failed - 1)
             candidate = self.spelling.candidates(node)[failed - 1]
             residual, mass = scaled(positive_part(before.row, self.draft.law(candidate, self.vocab)))
-            share = float(mass) * (1.0 if before.mass is None else before.mass)
-            # A residual without mass (the two rows coincide up to rounding) is never reached but by rounding: keep R.
-            self.rows[key] = (
-                _Required(residual, share, before.fallback) if mass > 0 else _Required(before.row, share, True)
-            )
+            self.rows[key] = before.after(residual, float(mass))
         return self.rows[key]
 
     def masses(self, node: int, candidate: int, failed: int) -> tuple[float, float | None]:
@@ -69,18 +58,13 @@ class _Tokenwise:
             return Stop(node)
         candidates = self.spelling.candidates(node)
         if failed == len(candidates):
-            return self._closing(node, failed)
+            required = self.row(node, failed)
+            return required.closing(node) if failed else Draw(node, lambda: required.row, {}, "target", "bonus")
         candidate = candidates[failed]
         p, q = self.masses(node, candidate, failed)
         threshold = p if q is None else min(1, p / q) if q > 0 else 0.0
         kept = (self.spelling.first(candidate), 0)
         return Test(candidate, threshold, kept, (node, failed + 1), p, q, self.ordinals[candidate], failed > 0)
-
-    def _closing(self, node: int, failed: int) -> Draw:
-        required = self.row(node, failed)
-        if not failed:
-            return Draw(node, lambda: required.row, {}, "target", "bonus")
-        return Draw(node, lambda: required.row, {}, "residual", "recovered", required.fallback, required.mass)
 
 
 def chain_masses(draft: Draft, target_probs: Rows) -> dict[int, tuple[float, float | None]]:
@@ -109,4 +93,12 @@ VERIFIER = Verifier(
     traits=VerifierTraits(replays_as=TOKENWISE),
     plan=plan,
     refuses=misfit,
+    layouts=("chain", "tree"),
+    aliases=(
+        VerifierAlias(
+            "multi_tokenwise",
+            help="tokenwise over several candidates, by its other name",
+            layouts=("parallel", "caterpillar", "drawn_tree"),
+        ),
+    ),
 )

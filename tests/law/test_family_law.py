@@ -332,7 +332,7 @@ def test_the_plain_row_for_draws_without_replacement_is_caught(monkeypatch: pyte
 
     def plain(self: Tree, token: int, parent: int, row: Any = None, *rest: Any, **facts: Any) -> int:
         elder = next((n for n in range(len(self)) if self.parent(n) == parent), None)
-        return add(self, token, parent, row if elder is None else self._laws[elder], *rest, **facts)
+        return add(self, token, parent, row if elder is None else self.law(elder), *rest, **facts)
 
     monkeypatch.setattr(Tree, "add", plain)
     problem = Problem(4, 1, Iid(exact_row([".4", ".3", ".2", ".1"])), Iid(exact_row([".7", ".1", ".1", ".1"])))

@@ -2,14 +2,25 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.engine.decode.context import Context
 from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Carry, Draft, Node
-from specviz.probability.rows import Certain, Row
+from specviz.probability.rows import Certain, Row, namespace
 from specviz.probability.rows import Rows as LawRows
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A node in the tree of this round: its parent there, its depth from this round's root, the law it came from."""
+
+    node: Node
+    parent: int
+    depth: int
+    law: Row | None
 
 
 class Tree:
@@ -23,37 +34,42 @@ class Tree:
         self._ctx = ctx
         self.unfed: set[int] = set()
         self._n_pending = 0
-        self._nodes: list[Node] = []
-        self._parents: list[int] = []
-        self._laws: list[Row | None] = []
-        self._depths: list[int] = []
+        self._places: list[_Place] = []
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._places)
+
+    def node(self, node: int) -> Node:
+        """What is recorded of a node."""
+        return self._places[node].node
 
     def depth(self, node: int) -> int:
         """Depth of a node, 0 for the root."""
-        return 0 if node == ROOT else self._depths[node]
+        return 0 if node == ROOT else self._places[node].depth
 
     def parent(self, node: int) -> int:
         """The node before, ROOT for children of the root."""
-        return self._parents[node]
+        return self._places[node].parent
 
     def token(self, node: int) -> int:
         """The node's token."""
-        return self._nodes[node].token
+        return self._places[node].node.token
+
+    def law(self, node: int) -> Row | None:
+        """The row a node was drawn from; None for a point mass."""
+        return self._places[node].law
 
     def path(self, node: int) -> list[int]:
         """Tokens from the root (exclusive) to the node."""
         out: list[int] = []
         while node != ROOT:
-            out.append(self._nodes[node].token)
-            node = self._parents[node]
+            out.append(self.token(node))
+            node = self.parent(node)
         return out[::-1]
 
     def ends(self, node: int) -> bool:
         """Whether the node is an end-of-text token, after which nothing is drafted."""
-        return node != ROOT and self._nodes[node].token in self._ctx.eos
+        return node != ROOT and self.token(node) in self._ctx.eos
 
     def add(
         self,
@@ -74,7 +90,7 @@ class Tree:
         recorded = self._ctx.level != "none"  # a look at a law or at logits stops a device, so only for records
         node = Node(
             id=counters.next_id,
-            parent=ROOT if parent == ROOT else self._nodes[parent].id,
+            parent=ROOT if parent == ROOT else self.node(parent).id,
             depth=self.depth(parent) + 1,
             token=token,
             logq=math.log(max(float(drawn[token]), 1e-300)) if drawn is not None and recorded else None,
@@ -84,37 +100,15 @@ class Tree:
             **facts,
         )
         counters.next_id += 1
-        self._nodes.append(node)
-        self._parents.append(parent)
-        self._depths.append(node.depth)
-        self._laws.append(drawn)
-        return len(self._nodes) - 1
+        self._places.append(_Place(node, parent, node.depth, drawn))
+        return len(self) - 1
 
     def put(self, node: Node, law: Row | None, parent: int) -> int:
         """A pending node of an earlier round, with its id and the law it was drawn from; before any new node."""
-        assert self._n_pending == len(self._nodes), "pending nodes come first"
+        assert self._n_pending == len(self), "pending nodes come first"
         self._n_pending += 1
-        self._nodes.append(node)
-        self._parents.append(parent)
-        self._depths.append(self.depth(parent) + 1)  # from this round's root; the node's own is that of its birth
-        self._laws.append(law)
-        return len(self._nodes) - 1
-
-    def node(self, node: int) -> Node:
-        """What is recorded of a node."""
-        return self._nodes[node]
-
-    def law(self, node: int) -> Row | None:
-        """The row a node was drawn from; None for a point mass."""
-        return self._laws[node]
-
-    def _ahead(self) -> set[int]:
-        """Nodes below one that is not fed."""
-        out: set[int] = set()
-        for node, parent in enumerate(self._parents):
-            if parent in out or parent in self.unfed:
-                out.add(node)
-        return out
+        self._places.append(_Place(node, parent, self.depth(parent) + 1, law))
+        return len(self) - 1
 
     def draft(
         self,
@@ -128,23 +122,28 @@ class Tree:
 
         `number`: also say which candidate each node belongs to. Siblings drawn from the same row share it.
         """
-        kept, ahead = list(range(len(self))) if keep is None else sorted(keep), self._ahead()
+        places = self._places
+        ahead: set[int] = set()  # below a node that is not fed
+        for node, place in enumerate(places):
+            if place.parent in ahead or place.parent in self.unfed:
+                ahead.add(node)
+        kept = set(range(len(self)) if keep is None else keep)
         unfed = {node for node in kept if self.ends(node)} | self.unfed
-        order = sorted((node for node in kept if node not in ahead), key=lambda node: node in unfed)  # stable
-        place = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
+        order = sorted(sorted(kept - ahead), key=lambda node: node in unfed)  # stable
+        number_of = {ROOT: ROOT} | {node: k for k, node in enumerate(order)}
         n_fed = sum(node not in unfed for node in order)
-        laws = [self._laws[node] for node in order]
+        laws = [places[node].law for node in order]
         distinct = {id(law): law for law in laws if law is not None}
-        row = {key: k for k, key in enumerate(distinct)}
-        cands = candidates(self._parents) if number else [None] * len(self)
-        nodes = [_marked(node, k in place or k in ahead, cands[k]) for k, node in enumerate(self._nodes)]
+        row, rows = {key: k for k, key in enumerate(distinct)}, list(distinct.values())
+        cands = candidates([place.parent for place in places]) if number else [None] * len(self)
+        nodes = [_marked(place.node, k in number_of or k in ahead, cands[k]) for k, place in enumerate(places)]
         return Draft(
-            tokens=tuple(self._nodes[node].token for node in order),
-            parents=tuple(place[self._parents[node]] for node in order),
-            ids=tuple(self._nodes[node].id for node in order),
+            tokens=tuple(self.token(node) for node in order),
+            parents=tuple(number_of[self.parent(node)] for node in order),
+            ids=tuple(places[node].node.id for node in order),
             n_judged=n_fed,
             n_fed=n_fed,
-            law_rows=_stack(list(distinct.values())),
+            law_rows=namespace(rows[0]).stack(rows) if rows else None,
             row_of=tuple(-1 if law is None else row[id(law)] for law in laws),
             shared=shared,
             nodes=tuple(nodes[self._n_pending :]),
@@ -177,19 +176,4 @@ def candidates(parents: Sequence[int]) -> list[int | None]:
 
 
 def _marked(node: Node, kept: bool, cand: int | None) -> Node:
-    if kept and cand is None:
-        return node
-    fields = {name: getattr(node, name) for name in node.__dataclass_fields__}
-    return Node(**{**fields, "kept": kept, "cand": cand})
-
-
-def _stack(rows: list[Any]) -> Any:
-    if not rows:
-        return None
-    if hasattr(rows[0], "new_empty"):
-        import torch
-
-        return torch.stack(rows)
-    import numpy as np
-
-    return np.stack(rows)
+    return node if kept and cand is None else replace(node, kept=kept, cand=cand)

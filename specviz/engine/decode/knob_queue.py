@@ -3,13 +3,13 @@
 What a session will not begin with, and drafts its verifier does not take, each said in one line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import Knob
-from specviz.knobs import Knobs, KnobTable
+from specviz.knobs import Knobs, KnobSpec, KnobTable
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Verifier
 
@@ -46,33 +46,28 @@ class KnobQueue:
 
         What changes the law waits for the end of a block, whose rounds make one draw.
         """
-        told: list[Knob] = []
-        kept: list[KnobRequest] = []
-        for ask in self._waiting:
-            spec = self._table.spec(ask.name)
-            if spec.applies == "Q" or (within_block and spec.text != "K"):
-                kept.append(ask)
-                continue
-            knobs = self._apply(ask, knobs, round_, told)
-        self._waiting = kept
-        return knobs, told
+        return self._take(knobs, round_, lambda spec: spec.applies != "Q" and not (within_block and spec.text != "K"))
 
     def between(self, knobs: Knobs) -> tuple[Knobs, list[Knob]]:
         """The snapshot of the next query, and what changes with it: everything that still waits."""
-        told: list[Knob] = []
-        for ask in self._waiting:
-            knobs = self._apply(ask, knobs, 1, told)
-        self._waiting = []
-        return knobs, told
+        return self._take(knobs, 1, lambda spec: True)
 
-    def _apply(self, ask: KnobRequest, knobs: Knobs, round_: int, told: list[Knob]) -> Knobs:
-        told.append(
-            Knob(
-                name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
-                by=ask.by, changes_text=self._table.spec(ask.name).text != "K",
-            )
-        )  # fmt: skip
-        return knobs.with_(**{ask.name: ask.value})
+    def _take(self, knobs: Knobs, round_: int, ready: Callable[[KnobSpec], bool]) -> tuple[Knobs, list[Knob]]:
+        told: list[Knob] = []
+        waiting, self._waiting = self._waiting, []
+        for ask in waiting:
+            spec = self._table.spec(ask.name)
+            if not ready(spec):
+                self._waiting.append(ask)
+                continue
+            told.append(
+                Knob(
+                    name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
+                    by=ask.by, changes_text=spec.text != "K",
+                )
+            )  # fmt: skip
+            knobs = knobs.with_(**{ask.name: ask.value})
+        return knobs, told
 
 
 def refuse_prompt(prompt: Sequence[int], context: int) -> None:

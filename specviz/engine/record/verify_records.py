@@ -8,7 +8,7 @@ the same.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -105,7 +105,8 @@ class VerifyRecorder:
 
     def _judged(self) -> list[Verify]:
         """The records of the nodes of the draft, by their numbers there."""
-        draft, kind = self.draft, "draw" if self.outcome.by_draw else "test"
+        draft = self.draft
+        kind: Literal["draw", "test"] = "draw" if self.outcome.by_draw else "test"
         rows = [parent + 1 for parent in draft.parents]
         p, margins = self._target_masses(rows, draft.tokens), self._margins()
         drawn = [node for node, row in enumerate(draft.row_of) if row >= 0]
