@@ -20,7 +20,7 @@ from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, 
 from specviz.methods import get_method
 from specviz.methods.branch.drafter import Branching, n_kept
 from specviz.methods.branch.fork import Forking
-from specviz.methods.branch.signal import Signals
+from specviz.methods.branch.signal import Classifier, Signals
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import Problem
 from specviz.verifiers import get_verifier
@@ -115,7 +115,7 @@ def test_nothing_is_noted_at_level_none() -> None:
 # The signal.
 
 
-class Always:
+class Always(Classifier):
     """A classifier that answers one class and writes down what it was asked."""
 
     def __init__(self, s: int, tap: int) -> None:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -20,6 +20,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.errors import ModelError
+from specviz.methods.branch.signal import Classifier
 from specviz.methods.trained import parts as part_files
 from specviz.methods.trained.parts import fingerprint
 
@@ -36,14 +37,6 @@ class Signal(NamedTuple):
 
     s: int
     probs: tuple[float, float, float]
-
-
-class Classifier(Protocol):
-    """What a drafter needs of an H-RAD: which states it reads, and its word on them."""
-
-    taps: tuple[int, ...]
-
-    def classify(self, features: Mapping[int, Tensor], token: int) -> Signal: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +99,15 @@ class Network(nn.Module):
         return out
 
 
-class Hrad:
+class Hrad(Classifier):
     """A trained H-RAD of one pair, on the target's device."""
 
     def __init__(self, target: ModelAdapter, config: Config, network: Network) -> None:
         self.target, self.config = target, config
         self.network = network.to(target.device).float().eval().requires_grad_(False)
         self.taps = taps(config.n_layers, config.hrad_layers)
+        at = f"gamma {config.gamma_label} at temperature {config.temperature:g}"
+        self.words = f"γ{config.gamma_label} T{config.temperature:g}: trained on rounds of {at}"
 
     @torch.inference_mode()
     def classify(self, features: Mapping[int, Tensor], token: int) -> Signal:

@@ -5,6 +5,7 @@ It may read committed tokens and the target's states about them, never a drafted
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,12 +30,19 @@ class Verdict(Protocol):
     def probs(self) -> tuple[float, float, float]: ...
 
 
-class Classifier(Protocol):
-    """`specviz.methods.branch.hrad.Hrad`, or a fake of it."""
+class Classifier(ABC):
+    """What foretells the outcome of a round. `taps`: layers of the target that it reads."""
 
     taps: tuple[int, ...]
+    words = "trained"  # for the header; before a colon as short as a knob is
 
-    def classify(self, features: Mapping[int, Tensor], token: int) -> Verdict: ...
+    @abstractmethod
+    def classify(self, features: Mapping[int, Tensor], token: int) -> Verdict:
+        """The class of the round that begins after `token`. `features[tap]`: states `[n, width]`, the newest last."""
+
+    def mismatch(self, gamma: int, temperature: float) -> str | None:
+        """Why its word is about other rounds than those of a run with these knobs; None: it is not."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +64,8 @@ class Signals:
         self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header: which classifier answers, if any; before the colon as short as a knob is."""
-        config = getattr(self.classifier, "config", None)
-        if self.classifier is None:
-            return {"hrad": "none: signal 1"}
-        if config is None:
-            return {"hrad": "trained"}
-        at = f"gamma {config.gamma_label} at temperature {config.temperature:g}"
-        return {"hrad": f"γ{config.gamma_label} T{config.temperature:g}: trained on rounds of {at}"}
+        """What stands in the header: which classifier answers, if any."""
+        return {"hrad": "none: signal 1" if self.classifier is None else self.classifier.words}
 
     def seen(self, seen: Observation) -> None:
         """Keep the one row that the next question is about."""
@@ -90,8 +92,7 @@ class Signals:
             self._tell(ctx, "no_hrad", NO_HRAD)
         if self.classifier is None or any(tap not in self._features for tap in self.taps):
             return Said(1, "fallback")
-        ask = getattr(self.classifier, "mismatch", None)
-        self._tell(ctx, "other_hrad", ask and ask(ctx.knobs["gamma"], ctx.knobs["temperature"]))
+        self._tell(ctx, "other_hrad", self.classifier.mismatch(ctx.knobs["gamma"], ctx.knobs["temperature"]))
         ctx.counters.n_syncs += 1
         answer = self.classifier.classify(self._features, ctx.tokens[-1])
         return Said(answer.s, "hrad", answer.probs)
