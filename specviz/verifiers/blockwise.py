@@ -13,17 +13,9 @@ reflection identity): two views of one rule, and with one seed they give the sam
 accepts more comes from its uncapped last test, see `hsd_ref`.
 """
 
-from specviz.probability.draft import Draft
-from specviz.probability.plan import Plan, Verifier, VerifierAlias
-from specviz.probability.rows import Rows
+from specviz.probability.plan import Verifier, VerifierAlias
 from specviz.traits import CAPPED, VerifierTraits
 from specviz.verifiers._scan import misfit, scan
-
-
-def plan(draft: Draft, target_probs: Rows) -> Plan:
-    """The blockwise plan. `target_probs` `[n_fed + 1, V]`: row 0 after the root, row i + 1 after node i."""
-    return scan(draft, target_probs)
-
 
 VERIFIER = Verifier(
     name="blockwise",
@@ -31,7 +23,7 @@ VERIFIER = Verifier(
     keeps_tokens=False,
     help="keep the longest prefix whose joint weight passes, tested from the end; one chain",
     traits=VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED),
-    plan=plan,
+    plan=scan,
     refuses=misfit,
     layouts=("chain",),
     aliases=(

@@ -20,13 +20,14 @@ from specviz.commands import Start
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
 from specviz.engine.decode.round import QueryStats, Round
-from specviz.engine.decode.session import Session
+from specviz.engine.decode.session import Parts, Session, Sink
 from specviz.engine.decode.text_output import Texts
+from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import build_drafter
 from specviz.engine.run.build_drafter import make_drafter
-from specviz.engine.run.queries import Queries, Setup, encode_prompt, length_of
+from specviz.engine.run.queries import Queries, encode_prompt
 from specviz.errors import KnobError, ModelError
 from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
 from specviz.knobs import Knobs
@@ -60,7 +61,6 @@ class LocalRun:
         drafter = make_drafter(self.method, models, knobs)
         self.table, knobs = build_drafter.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
-        self._setup = Setup(pair, self.method, self.verifier, self.table, self.choice.lanes, self.texts)
         self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
@@ -71,7 +71,15 @@ class LocalRun:
 
     def _opened(self, query: int, drafter: Drafter | None, knobs: Knobs) -> Session:
         self.served, self.probe.prompt = QueryStats(), self.queries.prompts[query]
-        return self.queries.session(query, self._setup, knobs, drafter, self.probe)
+        return self._session(query, drafter, knobs, self.probe)
+
+    def _session(self, query: int, drafter: Drafter | None, knobs: Knobs, sink: Sink | None) -> Session:
+        """A query that has not begun."""
+        parts = Parts(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
+        return Session(
+            parts, self.queries.ids[query], self.table, knobs, eos=stop_tokens(self.pair.target), texts=self.texts,
+            sink=sink, query=query, more=query + 1 < len(self.queries),
+        )  # fmt: skip
 
     @property
     def text(self) -> str:
@@ -188,7 +196,8 @@ class LocalRun:
         for name, value in (drafter.spent(knobs) if drafter else {}).items():
             told.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
             knobs = knobs.with_(**{name: value})
-        after = self.queries.next_drafter(drafter, self.method, query, knobs)
+        models = self.queries.models(query, knobs)
+        after = (drafter and drafter.next_query(models, knobs)) or make_drafter(self.method, models, knobs)
         self.session = self._opened(query, after, knobs)
         self.session.prefill()
         for event in told:
@@ -209,10 +218,13 @@ class LocalRun:
             self.probe.emit(event, session.number)
 
     def _next_length(self, drafter: Drafter) -> float | None:
-        """Tokens a round of the next query, decoded with that drafter and recorded nowhere."""
-        knobs = self.session.knobs
-        session = self.queries.session(self.session.query + 1, self._setup, knobs, drafter, None)
-        return length_of(session, lambda: self.stopping)
+        """Tokens a round of the next query, decoded with that drafter and recorded nowhere; None when stopped."""
+        served = QueryStats()
+        for done in self._session(self.session.query + 1, drafter, self.session.knobs, None).rounds():
+            if self.stopping:
+                return None
+            served.add(done)
+        return served.mean_acceptance_length
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
