@@ -7,6 +7,7 @@ is none, and nothing is run.
 
 import json
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterator
@@ -52,6 +53,11 @@ def line(text: str, most: int = 300) -> str:
     """A report of the library's, whatever lines it has, as one."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def line_of(error: Exception) -> str:
+    """What an error says, as one line; its kind where it says nothing."""
+    return line(str(error).strip() or type(error).__name__)
 
 
 def kind_of(name: str | Path) -> Kind:
@@ -193,6 +199,42 @@ def _is_whole(value: Any, least: int) -> bool:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+ADAPTER = "adapter_config.json"
+_NO_TEXT = re.compile(r"Classification|QuestionAnswering|MultipleChoice|RewardModel")
+
+
+def check(path: Path) -> None:
+    """Raises ModelError unless the folder holds a causal LM whose weights may be opened; no weight is read."""
+    names = names_in(path)
+    if "config.json" not in names:
+        held = ", ".join(names[:5]) or "nothing"
+        what = "; it is an adapter alone: merge it into its model first" if ADAPTER in names else ""
+        raise ModelError(
+            f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
+        )
+    given = read_config(path)
+    if ADAPTER in names:
+        raise ModelError(
+            f"it holds an adapter ({ADAPTER}) beside a model, and only one of them can be meant: merge the adapter "
+            "and save the model, or move the adapter's files away"
+        )
+    classes = given.get("architectures")
+    odd = [each for each in classes if _NO_TEXT.search(str(each))] if isinstance(classes, list) else []
+    if odd:
+        raise ModelError(f"it holds a {shown(odd[0])}, which has no language head: give a causal LM")
+    weights = weight_files(path)
+    if not weights:
+        pickled = any(name.endswith((".bin", ".pt")) for name in names)
+        why = (
+            "its weights are pickled, which is never opened here: save them with safe_serialization"
+            if pickled
+            else "no weights"
+        )
+        raise ModelError(f"no .safetensors file in it ({why})")
+    for file in weights:
+        tensors(file)
 
 
 def nearest_folder(name: str) -> str | None:

@@ -1,12 +1,8 @@
-"""Loading a pair: a local folder or hub id each, tokenizers compared, adapters tested before the first token.
+"""Loading a model: a local folder or hub id, its adapter tested before the first token; tokenizers, places, digests.
 
 `transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
 one line before anything heavy is read. What the library would fill in or leave out by itself (weights that are missing,
 of another shape or type, an adapter beside them) is refused by name: the text would be nobody's.
-
-What a trace and a folder of trained parts call a model by: a digest of its weights, quick to take.
-
-Where models stand, and what follows from it when they do not stand in the same place.
 """
 
 import hashlib
@@ -137,7 +133,7 @@ def _one_line(option: str) -> Iterator[None]:
                 f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
                 "give a model whose architecture the library has"
             ) from None
-        raise ModelError(f"{option}: cannot be loaded: {_first_line(error)}") from error
+        raise ModelError(f"{option}: cannot be loaded: {model_folder.line_of(error)}") from error
     finally:
         logging.set_verbosity(before)
 
@@ -149,7 +145,8 @@ def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
     if mismatched:
         name, held, wanted = (*mismatched[0], None, None)[:3]
         shapes = f"is {list(held)}, config.json makes it {list(wanted)}" if held is not None else "has another shape"
-        raise ModelError(f"{option}: tensor '{name}' {shapes}{_more(len(mismatched))}; the folder's files do not fit")
+        more = f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else ""
+        raise ModelError(f"{option}: tensor '{name}' {shapes}{more}; the folder's files do not fit")
     missing = sorted(told.get("missing_keys") or ())
     if missing:
         named = ", ".join(f"'{name}'" for name in missing[:3])
@@ -160,10 +157,6 @@ def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
     errors = told.get("error_msgs")
     if errors:
         raise ModelError(f"{option}: cannot be loaded: {' '.join(str(errors).split())[:300]}")
-
-
-def _more(n: int) -> str:
-    return f" (and {n - 1} more)" if n > 1 else ""
 
 
 def _advice(missing: list[str], unexpected: Any) -> str:
@@ -205,7 +198,7 @@ def found(name: str, option: str) -> str:
     try:
         kind = model_folder.kind_of(path)
         if kind == "folder":
-            _look_at_folder(path)
+            model_folder.check(path)
             return name
     except ModelError as error:
         raise ModelError(f"{option} {model_folder.shown(name)}: {error}") from None
@@ -215,46 +208,6 @@ def found(name: str, option: str) -> str:
             f"{option} {name}: no such folder{near or '; give a folder that save_pretrained wrote, or a hub id'}"
         )
     return hub.resolve(name, option)
-
-
-def _look_at_folder(path: Path) -> None:
-    names = model_folder.names_in(path)
-    if "config.json" not in names:
-        held = ", ".join(names[:5]) or "nothing"
-        what = "; it is an adapter alone: merge it into its model first" if ADAPTER in names else ""
-        raise ModelError(
-            f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
-        )
-    given = model_folder.read_config(path)
-    if ADAPTER in names:
-        raise ModelError(
-            f"it holds an adapter ({ADAPTER}) beside a model, and only one of them can be meant: merge the adapter "
-            "and save the model, or move the adapter's files away"
-        )
-    classes = given.get("architectures")
-    odd = [each for each in classes if _NO_TEXT.search(str(each))] if isinstance(classes, list) else []
-    if odd:
-        raise ModelError(f"it holds a {model_folder.shown(odd[0])}, which has no language head: give a causal LM")
-    weights = model_folder.weight_files(path)
-    if not weights:
-        pickled = any(name.endswith((".bin", ".pt")) for name in names)
-        why = (
-            "its weights are pickled, which is never opened here: save them with safe_serialization"
-            if pickled
-            else "no weights"
-        )
-        raise ModelError(f"no .safetensors file in it ({why})")
-    for file in weights:
-        model_folder.tensors(file)
-
-
-ADAPTER = "adapter_config.json"
-_NO_TEXT = re.compile(r"Classification|QuestionAnswering|MultipleChoice|RewardModel")
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return model_folder.line(text)
 
 
 def _name(where: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.rows import Rows
 from specviz.errors import ModelError
-from specviz.model_folder import line
+from specviz.model_folder import line_of
 from specviz.probability.draft import ROOT
 
 PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
@@ -46,7 +46,9 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
         chain = _plain(model, ids, vocab)
         tree = torch.stack([_plain(model, ids + path, vocab)[-1] for path in _paths(nodes)])
     except Exception as error:
-        raise ModelError(f"{name}: a {type(model).__name__} gives no logits for plain text: {_line(error)}") from error
+        raise ModelError(
+            f"{name}: a {type(model).__name__} gives no logits for plain text: {line_of(error)}"
+        ) from error
     for logits in (chain, tree):
         if bool(logits.isnan().any()):
             raise ModelError(f"{name}: its logits are not numbers (NaN): the weights are damaged; try --dtype float32")
@@ -63,7 +65,9 @@ def self_test(adapter: ModelAdapter, want: Reference) -> None:
         rows = Rows(adapter, cache)
         rows.add_line(ids)
         got = [rows.take()]
-        rows = _next(adapter, cache, ids)
+        cache.follow(ids[:-1])
+        rows = Rows(adapter, cache)
+        rows.add(ids[-1], -1)
         for token, parent in zip(nodes, PARENTS, strict=True):
             rows.add(token, 0 if parent == ROOT else parent + 1)
         got.append(rows.take())
@@ -71,7 +75,7 @@ def self_test(adapter: ModelAdapter, want: Reference) -> None:
         raise ModelError(f"{adapter.name}: layers of type {kind}: {error}") from None
     except Exception as error:
         raise ModelError(
-            f"{adapter.name}: layers of type {kind} cannot be driven one by one: {_line(error)}"
+            f"{adapter.name}: layers of type {kind} cannot be driven one by one: {line_of(error)}"
         ) from error
     for name, mine, theirs in zip(("a chain", "a tree"), got, (want.chain, want.tree), strict=True):
         apart = torch.where(mine == theirs, 0.0, mine - theirs).abs().max()  # equal infinities are equal
@@ -80,13 +84,6 @@ def self_test(adapter: ModelAdapter, want: Reference) -> None:
             raise ModelError(
                 f"{adapter.name}: layers of type {kind} are not supported: logits of {name} differ by {gap:.2g}"
             )
-
-
-def _next(adapter: ModelAdapter, cache: "object", ids: list[int]) -> Rows:
-    cache.follow(ids[:-1])  # type: ignore[attr-defined]
-    rows = Rows(adapter, cache)  # type: ignore[arg-type]
-    rows.add(ids[-1], -1)
-    return rows
 
 
 def _paths(nodes: list[int]) -> list[list[int]]:
@@ -105,7 +102,3 @@ def _plain(model: Any, ids: list[int], vocab: int) -> torch.Tensor:
     device = next(model.parameters()).device
     out: torch.Tensor = model(torch.tensor([ids], device=device), use_cache=False).logits[0, :, :vocab]
     return out if out.dtype == torch.float64 else out.float()
-
-
-def _line(error: Exception) -> str:
-    return line(str(error).strip() or type(error).__name__)
