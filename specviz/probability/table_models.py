@@ -50,7 +50,6 @@ class Iid:
         return self.probs
 
     def in_floats(self) -> "Iid":
-        """The same model with float64 rows."""
         return Iid(self.probs.astype(np.float64))
 
 
@@ -70,7 +69,6 @@ class Markov:
         return self.trans[prefix[-1]] if len(prefix) else self.init
 
     def in_floats(self) -> "Markov":
-        """The same model with float64 rows."""
         return Markov(self.init.astype(np.float64), self.trans.astype(np.float64))
 
 
@@ -95,7 +93,6 @@ class PrefixTable:
         return found
 
     def in_floats(self) -> "PrefixTable":
-        """The same model with float64 rows."""
         default = None if self.default is None else self.default.astype(np.float64)
         return PrefixTable({k: row.astype(np.float64) for k, row in self.rows.items()}, default, self.name)
 
@@ -114,7 +111,6 @@ class Problem:
     tree: tuple[tuple[int, ...], ...] | None = None  # root-to-leaf paths of a deterministic tree
 
     def in_floats(self) -> "Problem":
-        """The same problem with float64 rows."""
         return replace(self, p=self.p.in_floats(), q=self.q.in_floats())
 
 

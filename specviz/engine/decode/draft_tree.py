@@ -52,7 +52,6 @@ class Tree:
         return self._places[node].parent
 
     def token(self, node: int) -> int:
-        """The node's token."""
         return self._places[node].node.token
 
     def law(self, node: int) -> Row | None:

@@ -61,7 +61,6 @@ class Serial:
     name = "serial"
 
     def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
-        """Both in turn."""
         made, work = timed(target, settle)
         if drafter is None:
             return Overlap(made, None, work, None)

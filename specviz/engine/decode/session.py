@@ -103,12 +103,10 @@ class Session:
 
     @property
     def text(self) -> str:
-        """The new text so far."""
         return self._output.text
 
     @property
     def new_tokens(self) -> list[int]:
-        """Tokens committed so far."""
         return self.tokens[len(self.prompt) :]
 
     @property

@@ -143,10 +143,11 @@ class TextOutput:
         """
         texts: list[str] = []
         for length, token in enumerate(tokens, before + 1):
-            texts.append(self.grow(token))
+            texts.append(self._stream.push(token) if self._stream else "")
+            self.text += texts[-1]
             if token in ends.eos:
                 return texts, "eos"
-            if (left := self.stopped(ends.stops, texts[-1])) is not None:
+            if (left := self._stopped(ends.stops, texts[-1])) is not None:
                 texts[-1] = left
                 return texts, "stop"
             if length >= ends.longest:
@@ -155,13 +156,7 @@ class TextOutput:
                 return texts, "context"
         return texts, None
 
-    def grow(self, token: int) -> str:
-        """What becomes readable with a token."""
-        piece = self._stream.push(token) if self._stream else ""
-        self.text += piece
-        return piece
-
-    def stopped(self, stops: Sequence[str], piece: str) -> str | None:
+    def _stopped(self, stops: Sequence[str], piece: str) -> str | None:
         """What is left of the newest piece when it completes a stop text, which is cut off; None when it does not.
 
         Only the completing token's piece is cut: what earlier tokens said is out already, whatever round they came in.

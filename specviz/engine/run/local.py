@@ -83,7 +83,6 @@ class LocalRun:
 
     @property
     def text(self) -> str:
-        """The new text of this query so far."""
         return self.session.text
 
     @property
@@ -113,7 +112,6 @@ class LocalRun:
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` was called."""
         return self._stop_asked is not None
 
     def header(self) -> Header:

@@ -54,7 +54,6 @@ class Writer:
         self._thread.start()
 
     def emit(self, event: Event) -> None:
-        """Queue one event."""
         self._queue.put(encode(event) + b"\n")
 
     def beat(self) -> None:
@@ -129,11 +128,9 @@ class Worker:
         try:
             self.run = LocalRun(self.pair, start, self.emit)
         except SpecvizError as error:
-            self.emit(Refused(id=start.id, message=str(error)))
-            return
+            return self._refuse(start, str(error))
         except Exception as error:  # a request nobody thought of must not take the loaded models along
-            self.emit(Refused(id=start.id, message=f"cannot start: {_named(error)}"))
-            return
+            return self._refuse(start, f"cannot start: {_named(error)}")
         self.holding, self.steps = start.paused, 0
         self.emit(State(state="paused" if start.paused else "running"))
         try:
@@ -166,19 +163,17 @@ class Worker:
             self._obey(command)
 
     def _obey(self, command: Command | None) -> None:
+        """Carry out a command that does not begin a run, or refuse it; None: nobody gives any more."""
+        run = self.run
         if command is None or isinstance(command, Shutdown):
             self.closing = True
-            if self.run:
-                self.run.stop()
+            if run:
+                run.stop()
         elif isinstance(command, Start):
             self._refuse(command, "a run is going on: stop it first")
-        elif self.run is None:
+        elif run is None:
             self._refuse(command, "nothing is running: start a run first")
-        else:
-            self._control(self.run, command)
-
-    def _control(self, run: LocalRun, command: Command) -> None:
-        if isinstance(command, SetKnob):
+        elif isinstance(command, SetKnob):
             try:
                 run.set_knob(command.name, command.value, command.by)
             except SpecvizError as error:
