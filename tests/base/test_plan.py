@@ -149,3 +149,52 @@ def test_shares() -> None:
     assert list(shares(Certain(2, 4))) == [(2, 1)]
     torch = pytest.importorskip("torch")
     assert list(shares(torch.tensor([0.0, 1.0, 3.0]))) == [(1, 0.25), (2, 0.75)]
+
+
+def test_steps_say_which_nodes_they_decide_about() -> None:
+    """Of a draw: its siblings in id order, the first ones of which were met until the drawn one was among them."""
+    outcome = opened(STEPS).walk(Script([True, 1, False, 2]), 20)
+    first, second, third, last = outcome.steps
+    assert isinstance(first, TestResult)
+    assert isinstance(third, TestResult)
+    assert (first.shown, third.shown) == (0, 4)
+    assert isinstance(second, DrawResult)
+    assert (second.judged, second.n_tested) == ((2, 1), 2)  # token 8 is not the eldest's
+    assert isinstance(last, DrawResult)
+    assert (last.judged, last.n_tested) == ((), 0), "it has no edges: it decides about nothing that was drafted"
+    assert (outcome.n_tested, outcome.n_host_reads, outcome.by_draw) == (4, 3, True)
+
+
+def test_a_step_is_shown_on_the_twin_that_was_kept() -> None:
+    """Chains 5 6 and 5 7: the test of the first 5 passed, the 7 was kept, so the second 5 was."""
+    draft = Draft((5, 6, 5, 7), (-1, 0, -1, 2), (0, 1, 2, 3), 4, 4, row_of=(-1,) * 4)
+    steps: dict[State, Step] = {
+        "start": Test(0, 0.5, "five", "end", 0.5),
+        "five": Test(3, 0.5, "seven", "end", 0.5),
+        "seven": Draw(3, lambda: ROW, {}, "target", "bonus"),
+        "end": Draw(ROOT, lambda: ROW, {}, "residual", "recovered"),
+    }
+    outcome = Plan(draft, "start", steps.__getitem__).walk(Script([True, True, 1]), 20)
+    assert outcome.accepted == (2, 3)
+    assert [(r.step.node, r.shown) for r in outcome.steps if isinstance(r, TestResult)] == [(0, 2), (3, 3)]
+    rejected = Plan(draft, "start", steps.__getitem__).walk(Script([True, False, 1]), 20)
+    assert [(r.step.node, r.shown) for r in rejected.steps if isinstance(r, TestResult)] == [(0, 0), (3, 3)]
+
+
+def test_what_a_scan_kept_untested_has_the_test_it_would_have_gone_on_to() -> None:
+    """A chain of three tested from its end: the whole is kept, the two shorter prefixes were never looked at."""
+    chain = Draft((1, 2, 3), (-1, 0, 1), (0, 1, 2), 3, 3, row_of=(-1,) * 3)
+    steps: dict[State, Step] = {
+        ("scan", t): Test(t - 1, 0.5, ("stop", t), ("scan", t - 1) if t > 1 else ("stop", 0), 0.5) for t in (1, 2, 3)
+    } | {("stop", t): Draw(t - 1, lambda: ROW, {}, "target", "bonus") for t in range(4)}
+    plan = Plan(chain, ("scan", 3), steps.__getitem__)
+    whole = plan.walk(Script([True, 1]), 20)
+    found = plan.untested(whole, Script([False, True]), 20)
+    assert {node: test and (test.step.node, test.passed, test.pos) for node, test in found.items()} == {
+        0: (0, True, 20),
+        1: (1, False, 21),
+    }
+    assert not whole.by_draw
+    nothing = plan.walk(Script([False, False, False, 1]), 20)
+    assert plan.untested(nothing, Script([]), 20) == {}
+    assert (nothing.n_tested, whole.n_tested) == (3, 1)

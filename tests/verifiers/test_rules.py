@@ -158,3 +158,18 @@ def test_an_unfed_node_spelled_like_a_fed_one_goes_on_from_there(verifier: Verif
     law = verifier.plan(draft, P[:2]).law()
     assert ((1,), None) not in law
     assert law == pytest.approx({((), 0): 0.5, ((), 2): 0.2, **{((1,), t): 0.3 * P[1][t] for t in range(3)}})
+
+
+def test_other_names_are_the_rule_itself() -> None:
+    """One plan under each name; what differs is declared with the name."""
+    found = {alias.name: rule for rule in all_verifiers().values() for alias in rule.aliases}
+    assert {name: rule.name for name, rule in found.items()} == {
+        "hsd": "blockwise", "multi_tokenwise": "tokenwise", "tree_hsd": "walk", "tree_tokenwise": "walk",
+    }  # fmt: skip
+    for name, rule in found.items():
+        other = get_verifier(name)
+        assert other.plan is rule.plan
+        assert other.traits.same_rule_as == rule.name
+        assert (other.lossless, other.keeps_tokens) == (rule.lossless, rule.keeps_tokens)
+        assert other.help != rule.help
+        assert not other.aliases
