@@ -30,7 +30,6 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import Lanes, Launched, Serial, Threads
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.loading import cuda_devices, device_of
 from specviz.engine.model.rows import Rows, fill
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import Calibration
@@ -57,7 +56,7 @@ def choose(asked: str, models: Models, drafter: Drafter | None) -> Choice:
         raise SpecvizError(f"no lanes '{asked}'{suggestion(asked, LANES)}")
     fitting = possible(models)
     if asked not in ("auto", *fitting):
-        target, draft = (device_of(model) for model in (models.target, models.draft or models.target))
+        target, draft = models.devices
         raise SpecvizError(
             f"lanes {asked} need {_NEEDS[asked]}; here the target is on {target}, the draft model on {draft}: "
             f"use {' or '.join(fitting)}"
@@ -92,7 +91,7 @@ _NEEDS = {
 
 def possible(models: Models) -> tuple[str, ...]:
     """The lanes that the places of the models allow."""
-    target, draft = device_of(models.target), device_of(models.draft or models.target)
+    target, draft = models.devices
     if target != draft:
         return ("serial", "two_device")
     return ("serial", *{"cpu": ("threads",), "cuda": ("streams",)}.get(target.type, ()))
@@ -100,7 +99,7 @@ def possible(models: Models) -> tuple[str, ...]:
 
 def made(name: str, models: Models) -> Lanes:
     """Lanes of that name for these models."""
-    target, draft = device_of(models.target), device_of(models.draft or models.target)
+    target, draft = models.devices
     if name == "serial":
         return Serial()
     if name == "threads" or target.type != "cuda":
@@ -131,7 +130,7 @@ class _Trial:
     """A target pass of `WIDTH` rows and `STEPS` forwards of the draft model, each behind a filled cache."""
 
     def __init__(self, target: ModelAdapter, draft: ModelAdapter) -> None:
-        self.models, self.devices = (target, draft), cuda_devices(Models(target, draft, 0))
+        self.models, self.devices = (target, draft), Models(target, draft, 0).cuda_devices
         self.caches = tuple(model.new_cache(CONTEXT + WIDTH) for model in self.models)
         self.texts = tuple([1 % model.vocab] * CONTEXT for model in self.models)
 

@@ -7,7 +7,7 @@ nothing else differs. `Parts` is what a session is made of, behind `Sink` stands
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,7 +20,6 @@ from specviz.engine.decode.overlap import Lanes, Serial
 from specviz.engine.decode.round import Kind, Round, StageClock
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
-from specviz.engine.model import loading
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Rows, Tensor, fill
 from specviz.events import Knob, Level
@@ -89,7 +88,7 @@ class Session:
         self.warper = Warper.of(knobs, self._banned)
         self._knob_queue = KnobQueue(table, more)
         self._taps = FeatureTaps.of(parts.drafter, self.target.n_layers)
-        self._cuda = loading.cuda_devices(parts.models)
+        self._cuda = parts.models.cuda_devices
         self._prefilled, self.prefill_ns = False, 0
         self._output = TextOutput(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
@@ -218,7 +217,10 @@ class Session:
         clock.overlapped(overlap)
         whole = fed if overlap.drafter is None else overlap.drafter
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
-        return overlap.target, loading.beside(whole, self.target)
+        laws: Any = whole.law_rows  # a draft model elsewhere left them there; the target's rows are here
+        if isinstance(laws, Tensor) and laws.device != self.target.device:
+            whole = replace(whole, law_rows=laws.to(self.target.device))
+        return overlap.target, whole
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
         if not self.warper.needs_prefix:

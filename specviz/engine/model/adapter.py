@@ -210,3 +210,13 @@ class Models:
     target: Model
     draft: Model | None
     capacity: int
+
+    @property
+    def devices(self) -> tuple[torch.device, torch.device]:
+        """Where target and draft model compute; without a draft model the target's twice."""
+        return self.target.device, (self.draft or self.target).device
+
+    @property
+    def cuda_devices(self) -> tuple[torch.device, ...]:
+        """Those a clock must wait for."""
+        return tuple(dict.fromkeys(device for device in self.devices if device.type == "cuda"))

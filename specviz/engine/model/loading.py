@@ -1,4 +1,4 @@
-"""Loading a model: a local folder or hub id, its adapter tested before the first token; tokenizers, places, digests.
+"""Loading a model: a local folder or hub id, its adapter tested before the first token; tokenizers, digests.
 
 `transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
 one line before anything heavy is read. What the library would fill in or leave out by itself (weights that are missing,
@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ import torch
 
 from specviz import model_folder
 from specviz.engine.model import hub
-from specviz.engine.model.adapter import Model, ModelAdapter, Models
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError
 from specviz.events import ModelInfo
-from specviz.probability.draft import Draft
 
 EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -283,23 +282,3 @@ def fingerprint(adapter: ModelAdapter) -> str:
             digest.update(some.numpy().tobytes())
         _fingerprints[adapter] = digest.hexdigest()[:32]
     return _fingerprints[adapter]
-
-
-def device_of(model: Model | None) -> torch.device:
-    """The device a model computes on; the host for no model."""
-    return torch.device("cpu") if model is None else model.device
-
-
-def cuda_devices(models: Models) -> tuple[torch.device, ...]:
-    """Those a clock must wait for."""
-    places = [device_of(models.target), device_of(models.draft)]
-    return tuple(dict.fromkeys(place for place in places if place.type == "cuda"))
-
-
-def beside(draft: Draft, target: Model) -> Draft:
-    """The draft with its laws where the target's rows are: a draft model elsewhere leaves them there."""
-    laws: Any = draft.law_rows
-    place = device_of(target)
-    if not isinstance(laws, torch.Tensor) or laws.device == place:
-        return draft
-    return replace(draft, law_rows=laws.to(place))
