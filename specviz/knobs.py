@@ -8,6 +8,7 @@ R), query (Q) or run (X).
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -149,40 +150,25 @@ class KnobTable:
         return Knobs({**defaults, **self.check(values or {})})
 
 
-def _sampling(name: str, default: float, help_: str, **rest: Any) -> KnobSpec:
-    return KnobSpec(name=name, kind=rest.pop("kind", "float"), default=default, help=help_, text="T", **rest)
-
-
 LAST_SEED = 2**53 - 1  # where JSON and browsers still count exactly
 
+_law = partial(KnobSpec, kind="float", text="T")
+_query = partial(KnobSpec, applies="Q", text="T")
+
 SAMPLING: tuple[KnobSpec, ...] = (
-    _sampling("temperature", 0.0, "0 decodes greedily", symbol="T", lo=0),
-    _sampling("top_k", 0, "keep the k most likely tokens, 0 all", kind="int", lo=0),
-    _sampling("top_p", 1.0, "keep the smallest set with this mass", lo=0, lo_open=True, hi=1),
-    _sampling("min_p", 0.0, "drop tokens below this share of the top one", lo=0, hi=1),
-    _sampling("repetition_penalty", 1.0, "divide the logits of tokens seen before", lo=0, lo_open=True),
-    KnobSpec(
-        name="ban",
-        kind="texts",
-        default=[],
-        applies="Q",
-        text="T",
-        help="never emit this token: its text, or id:N",
-    ),
+    _law(name="temperature", default=0.0, help="0 decodes greedily", symbol="T", lo=0),
+    _law(name="top_k", kind="int", default=0, help="keep the k most likely tokens, 0 all", lo=0),
+    _law(name="top_p", default=1.0, help="keep the smallest set with this mass", lo=0, lo_open=True, hi=1),
+    _law(name="min_p", default=0.0, help="drop tokens below this share of the top one", lo=0, hi=1),
+    _law(name="repetition_penalty", default=1.0, help="divide the logits of tokens seen before", lo=0, lo_open=True),
+    _query(name="ban", kind="texts", default=[], help="never emit this token: its text, or id:N"),
 )
 RUN: tuple[KnobSpec, ...] = (
-    KnobSpec(
-        name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=LAST_SEED, applies="Q", text="T",
-    ),
-    KnobSpec(
-        name="draw", kind="choice", default="cdf", choices=("cdf", "race"), applies="Q", text="T",
-        help="how a token is drawn from a row",
-    ),
-    KnobSpec(name="stop", kind="texts", default=[], help="end when this text appears", applies="Q", text="T"),
-    KnobSpec(
-        name="max_new_tokens", kind="int", default=128, lo=1, applies="Q", text="T", help="most tokens to decode",
-    ),
-)  # fmt: skip
+    _query(name="seed", kind="int", default=0, help="key of all random draws", lo=0, hi=LAST_SEED),
+    _query(name="draw", kind="choice", default="cdf", choices=("cdf", "race"), help="how a token is drawn from a row"),
+    _query(name="stop", kind="texts", default=[], help="end when this text appears"),
+    _query(name="max_new_tokens", kind="int", default=128, help="most tokens to decode", lo=1),
+)
 
 
 def table(method: str, own: Iterable[KnobSpec]) -> KnobTable:
