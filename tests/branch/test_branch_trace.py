@@ -185,7 +185,7 @@ def test_without_a_classifier_it_is_said_once_and_a_forced_signal_needs_none() -
 class Elsewhere(Always):
     """One that learned from rounds of gamma 4 at temperature 0."""
 
-    config = SimpleNamespace(gamma_label=4, temperature=0.0)
+    learned = (4, 0.0)
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
         return None if (gamma, temperature) == (4, 0) else f"not for {gamma} and {temperature:g}"

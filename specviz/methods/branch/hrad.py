@@ -106,8 +106,7 @@ class Hrad(Classifier):
         self.target, self.config = target, config
         self.network = network.to(target.device).float().eval().requires_grad_(False)
         self.taps = taps(config.n_layers, config.hrad_layers)
-        at = f"gamma {config.gamma_label} at temperature {config.temperature:g}"
-        self.words = f"γ{config.gamma_label} T{config.temperature:g}: trained on rounds of {at}"
+        self.learned = (config.gamma_label, config.temperature)
 
     @torch.inference_mode()
     def classify(self, features: Mapping[int, Tensor], token: int) -> Signal:

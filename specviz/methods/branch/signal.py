@@ -34,7 +34,7 @@ class Classifier(ABC):
     """What foretells the outcome of a round. `taps`: layers of the target that it reads."""
 
     taps: tuple[int, ...]
-    words = "trained"  # for the header; before a colon as short as a knob is
+    learned: tuple[int, float] | None = None  # gamma and temperature of the rounds it learned from, where that is known
 
     @abstractmethod
     def classify(self, features: Mapping[int, Tensor], token: int) -> Verdict:
@@ -64,8 +64,14 @@ class Signals:
         self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header: which classifier answers, if any."""
-        return {"hrad": "none: signal 1" if self.classifier is None else self.classifier.words}
+        """What stands in the header: which classifier answers, if any; before the colon as short as a knob is."""
+        if self.classifier is None:
+            return {"hrad": "none: signal 1"}
+        if self.classifier.learned is None:
+            return {"hrad": "trained"}
+        gamma, temperature = self.classifier.learned
+        at = f"gamma {gamma} at temperature {temperature:g}"
+        return {"hrad": f"γ{gamma} T{temperature:g}: trained on rounds of {at}"}
 
     def seen(self, seen: Observation) -> None:
         """Keep the one row that the next question is about."""
