@@ -19,11 +19,12 @@ from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.knobs import single
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.clock import measured
 from specviz.methods.early_exit.heads import Heads, describe, pick, tested
 from specviz.methods.early_exit.recorder import ExitRecorder
-from specviz.methods.early_exit.spec import Limits, fitted, outside, read, single
+from specviz.methods.early_exit.spec import Limits, fitted, outside, read
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 

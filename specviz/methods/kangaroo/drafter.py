@@ -13,11 +13,12 @@ from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
+from specviz.methods.common.knobs import single
 from specviz.methods.common.top_k import RowConfidence, draft_steps
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import ExitRecorder
-from specviz.methods.early_exit.spec import Limits, single
+from specviz.methods.early_exit.spec import Limits
 from specviz.methods.kangaroo.adapter import AdapterModel, Reader
 from specviz.methods.kangaroo.clock import measured
 from specviz.methods.kangaroo.files import pick
