@@ -8,6 +8,9 @@ text (`Reader`).
 
 import time
 
+import torch
+
+from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.rows import Tensor
@@ -15,12 +18,12 @@ from specviz.events import Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import single
 from specviz.methods.common.top_k import RowConfidence, draft_steps
+from specviz.methods.early_exit import clock
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
-from specviz.methods.kangaroo.adapter import AdapterModel, Reader
-from specviz.methods.kangaroo.clock import measured
+from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows
 from specviz.methods.kangaroo.files import pick
 from specviz.names import Mode
 
@@ -137,3 +140,28 @@ def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
     drafter = Kangaroo(target, adapter.layer, Reader(adapter, models.capacity), mode)
     drafter.clock = measured(target, adapter)
     return drafter
+
+
+class _TimedAdapter:
+    """Stands where a head is timed: one row of the adapter behind `CONTEXT` others, its read by the host included."""
+
+    layers: tuple[int, ...] = ()
+    advised: tuple[int, ...] = ()
+    kind = "adapter"
+
+    def __init__(self, adapter: AdapterModel) -> None:
+        self.adapter = adapter
+        self.text = [1 % adapter.vocab] * clock.CONTEXT
+        self.cache = adapter.new_cache(len(self.text) + 1)
+
+    def logits(self, layer: int, hidden: Tensor) -> Tensor:
+        """`[1, V]` of a state `[1, width]`."""
+        missing = self.cache.follow(self.text)
+        rows = StateRows(self.adapter, self.cache)
+        rows.hand([*missing, 0], torch.cat([hidden] * (len(missing) + 1)))
+        return rows.take(1)
+
+
+def measured(target: Model, adapter: AdapterModel) -> Clock | None:
+    """The clock of a target with an adapter; None for what is no model of the library's."""
+    return clock.measured(target, _TimedAdapter(adapter))

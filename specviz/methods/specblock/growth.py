@@ -80,9 +80,10 @@ class Widths:
     fixed: int | None = None
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Children by bucket where nothing is trimmed."""
-        return tuple(min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
+    def sizes(self) -> "Sizes":
+        """Children where nothing is trimmed."""
+        by_bucket = (min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
+        return Sizes(tuple(by_bucket), self.beam)
 
     def of(self, offer: Offered, is_root: bool) -> Width:
         """The width of a slot; the greedy token counts."""
@@ -101,6 +102,14 @@ class Widths:
     def _trimmed(self, width: Width, steps: tuple[tuple[float, int], ...], sure: float) -> Width:
         most = next((n for least, n in steps if sure >= least), width.n) if self.trims else width.n
         return width if width.n <= most else Width(most, "trim")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Children by rank bucket, and of the root."""
+
+    by_bucket: tuple[int, ...]
+    root: int
 
 
 class Pick(NamedTuple):

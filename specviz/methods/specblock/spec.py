@@ -17,7 +17,7 @@ from specviz.traits import MethodTraits
 METHOD = Method(
     name="specblock",
     help="a small network drafts blocks of dependent tokens; predicted ranks shape the tree",
-    drafter="specviz.methods.specblock.drafter:make",
+    drafter="specviz.methods.online.drafter:make",
     part=BLOCKS,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
