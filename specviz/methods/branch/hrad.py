@@ -62,11 +62,9 @@ class Config:
 
     @property
     def n_inputs(self) -> int:
-        """Length of a feature row."""
         return (self.hrad_layers + 1) * self.width
 
     def write(self, folder: Path) -> None:
-        """Beside the weights."""
         KIND.save(folder, self)
 
 
@@ -166,7 +164,6 @@ def feature_rows(target: ModelAdapter, states: Mapping[int, Tensor], tokens: Seq
 
 
 def width_of(target: ModelAdapter) -> int:
-    """Width of the target's hidden states."""
     return int(target.head.weight.shape[1])
 
 

@@ -69,7 +69,6 @@ class Flight:
 
     @property
     def recorded(self) -> bool:
-        """Whether anybody reads what is noted."""
         return self.ctx.level != "none"
 
     @property
@@ -83,12 +82,10 @@ class Flight:
         return self.mode == "shared" and not self.ctx.warper.greedy
 
     def note(self, fact: Event) -> None:
-        """Put on record, if anybody reads it."""
         if self.recorded:
             self.ctx.note(fact)
 
     def ids(self, nodes: Iterable[int]) -> list[int]:
-        """Stable ids of nodes."""
         return [self.tree.node(node).id for node in nodes]
 
     def looks(self, logits: Tensor, rows: BranchRows, name: str) -> list[Look]:
@@ -141,5 +138,4 @@ class Flight:
         self.ctx.note(record)
 
     def settle(self, nodes: Iterable[int], fate: TokenFate) -> None:
-        """The fate of some nodes."""
         self.fates |= dict.fromkeys(self.ids(nodes), fate)

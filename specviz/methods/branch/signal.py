@@ -39,8 +39,6 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was answered, and by whom."""
-
     s: int
     source: SignalSource
     probs: tuple[float, ...] | None = None

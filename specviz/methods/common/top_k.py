@@ -44,7 +44,6 @@ class RowConfidence:
 
     @property
     def log_raw(self) -> float:
-        """Log of the raw confidence."""
         return math.log(max(self.raw, 1e-300))
 
 

@@ -66,7 +66,6 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 
 
 def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
-    """The tree's size."""
     return KnobSpec(
         name="node_budget", symbol="N", kind="int", lo=lo, hi=256, default=default,
         help=f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
@@ -81,5 +80,4 @@ def levels() -> KnobSpec:
 
 
 def folder(what: str) -> KnobSpec:
-    """Which trained part."""
     return part_folder("drafter", f"folder of a trained {what}; none: the one that lies with the target")

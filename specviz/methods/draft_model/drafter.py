@@ -34,7 +34,9 @@ from specviz.probability.rows import Certain
 
 
 class Chain(ModelDrafter):
-    """Up to gamma drafted tokens in a row."""
+    """Up to gamma drafted tokens in a row. `planned`: its length is told before it is drawn."""
+
+    planned = True
 
     def __init__(self, models: Models, mode: Mode) -> None:
         super().__init__(models)
@@ -48,12 +50,24 @@ class Chain(ModelDrafter):
         tree, node = Tree(ctx), ROOT
         if ctx.carry is not None:
             return tree.carried(laws(ctx, tree, [ROOT], self.drafts.begin(ctx))[:1], ctx.carry)
-        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
-        while len(tree) < length and not tree.ends(node):
+        gamma = ctx.knobs["gamma"]
+        length = min(gamma, self.drafts.reach(ctx))
+        end: DraftEnd = "full" if length == gamma else "length"
+        while len(tree) < length:
             logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
+            if self._stops(ctx, tree, node, logits):
+                end = "low_conf"
+                break
             node = self._draw(ctx, tree, node, logits)
-        end: DraftEnd = "stop_token" if tree.ends(node) else "full" if length == ctx.knobs["gamma"] else "length"
-        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy, planned=length)
+            if tree.ends(node):
+                end = "stop_token"
+                break
+        shared = self.mode == "shared" and not ctx.warper.greedy
+        return tree.draft(end, shared=shared, planned=length if self.planned else None)
+
+    def _stops(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> bool:
+        """Whether to end before a token is drawn after `node`, from logits `[1, V]`."""
+        return False
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
         law = laws(ctx, tree, [parent], logits)[0]
@@ -69,7 +83,6 @@ class Sps(Chain):
 
 
 def make_chain(models: Models, knobs: Knobs) -> Sps:
-    """The drafter of method `sps`."""
     return Sps(models, knobs["draft_mode"])
 
 

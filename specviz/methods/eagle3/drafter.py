@@ -53,11 +53,9 @@ class Eagle:
         return self.text.calls.pairs
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        """Where this round's candidates go."""
         return Levels(ctx.knobs["k_max"], deepest, lambda token: token in ctx.eos)
 
     def propose(self, ctx: Context) -> Draft:
@@ -75,7 +73,6 @@ class Eagle:
         return self._drafted(ctx, tree, grower, budget)
 
     def _drafted(self, ctx: Context, tree: Tree, grower: "LevelRunner", budget: int) -> Draft:
-        """The best nodes as a draft."""
         levels, spread = grower.levels, self.trained.vocabulary.spread
         raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
         kept, place = levels.pruned(budget), {ROOT: ROOT}
@@ -159,14 +156,11 @@ class FixedLevels(Levels):
 
 
 class StaticTree(Eagle):
-    """Drafts for one query."""
-
     def __init__(self, trained: Trained, right: Shares, adapter: ModelAdapter) -> None:
         super().__init__(trained, adapter)
         self.right = right
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        """The shape that budget, depth and room allow."""
         return FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
 
 

@@ -51,7 +51,6 @@ class EagleNetwork(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
         return self.head.weight.dtype
 
     def conditions(self, features: Tensor) -> Tensor:

@@ -51,7 +51,6 @@ class EarlyExit:
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
     def _open(self, ctx: Context, limits: Limits) -> ExitRecorder:
-        """The record that this round begins."""
         return ExitRecorder(ctx, limits, self.heads, self.clock)
 
     def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: Tree) -> DraftEnd:
@@ -91,7 +90,6 @@ class EarlyExit:
         return None
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
-        """The drafted token after a row."""
         return DraftSampler(ctx, self.mode).after(tree, parent, look)
 
     def _say_left_out(self, ctx: Context, limits: Limits) -> None:

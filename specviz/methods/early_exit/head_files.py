@@ -39,7 +39,6 @@ class Config:
     advised: tuple[int, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Beside the weights."""
         KIND.save(folder, self)
 
 

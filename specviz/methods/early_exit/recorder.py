@@ -67,7 +67,6 @@ class ExitRecorder:
         self.walks.append(_Walk(row, len(self.ctx.rows.ledger)))
 
     def tested(self, look: RowConfidence, took: bool, head_ns: int) -> None:
-        """A test was made."""
         if self.on:
             self.tests.append(_Test(look, took, head_ns))
 

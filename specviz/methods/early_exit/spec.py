@@ -114,7 +114,6 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 def tau(
     default: float, help_: str = "a row stops at a layer whose head is at least this sure; above 1 never"
 ) -> KnobSpec:
-    """The exit threshold."""
     return KnobSpec(name="tau", symbol="τ", kind="float", lo=0, hi=1.01, default=default, help=help_)
 
 
@@ -127,7 +126,6 @@ def depth(meaning: str) -> KnobSpec:
 
 
 def width(default: int) -> KnobSpec:
-    """The most drafts fed per round."""
     return KnobSpec(
         name="w_max", symbol="w", kind="int", lo=0, hi=16, default=default,
         help="drafts fed per round; 0 decodes plainly",
@@ -135,7 +133,6 @@ def width(default: int) -> KnobSpec:
 
 
 def tests(default: str) -> KnobSpec:
-    """The layers with a test."""
     return KnobSpec(
         name="exit_layers", symbol="E", kind="texts", default=[default],
         help="layers after which a head is asked: numbers from 1, shares such as L/4, or auto",
@@ -143,7 +140,6 @@ def tests(default: str) -> KnobSpec:
 
 
 def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
-    """The knobs that all have alike."""
     return (
         draft_mode("argmax", "sampled", "shared"),
         part_folder(

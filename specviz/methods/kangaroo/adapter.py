@@ -55,7 +55,6 @@ class Shape:
 
     @property
     def config(self) -> LlamaConfig:
-        """The same in the library's words."""
         made = LlamaConfig(
             hidden_size=self.width, num_attention_heads=self.n_heads, num_key_value_heads=self.n_heads,
             head_dim=self.width // self.n_heads, num_hidden_layers=1, rms_norm_eps=self.eps,
@@ -116,7 +115,6 @@ class Adapter(nn.Module):
 
     @property
     def n_params(self) -> int:
-        """Parameters of its own."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
@@ -132,7 +130,6 @@ class AdapterModel:
         self._rope = rope_table(shape, target.device)
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache of that many slots."""
         return KVCache(1, capacity)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
@@ -168,7 +165,6 @@ class AdapterModel:
 
 
 def rope_table(shape: Shape, device: Any) -> RopeTable:
-    """The rotary table of an adapter."""
     return RopeTable(LlamaRotaryEmbedding(shape.config).to(device))
 
 

@@ -125,7 +125,6 @@ class Kangaroo(EarlyExit):
 
 
 def make(models: Models, knobs: Knobs) -> Kangaroo:
-    """The drafter of method `kangaroo`."""
     asked = single(knobs.values, "adapter")
     drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
     drafter.tells = asked != "lens"
@@ -133,7 +132,6 @@ def make(models: Models, knobs: Knobs) -> Kangaroo:
 
 
 def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
-    """The drafter with this adapter."""
     target = models.target
     if adapter is None:
         return Kangaroo(target, max(1, min(round(USUAL * target.n_layers), target.n_layers - 1)), None, mode)

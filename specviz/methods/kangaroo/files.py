@@ -24,7 +24,6 @@ class Config:
     shape: Shape
 
     def write(self, folder: Path) -> None:
-        """Beside the weights."""
         KIND.save(folder, self)
 
 
@@ -51,7 +50,6 @@ KIND = PartKind(
 
 
 def save(folder: Path, config: Config, adapter: Adapter) -> None:
-    """Weights in bfloat16, and `config.json`."""
     KIND.save(folder, config, in_bfloat16(adapter.state_dict()))
 
 

@@ -153,5 +153,4 @@ class Lookahead:
 
 
 def make(models: Models, knobs: Knobs) -> Lookahead:
-    """The drafter of method `lookahead`."""
     return Lookahead(knobs["ngram_size"], knobs["window"], knobs["guesses"])

@@ -46,7 +46,6 @@ class Medusa:
         return None
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         return {"drafter": KIND.tell(self.trained, self.trained.config.tree)}
 
     def propose(self, ctx: Context) -> Draft:

@@ -36,7 +36,6 @@ class MedusaHeads(nn.Module):
 
     @property
     def n(self) -> int:
-        """How many heads."""
         return len(self.inner)
 
     def begin(self, rows: Tensor) -> "MedusaHeads":
@@ -76,7 +75,6 @@ class Config:
 
     @property
     def tree(self) -> str:
-        """Where its shape comes from."""
         return (
             "tree from counted ranks"
             if self.counted

@@ -45,7 +45,6 @@ class Served:
     n: int = 0
 
     def add(self, tau: float, round_s: float, tokens: float, seconds: float) -> None:
-        """A query is over."""
         rate = 1.0 if self.n == 0 else SERVING_RATE
         self.tau += rate * (tau - self.tau)
         self.round_s += rate * (round_s - self.round_s)
@@ -73,7 +72,6 @@ class Arm:
 
     @property
     def slope(self) -> float:
-        """Gain per unit of signal."""
         return self.sxy / (self.sxx + 1)
 
     def gain(self, s: float) -> float:
@@ -81,11 +79,9 @@ class Arm:
         return self.slope * s
 
     def error(self, s: float) -> float:
-        """Its standard error."""
         return s * math.sqrt(self.residual / (self.sxx + 1))
 
     def learn(self, s: float, gain: float, seconds: float) -> None:
-        """What the action brought and took."""
         self.residual += RESIDUAL_RATE * ((gain - self.gain(s)) ** 2 - self.residual)
         self.sxx, self.sxy = DISCOUNT * self.sxx + s * s, DISCOUNT * self.sxy + s * gain
         self.cost += COST_RATE * (seconds - self.cost)
@@ -111,7 +107,6 @@ class View:
 
     @property
     def mean(self) -> float:
-        """Expected profit."""
         return self.save - self.cost
 
 
@@ -212,7 +207,6 @@ class Signal:
 
     @property
     def per_round(self) -> float:
-        """What decisions are made by."""
         return self.total / self.rounds if self.rounds else 0.0
 
 

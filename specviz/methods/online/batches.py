@@ -105,7 +105,6 @@ class Lesson:
 
     @property
     def n_pairs(self) -> int:
-        """S."""
         return len(self.features)
 
 
@@ -134,13 +133,10 @@ class Slot:
 
 @dataclass(slots=True)
 class Memory:
-    """The last 512 slots."""
-
     slots: list[Slot] = field(default_factory=list)
     n_new: int = 0  # of the query in hand
 
     def add(self, slots: Sequence[Slot]) -> None:
-        """A query is over."""
         self.n_new = min(len(slots), RING)
         self.slots = [*self.slots, *slots][-RING:]
 
@@ -152,7 +148,6 @@ class Memory:
 
     @property
     def held(self) -> list[Slot]:
-        """To measure on."""
         return [slot for slot in self.slots if slot.held]
 
     @property

@@ -60,7 +60,6 @@ class Tutor:
 
     @property
     def network(self) -> BlockNetwork:
-        """What the next query drafts with."""
         return self.learner.network
 
     @property
@@ -275,7 +274,6 @@ def regret(taken: Action, profits: "dict[Action, float | None]") -> float | None
 
 
 def setting_of(knobs: Knobs) -> Setting:
-    """The bandit's knobs."""
     actions: tuple[Action, ...] = KINDS if knobs["adapt_actions"] == "all" else (knobs["adapt_actions"],)
     return Setting(
         caution=knobs["adapt_caution"], horizon=knobs["adapt_horizon"], budget=knobs["adapt_budget"],

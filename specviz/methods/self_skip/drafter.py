@@ -114,7 +114,6 @@ class SkipDrafter:
         return None
 
     def parts(self) -> dict[str, str]:
-        """What a draft leaves out."""
         if not isinstance(self.model, SkippedModel):
             return {}
         n_all = 2 * self.model.target.n_layers
@@ -132,7 +131,6 @@ def make(models: Models, knobs: Knobs) -> SkipDrafter:
 
 
 def over(models: Models, model: SkippedModel, mode: Mode) -> SkipDrafter:
-    """The drafter with this draft model."""
     return SkipDrafter(model, model.skips.kept(models.target.n_layers), mode)
 
 

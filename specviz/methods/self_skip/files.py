@@ -28,11 +28,9 @@ class Config:
 
     @property
     def skips(self) -> SkipSet:
-        """The sublayers."""
         return SkipSet(frozenset(self.attention), frozenset(self.mlp))
 
     def write(self, folder: Path) -> None:
-        """As `skip-set.json` in a folder."""
         KIND.save(folder, self)
 
 

@@ -98,7 +98,6 @@ class SpecBlock:
         self.facts = self._grown = None
 
     def ended(self, query: Ended) -> Sequence[Event]:
-        """The query is over: learn from it."""
         if self.tutor is None or self.notes is None:
             return ()
         if query.knobs["width_mode"] == "oracle":
@@ -121,7 +120,6 @@ class SpecBlock:
         return SpecBlock(trained, self.adapter, models.capacity, self.tutor, knobs["adapt"] == "on", self.learner)
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         config = self.trained.config
         what = f"{config.slots} slots a block, trained for {config.trained_blocks} blocks, positions {config.rope_mode}"
         return {"drafter": KIND.tell(self.trained, what)}

@@ -31,7 +31,6 @@ class Config(TapConfig):
 
     @property
     def shape(self) -> Shape:
-        """Of the network."""
         return Shape(
             LayerShape(self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps),
             len(self.taps) * self.target_width,

@@ -35,8 +35,6 @@ TRIMS = ((0.95, 2), (0.85, 3))
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A published or tried set of sizes."""
-
     widths: tuple[int, int, int, int]
     beam: int
     budget: int

@@ -128,17 +128,14 @@ class BlockNetwork(nn.Module):
 
     @property
     def slots(self) -> int:
-        """Rows a pair."""
         return self.shape.slots
 
     @property
     def depth(self) -> int:
-        """Layers that keep keys."""
         return self.shape.n_layers
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
         return self.queries.dtype
 
     def conditions(self, features: Tensor) -> Tensor:

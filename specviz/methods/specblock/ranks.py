@@ -93,7 +93,6 @@ class Oracle:
         self.model, self.cache = target, target.new_cache(capacity + room)
 
     def open(self, ctx: Context) -> None:
-        """Begin a round."""
         missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
         self._ctx, self._rows = ctx, Rows(self.model, self.cache)
         self._row: dict[Path, int] = {(): self._rows.add_line([*missing, ctx.tokens[-1]])}

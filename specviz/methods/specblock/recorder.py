@@ -23,8 +23,6 @@ Tensor = torch.Tensor
 
 
 class Facts:
-    """The records of one round."""
-
     def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[BlockCall], pace: Pace) -> None:
         self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
@@ -35,7 +33,6 @@ class Facts:
         return ROOT if node == ROOT else self.ids[node]
 
     def note(self, ctx: Context) -> None:
-        """Hand the records to the round."""
         for number, made in enumerate(self.made):
             ctx.note(made.record(number, self._id(made.node)))
         full = ctx.level == "full"
@@ -104,7 +101,6 @@ class Facts:
 
 
 def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
-    """The target's best token by row."""
     if isinstance(laws, CertainRows):
         return [laws.tokens[row] for row in rows]
     best: list[int] = laws[list(rows)].argmax(-1).tolist()

@@ -29,8 +29,6 @@ Keys = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """Sizes of one layer."""
-
     width: int
     heads: int
     kv_heads: int

@@ -53,12 +53,10 @@ def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def buckets(rank: Tensor) -> Tensor:
-    """The bucket of every rank."""
     return torch.bucketize(rank, torch.tensor(BORDERS, device=rank.device))
 
 
 def bucket(rank: int) -> int:
-    """The bucket of one rank."""
     return sum(rank > border for border in BORDERS)
 
 

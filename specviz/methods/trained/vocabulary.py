@@ -19,7 +19,6 @@ class Vocabulary:
 
     @property
     def n_draft(self) -> int:
-        """Draft ids."""
         return self.size if self.d2t is None else len(self.d2t)
 
     @property
@@ -28,7 +27,6 @@ class Vocabulary:
         return None if self.d2t is None else torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
 
     def to_target(self, draft: Tensor) -> Tensor:
-        """Target ids of draft ids."""
         return draft if self.d2t is None else draft + self.d2t[draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
