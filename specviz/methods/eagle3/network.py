@@ -54,12 +54,12 @@ class EagleNetwork(nn.Module):
         return self.head.weight.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
-        """f on committed text."""
+        """f `[.., width]` of features `[.., n_features]` on committed text."""
         out: Tensor = self.fc(features)
         return out
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
-        """`[B, n, 1, 2 * width]`."""
+        """Rows `[B, n, 1, 2 * width]` of f and embeddings, both `[B, n, width]`."""
         return torch.cat([self.norm_token(embedded), condition], -1)[..., None, :]
 
     def forward(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
@@ -70,11 +70,11 @@ class EagleNetwork(nn.Module):
         return out[..., None, :]
 
     def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
-        """A row stands where its token does."""
+        """Rotary positions `[.., n]`: a row stands where its token does."""
         return inputs
 
     def speak(self, states: Tensor) -> Tensor:
-        """Draft logits `[.., V_d]`."""
+        """Draft logits `[.., V_d]` of states `[.., width]`."""
         out: Tensor = self.head(self.norm_out(states))
         return out
 

@@ -137,7 +137,7 @@ class AdapterModel:
         raise NotImplementedError("an adapter reads states of the target, not tokens")
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
-        """Rotary tables and mask of n rows."""
+        """Rotary tables `[1, n, head_dim]` and mask `[1, 1, n, kv]` (None: causal) of rows `[1, n, d]`."""
         where = torch.tensor([positions], device=hidden.device)
         mask = None
         if visible is not None:
@@ -145,12 +145,12 @@ class AdapterModel:
         return self._rope.at(hidden, positions, where), mask
 
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows through the adapter, writing their keys and values to its cache."""
+        """Rows `[1, n, d]` through the adapter, which writes their keys and values to its cache."""
         rope, mask = block
         return self.adapter(hidden, rope, mask, cache)  # type: ignore[no-any-return]
 
     def normed(self, hidden: Tensor) -> Tensor:
-        """States behind the adapter's last norm."""
+        """States `[1, n, d]` behind the adapter's last norm."""
         return self.adapter.norm(hidden)  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class MedusaHeads(nn.Module):
         return self
 
     def one(self, head: int, states: Tensor) -> Tensor:
-        """`[n_rows, V_d]` of one head."""
+        """`[n_rows, V_d]` of one head, from states `[n_rows, width]`."""
         turned = states @ self.inner[head].T + self.bias[head]
         out: Tensor = (states + nn.functional.silu(turned)) @ self.outer[head].T
         return out

@@ -155,7 +155,7 @@ class _Said:
 
 
 def lesson_loss(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
-    """Draft and rank loss of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
+    """Draft plus rank loss `[]` of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
 
     Slots that predict a held-out place count for the mask and not for the loss.
     """

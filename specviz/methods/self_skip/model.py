@@ -93,7 +93,7 @@ class SkippedModel:
         return self.target.new_cache(capacity)
 
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows through the layers that are left, numbered without gaps."""
+        """Rows `[1, n, d]` through the layers that are left, numbered without gaps."""
         return self._run.run(hidden, block, cache, lo, hi)
 
     @torch.inference_mode()

@@ -139,7 +139,7 @@ class BlockNetwork(nn.Module):
         return self.queries.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
-        """`W_c F`."""
+        """`W_c F` `[.., width]` of features F `[.., n_features]`."""
         out: Tensor = self.condition(features)
         return out
 

@@ -41,7 +41,7 @@ class RankHead(nn.Module):
         self.down, self.up = linear(n_in, width), linear(width, N_BUCKETS)
 
     def forward(self, read: Tensor) -> Tensor:
-        """Logits of the buckets."""
+        """Logits of the buckets `[.., 4]` from `[.., n_in]`."""
         out: Tensor = self.up(nn.functional.silu(self.down(read)))
         return out
 

@@ -30,7 +30,7 @@ class Vocabulary:
         return draft if self.d2t is None else draft + self.d2t[draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Draft ids of target ids, and which of them there are; the id of an absent one is 0."""
+        """Draft ids of target ids, both `[..]`, and which of them there are; the id of an absent one is 0."""
         ids = self.ids
         if ids is None:
             return tokens, torch.ones_like(tokens, dtype=torch.bool)
