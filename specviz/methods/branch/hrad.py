@@ -18,7 +18,8 @@ from torch import nn
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.methods import Part
-from specviz.methods.trained.part_kind import PartKind, misshapen
+from specviz.methods.trained.part_kind import PartKind, misshapen, other_sizes
+from specviz.methods.trained.part_kind import width_of as width_of
 
 Tensor = torch.Tensor
 LAYERS = 4  # K of the paper
@@ -76,13 +77,8 @@ def _unsound(config: Config) -> str | None:
 
 
 def _unfit(config: Config, target: ModelAdapter) -> str | None:
-    width = width_of(target)
-    if (config.n_layers, config.width) == (target.n_layers, width):
-        return None
-    return (
-        f"made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
-        f"the target {target.name} has {target.n_layers} of width {width}; {_ADVICE}"
-    )
+    unfit = other_sizes(config, target)
+    return None if unfit is None else f"{unfit}; {_ADVICE}"
 
 
 KIND = PartKind(
@@ -161,10 +157,6 @@ def feature_rows(target: ModelAdapter, states: Mapping[int, Tensor], tokens: Seq
     ids = torch.tensor(tokens, device=target.device)
     parts = [*(states[tap] for tap in sorted(states)), target.embedding(ids)]
     return torch.cat([part.float() for part in parts], -1)
-
-
-def width_of(target: ModelAdapter) -> int:
-    return int(target.head.weight.shape[1])
 
 
 def pick(target: Model, draft: Model | None, wanted: str | None = None, gamma: int = 4) -> Hrad | None:

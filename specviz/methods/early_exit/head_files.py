@@ -14,7 +14,7 @@ from specviz.engine.model.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.early_exit.exit_head import KINDS, Tensor
-from specviz.methods.trained.part_kind import PartKind
+from specviz.methods.trained.part_kind import PartKind, other_sizes
 
 SHORTLIST = "shortlist"  # the tensor that holds its token ids
 
@@ -49,19 +49,14 @@ def _unsound(config: Config) -> str | None:
 
 
 def _unfit(config: Config, adapter: ModelAdapter) -> str | None:
-    width = adapter.head.weight.shape[1]
-    if (config.n_layers, config.width) != (adapter.n_layers, width):
-        return (
-            f"made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
-            f"the target {adapter.name} has {adapter.n_layers} of width {width}"
-        )
     outside = [layer for layer in (*config.layers, *config.advised) if not 1 <= layer < adapter.n_layers]
-    if outside or not config.layers:
+    unfit = other_sizes(config, adapter)
+    if unfit is None and (outside or not config.layers):
         return (
             f"config.json names {f'layer {outside[0]}' if outside else 'no layers'}, the "
             f"target has layers 1 to {adapter.n_layers - 1} below its last"
         )
-    return None
+    return unfit
 
 
 KIND = PartKind(

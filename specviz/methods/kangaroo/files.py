@@ -8,7 +8,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import Part
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, StateRows
-from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen
+from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen, width_of
 
 _TRAIN = "specviz train kangaroo"
 
@@ -28,7 +28,7 @@ class Config:
 
 
 def _unfit(config: Config, target: ModelAdapter) -> str | None:
-    width = int(target.head.weight.shape[1])
+    width = width_of(target)
     if 1 <= config.layer < target.n_layers and config.shape.width == width:
         return None
     return (

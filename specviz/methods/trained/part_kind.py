@@ -163,6 +163,22 @@ class PartKind(Generic[C]):
         (folder / self.part.file).write_text(text + "\n", encoding="utf-8")
 
 
+def width_of(target: ModelAdapter) -> int:
+    """Width of the target's hidden states."""
+    return int(target.head.weight.shape[1])
+
+
+def other_sizes(config: Any, target: ModelAdapter) -> str | None:
+    """Why a part that names `n_layers` and `width` cannot be of this target; None: it has just those."""
+    width = width_of(target)
+    if (config.n_layers, config.width) == (target.n_layers, width):
+        return None
+    return (
+        f"made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
+        f"the target {target.name} has {target.n_layers} of width {width}"
+    )
+
+
 def in_bfloat16(tensors: Mapping[str, torch.Tensor]) -> Tensors:
     """Weights as they lie on disk; whole numbers stay."""
     return {name: each.to(torch.bfloat16) if each.is_floating_point() else each for name, each in tensors.items()}

@@ -18,7 +18,7 @@ from specviz.engine.model.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
-from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd
+from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
 from specviz.methods.trained.sizes import fault, shown
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -175,7 +175,7 @@ def drafter_kind(
 def _unfit(config: DrafterConfig, adapter: ModelAdapter) -> str | None:
     """Why a drafter cannot be of this target, by sizes and layers."""
     theirs = (config.target_layers, config.target_width, config.vocab)
-    ours = (adapter.n_layers, int(adapter.head.weight.shape[1]), adapter.vocab)
+    ours = (adapter.n_layers, width_of(adapter), adapter.vocab)
     if theirs != ours:
         return (
             f"made for {config.target_name} with {theirs[0]} layers of width {theirs[1]} and "
