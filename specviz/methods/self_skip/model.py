@@ -68,12 +68,12 @@ class SkippedModel:
         if beyond > target.n_layers:
             raise ModelError(f"skip set: layer {beyond} is not there, the target has {target.n_layers} layers")
         self.vocab, self.context = target.vocab, target.context
-        self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits
         self._run = copy.copy(target)  # the same modules and tables, over fewer layers
         kept = [k for k in range(target.n_layers) if not {k + 1} <= skips.attention & skips.mlp]
         self._run.layers = tuple(self._twin(k) for k in kept)
         self._run.types = [target.types[k] for k in kept]
         self.n_layers = self._run.n_layers = len(kept)
+        self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits
         self._prove()
 
     def _twin(self, index: int) -> Any:
