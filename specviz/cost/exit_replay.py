@@ -11,6 +11,7 @@ Texts out of a trace, as the early-exit replay needs them: what was written, how
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -275,6 +276,24 @@ def one_rival(tau: float, temp: float) -> float:
     if tau <= 0.0 or tau >= 1.0:
         return max(0.0, tau)
     return 1.0 / (1.0 + math.exp(temp * (math.log1p(-tau) - math.log(tau))))
+
+
+UNADVISED = "L/8, L/4, 3L/8, L/2"  # the layers tested where the exit heads advise none
+_SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,5}")
+
+
+def layers_named(word: str, n_layers: int | None) -> list[int] | None:
+    """The layers that a word names, a number from 1 or a share of the model such as `L/4`; None: it is neither.
+
+    A share needs `n_layers`; without it none come out.
+    """
+    if _NUMBER.fullmatch(word):
+        return [int(word)]
+    share = _SHARE.fullmatch(word)
+    if share is None:
+        return None
+    return [] if n_layers is None else shares([int(share[1] or 1) / int(share[2] or 1)], n_layers)
 
 
 def shares(fractions: Sequence[float], n_layers: int) -> list[int]:

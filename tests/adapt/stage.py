@@ -16,8 +16,8 @@ from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
 from specviz.knobs import Knobs
 from specviz.methods import get_method
+from specviz.methods.online.bandit import Signal
 from specviz.methods.online.batches import HELD_OUT, Laws, Lesson, Notes, Slot
-from specviz.methods.online.signal import Signal
 from specviz.methods.online.update import pair_states
 from specviz.methods.specblock.files import KIND
 from specviz.methods.specblock.network import BlockNetwork

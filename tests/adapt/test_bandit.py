@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from specviz.methods.online.bandit import Action, Arm, Bandit, Served, Setting
-from specviz.methods.online.signal import SMALLEST, Anchor, Signal
+from specviz.methods.online.bandit import SMALLEST, Action, Anchor, Arm, Bandit, Served, Setting, Signal
 
 ROUND_S, TOKENS, QUERIES = 0.03, 64, 600
 

@@ -13,10 +13,11 @@ from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Expansion
 from specviz.methods.online.batches import HELD_OUT, MOST_PAIRS, Lesson
-from specviz.methods.online.replay_buffer import Sizes, anew, coverage
 from specviz.methods.online.trainer import Tutor
+from specviz.methods.online.update import anew, coverage
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
+from specviz.methods.specblock.growth import Sizes
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

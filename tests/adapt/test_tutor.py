@@ -10,8 +10,9 @@ import torch
 from adapt.stage import Ticks, Told, ended, lesson, spoken
 from blocks.small import network
 from specviz.events import Adapt
-from specviz.methods.online.replay_buffer import Sizes, coverage
 from specviz.methods.online.trainer import Tutor
+from specviz.methods.online.update import coverage
+from specviz.methods.specblock.growth import Sizes
 
 SIZES = Sizes((2, 4, 10, 0), 10)
 ALWAYS: dict[str, Any] = {

@@ -13,8 +13,8 @@ from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.online import update
 from specviz.methods.online.batches import RING, TOP, Laws, Lesson, Memory, Slot
-from specviz.methods.online.replay_buffer import Sizes, anew, coverage
-from specviz.methods.online.update import Learner, lesson_loss, pair_states, shared_storage
+from specviz.methods.online.update import Learner, anew, coverage, lesson_loss, pair_states, shared_storage
+from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.ranks import ranks

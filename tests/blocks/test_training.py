@@ -179,7 +179,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     windows = block_text.Windows(ids, 5)
 
     def lesson(made: Any) -> Lesson:
-        return Lesson(adapter.model, made, made.config.made_for.taps, windows, 3)
+        return Lesson(adapter.model, made, made.config.taps, windows, 3)
 
     def trained(folder: Path, stops: list[int]) -> torch.Tensor:
         folder.mkdir()

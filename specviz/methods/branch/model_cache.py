@@ -110,5 +110,4 @@ class BranchRows:
 
     @property
     def slot_bytes(self) -> int:
-        """Memory of one token's keys and values."""
         return self.cache.slot_bytes

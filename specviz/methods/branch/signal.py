@@ -47,8 +47,6 @@ class Classifier(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was answered, and by whom."""
-
     s: int
     source: SignalSource
     probs: tuple[float, ...] | None = None

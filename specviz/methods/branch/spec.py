@@ -17,10 +17,12 @@ Letters of the paper: epsilon `epsilon`, k_max `k_max`, L `branch_len`, s `signa
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
+from specviz.methods.common.knobs import by_mode, draft_mode, gamma, part_folder
 from specviz.probability.draft import ROOT, Draft
 from specviz.traits import MethodTraits
 
@@ -36,20 +38,9 @@ def branch_count(k_max: int, conf: float, vocab: int) -> int:
 
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed: a pending token, and branch tokens that are not fed behind it."""
-    mode, cold = knobs["draft_mode"], knobs["temperature"] == 0
-    warm = not cold and mode != "argmax"
-    return Draft(
-        tokens=(0, 0, 1), parents=(ROOT, 0, 0), ids=(0, 1, 2), n_judged=1, n_fed=1,
-        row_of=(0, -1, 1) if warm else (-1, -1, -1), shared=warm and mode == "shared",
-    )  # fmt: skip
-
-
-def draft_mode() -> KnobSpec:
-    """How tokens are chosen."""
-    return KnobSpec(
-        name="draft_mode", kind="choice", choices=("sampled", "argmax", "shared"), default="sampled", applies="X",
-        help="how a drafted token is chosen at T > 0",
-    )  # fmt: skip
+    pending = by_mode(knobs, (ROOT, 0, 0))
+    drawn = pending.row_of[0] >= 0
+    return replace(pending, n_judged=1, n_fed=1, row_of=(0, -1, 1) if drawn else (-1, -1, -1))
 
 
 SPECBRANCH = Method(
@@ -62,10 +53,7 @@ SPECBRANCH = Method(
     example=example,
     traits=MethodTraits(pipelined=True, threshold_symbol="ε"),
     knobs=(
-        KnobSpec(
-            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4,
-            help="most tokens drafted before a branch point; 0 decodes plainly",
-        ),
+        gamma(meaning="most tokens drafted before a branch point; 0 decodes plainly"),
         KnobSpec(
             name="epsilon", symbol="ε", kind="float", lo=0, hi=1, default=0.3, needs=_SOFT,
             help="stop before a position whose raw top probability is below it; 0 never",
@@ -91,11 +79,8 @@ SPECBRANCH = Method(
             name="soft_min_keep", kind="int", lo=0, hi=1, default=0, needs=_SOFT,
             help="1 spares the first position the test: for a trained classifier, whose class 1 promises one token",
         ),
-        KnobSpec(
-            name="hrad", kind="texts", default=[], applies="X",
-            help="folder of an H-RAD classifier, or none; without it the one trained for this pair",
-        ),
-        draft_mode(),
+        part_folder("hrad", "folder of an H-RAD classifier, or none; without it the one trained for this pair"),
+        draft_mode("sampled", "argmax", "shared"),
     ),
 )  # fmt: skip
 
@@ -110,7 +95,7 @@ PEARL = Method(
     example=example,
     traits=MethodTraits(pipelined=True),
     knobs=(
-        KnobSpec(name="gamma", symbol="γ", kind="int", lo=1, hi=64, default=4, help="tokens drafted per round"),
-        draft_mode(),
+        gamma(1, "tokens drafted per round"),
+        draft_mode("sampled", "argmax", "shared"),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Part
-from specviz.methods.common.samples import TREE, sample
+from specviz.methods.common.knobs import TREE, part_folder, sample, words
 from specviz.probability.draft import Draft
 
 MOST_CHILDREN, N_BUCKETS = 20, 4
@@ -24,27 +24,27 @@ HEADS = Part("set of Medusa heads", "specviz train medusa", "medusa")
 
 def ints(name: str, texts: list[str], most: int = MOST_CHILDREN) -> tuple[int, ...]:
     """Four whole numbers 0..`most` of a knob such as `2,4,10,0`; empty when nothing is given. Raises KnobError."""
-    words = " ".join(texts).replace(",", " ").split()
-    if not words:
+    found = words(texts)
+    if not found:
         return ()
-    if len(words) != N_BUCKETS or not all(word.isdecimal() and int(word) <= most for word in words):
+    if len(found) != N_BUCKETS or not all(word.isdecimal() and int(word) <= most for word in found):
         raise KnobError(
-            f"knob {name}: '{', '.join(words)}' is not {N_BUCKETS} whole numbers in 0..{most}, one a rank bucket; "
+            f"knob {name}: '{', '.join(found)}' is not {N_BUCKETS} whole numbers in 0..{most}, one a rank bucket; "
             "for example 2,4,10,0"
         )
-    return tuple(int(word) for word in words)
+    return tuple(int(word) for word in found)
 
 
 def reals(name: str, texts: list[str]) -> tuple[float, ...]:
     """Four numbers of a knob such as `0,0,.5,.5`; zeros when nothing is given. Raises KnobError."""
-    words = " ".join(texts).replace(",", " ").split()
+    found = words(texts)
     try:
-        values = tuple(float(word) for word in words)
+        values = tuple(float(word) for word in found)
     except ValueError:
         values = (float("nan"),)
     if values and (len(values) != N_BUCKETS or not all(abs(value) <= 1e6 for value in values)):
         raise KnobError(
-            f"knob {name}: '{', '.join(words)}' is not {N_BUCKETS} numbers, one a rank bucket; for example 0,0,0.5,0.5"
+            f"knob {name}: '{', '.join(found)}' is not {N_BUCKETS} numbers, one a rank bucket; for example 0,0,0.5,0.5"
         )
     return values or (0.0,) * N_BUCKETS
 
@@ -66,17 +66,9 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 
 
 def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
-    """The tree's size."""
     return KnobSpec(
         name="node_budget", symbol="N", kind="int", lo=lo, hi=256, default=default,
         help=f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
-    )  # fmt: skip
-
-
-def root_children() -> KnobSpec:
-    """Root diversity."""
-    return KnobSpec(
-        name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10, help="children of the root"
     )  # fmt: skip
 
 
@@ -88,8 +80,4 @@ def levels() -> KnobSpec:
 
 
 def folder(what: str) -> KnobSpec:
-    """Which trained part."""
-    return KnobSpec(
-        name="drafter", kind="texts", default=[], applies="X",
-        help=f"folder of a trained {what}; none: the one that lies with the target",
-    )  # fmt: skip
+    return part_folder("drafter", f"folder of a trained {what}; none: the one that lies with the target")

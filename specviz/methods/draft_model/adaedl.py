@@ -18,13 +18,13 @@ from specviz.engine.record.device_stats import top_lists
 from specviz.events import DraftStep
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import laws
+from specviz.methods.common.top_k import TOP
 from specviz.methods.draft_model.drafter import Chain
-from specviz.names import DraftEnd, Mode
-from specviz.probability.draft import ROOT, Draft
+from specviz.names import Mode
+from specviz.probability.draft import Draft
 from specviz.probability.rows import Certain
 
 KEEP_RATE, KEEP_THRESHOLD = 0.5, 0.9  # beta_1 and beta_2 of the paper
-TOPK = 8
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Controller:
 class AdaEdl(Chain):
     """Up to gamma drafted tokens in a row, fewer where the draft model is unsure."""
 
-    calibrated = True
+    calibrated, planned = True, False
 
     def __init__(self, models: Models, mode: Mode) -> None:
         super().__init__(models, mode)
@@ -59,22 +59,17 @@ class AdaEdl(Chain):
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `gamma` tokens, cut to the room, at a stop token, or at the entropy stop."""
-        threshold = self._steer(ctx.knobs)
-        tree, node = Tree(ctx), ROOT
-        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
-        end: DraftEnd = "full" if length == ctx.knobs["gamma"] else "length"
-        while len(tree) < length:
-            logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
-            step = self._look(ctx, tree, node, logits, threshold if len(tree) else None)
-            if step.stopped:
-                end = "low_conf"
-                break
-            node = self._draw(ctx, tree, node, logits)
-            step.node = tree.node(node).id
-            if tree.ends(node):
-                end = "stop_token"
-                break
-        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
+        self._threshold = self._steer(ctx.knobs)
+        return super().propose(ctx)
+
+    def _stops(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> bool:
+        self._step = self._look(ctx, tree, node, logits, self._threshold if len(tree) else None)
+        return self._step.stopped
+
+    def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
+        node = super()._draw(ctx, tree, parent, logits)
+        self._step.node = tree.node(node).id
+        return node
 
     def _look(self, ctx: Context, tree: Tree, node: int, logits: Tensor, bound: float | None) -> DraftStep:
         """Whether to stop before the token after `node` is drawn; `bound` None: not here."""
@@ -84,7 +79,7 @@ class AdaEdl(Chain):
             pos=ctx.n + tree.depth(node), conf=conf, bound=bound, stopped=bound is not None and conf < bound
         )
         if ctx.level == "full":
-            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOPK)[0]
+            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOP)[0]
         ctx.note(step)
         return step
 
@@ -96,7 +91,6 @@ class AdaEdl(Chain):
         return max(0.0, float(torch.special.entr(row).sum()))
 
     def _steer(self, knobs: Knobs) -> float:
-        """The threshold of the round that begins."""
         if self.controller is None:
             self.controller = Controller(knobs["lambda0"], knobs["target_rate"])
         elif self._seen is not None and self._seen[0]:
@@ -105,11 +99,9 @@ class AdaEdl(Chain):
         return self.controller.threshold
 
     def observe(self, seen: Observation) -> None:
-        """How many were drafted and kept."""
         if seen.outcome is not None:
             self._seen = (len(seen.draft), len(seen.outcome.accepted))
 
 
 def make(models: Models, knobs: Knobs) -> AdaEdl:
-    """The drafter of method `adaedl`."""
     return AdaEdl(models, knobs["draft_mode"])

@@ -25,17 +25,19 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import Grower
+from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.runner import ModelDrafter, laws
 from specviz.methods.draft_model.spec import drawn_mode
-from specviz.methods.draft_model.trees import DrawnTree, TopTree
+from specviz.methods.draft_model.trees import DrawnTree, SiblingGrower, TopTree
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import Certain
 
 
 class Chain(ModelDrafter):
-    """Up to gamma drafted tokens in a row."""
+    """Up to gamma drafted tokens in a row. `planned`: its length is told before it is drawn."""
+
+    planned = True
 
     def __init__(self, models: Models, mode: Mode) -> None:
         super().__init__(models)
@@ -49,22 +51,30 @@ class Chain(ModelDrafter):
         tree, node = Tree(ctx), ROOT
         if ctx.carry is not None:
             return tree.carried(laws(ctx, tree, [ROOT], self.drafts.begin(ctx))[:1], ctx.carry)
-        length = min(ctx.knobs["gamma"], self.drafts.reach(ctx))
-        while len(tree) < length and not tree.ends(node):
+        gamma = ctx.knobs["gamma"]
+        length = min(gamma, self.drafts.reach(ctx))
+        end: DraftEnd = "full" if length == gamma else "length"
+        while len(tree) < length:
             logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
+            if self._stops(ctx, tree, node, logits):
+                end = "low_conf"
+                break
             node = self._draw(ctx, tree, node, logits)
-        end: DraftEnd = "stop_token" if tree.ends(node) else "full" if length == ctx.knobs["gamma"] else "length"
-        return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy, planned=length)
+            if tree.ends(node):
+                end = "stop_token"
+                break
+        shared = self.mode == "shared" and not ctx.warper.greedy
+        return tree.draft(end, shared=shared, planned=length if self.planned else None)
+
+    def _stops(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> bool:
+        """Whether to end before a token is drawn after `node`, from logits `[1, V]`."""
+        return False
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
         law = laws(ctx, tree, [parent], logits)[0]
-        depth = tree.depth(parent) + 1
-        ctx.counters.n_syncs += 1
-        if isinstance(law, Certain) or self.mode == "argmax":
-            token = law.token if isinstance(law, Certain) else int(law.argmax())
-            return tree.add(token, parent, None, None, "argmax", logits[0])
-        token = ctx.draw("target" if self.mode == "shared" else "draft", depth, law).token
-        return tree.add(token, parent, law, None, self.mode, logits[0])
+        ctx.counters.n_syncs += isinstance(law, Certain)  # read off the device when it was formed
+        sampler = DraftSampler(ctx, self.mode)
+        return sampler.add(tree, parent, sampler.token(tree.depth(parent) + 1, law), law, logits[0])
 
 
 class Sps(Chain):
@@ -74,7 +84,6 @@ class Sps(Chain):
 
 
 def make_chain(models: Models, knobs: Knobs) -> Sps:
-    """The drafter of method `sps`."""
     return Sps(models, knobs["draft_mode"])
 
 
@@ -107,7 +116,7 @@ class Chains(ModelDrafter):
         """Chains of at most `gamma` tokens, each cut at a stop token it drew (kept, not fed)."""
         count, gamma = ctx.knobs["candidates"], ctx.knobs["gamma"]
         length = min(gamma, self.drafts.reach(ctx))
-        grow = Grower(ctx, self.drafts, self.mode, count, ctx.knobs["replacement"])
+        grow = SiblingGrower(ctx, self.drafts, self.mode, count, ctx.knobs["replacement"])
         ends, cut = [ROOT] * count, False  # where the next token of each chain goes
         main: int | None = ROOT
         for depth in range(1, length + 1):
@@ -120,7 +129,9 @@ class Chains(ModelDrafter):
         end: DraftEnd = "stop_token" if length and not ends else "budget" if cut else "full"
         return tree.draft("length" if end == "full" and length < gamma else end, planned=length, number=True)
 
-    def _level(self, grow: Grower, ends: list[int], main: int | None, fresh: int) -> tuple[list[int], int | None]:
+    def _level(
+        self, grow: SiblingGrower, ends: list[int], main: int | None, fresh: int
+    ) -> tuple[list[int], int | None]:
         """One more token for every chain: the new ends, and the main chain's among them (None: it is over)."""
         grow.open(ends)
         made = [(parent, grow.child(parent)) for parent in ends]

@@ -22,11 +22,12 @@ from typing import Any
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.common.samples import CHAIN, TREE, by_mode
+from specviz.methods.common.knobs import CHAIN, TREE, by_mode, draft_mode, gamma
 from specviz.names import Mode
 from specviz.probability.draft import ROOT, Draft
 from specviz.traits import MethodTraits
 
+MODES = ("sampled", "argmax", "shared")
 _CHAINS: dict[str, list[str]] = {"shape": ["chain", "chains", "caterpillar"]}
 _SEVERAL: dict[str, list[str]] = {"shape": ["chains", "caterpillar", "drawn_tree"]}
 _TREE: dict[str, list[str]] = {"shape": ["tree"]}
@@ -80,14 +81,8 @@ DRAFT = Method(
             help="draft layout: one chain, the best continuations, chains side by side, chains off a main one, a "
             "sampled tree",
         ),
-        KnobSpec(
-            name="draft_mode", kind="choice", choices=("auto", "argmax", "sampled", "shared"), default="auto",
-            applies="X", help="how a drafted token is chosen at T > 0 (auto: argmax for shape tree, else sampled)",
-        ),
-        KnobSpec(
-            name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, needs=_CHAINS,
-            help="most drafted tokens per chain",
-        ),
+        draft_mode("auto", "argmax", "sampled", "shared", more=" (auto: argmax for shape tree, else sampled)"),
+        gamma(needs=_CHAINS),
         KnobSpec(
             name="candidates", symbol="K", kind="int", lo=1, hi=16, default=2, needs=_SEVERAL,
             help="chains; children of a node (caterpillar, drawn_tree)",
@@ -113,26 +108,6 @@ DRAFT = Method(
 )  # fmt: skip
 
 
-def gamma(lowest: int = 0) -> KnobSpec:
-    """The longest chain."""
-    return KnobSpec(
-        name="gamma", symbol="γ", kind="int", lo=lowest, hi=64, default=4, help="most drafted tokens per chain"
-    )
-
-
-def draft_mode() -> KnobSpec:
-    """How a drafted token is chosen."""
-    return KnobSpec(
-        name="draft_mode", kind="choice", choices=("sampled", "argmax", "shared"), default="sampled", applies="X",
-        help="how a drafted token is chosen at T > 0",
-    )  # fmt: skip
-
-
-def example(knobs: Mapping[str, Any]) -> Draft:
-    """What a verifier will be handed: one chain, drawn unless the mode or the temperature says otherwise."""
-    return by_mode(knobs)
-
-
 SPS = Method(
     name="sps",
     help="standard speculative sampling: draft a chain, judge it, and so on in turn",
@@ -140,8 +115,8 @@ SPS = Method(
     needs_draft=True,
     verifiers=("walk", "tokenwise", "blockwise", "hsd"),
     default_verifier=("walk", "tokenwise"),
-    example=example,
-    knobs=(gamma(), draft_mode()),
+    example=by_mode,
+    knobs=(gamma(), draft_mode(*MODES)),
 )
 
 
@@ -152,7 +127,7 @@ ADAEDL = Method(
     needs_draft=True,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
-    example=example,
+    example=by_mode,
     traits=MethodTraits(threshold_symbol="λ"),
     knobs=(
         gamma(1),
@@ -176,6 +151,6 @@ ADAEDL = Method(
             name="entropy_decrease", kind="choice", choices=("not_full", "full"), default="not_full",
             help="the threshold falls after a good round that did not accept all of gamma, or only after one that did",
         ),
-        draft_mode(),
+        draft_mode(*MODES),
     ),
 )  # fmt: skip

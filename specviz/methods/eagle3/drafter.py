@@ -9,8 +9,6 @@ The shape is known before anything is drafted, so each level runs exactly the no
 of ranks lies in the drafter's folder as `static_tree.json` and names the weights it was counted with.
 """
 
-import math
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -23,19 +21,18 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
-from specviz.events.tree_drafting import Block
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3.network import KIND, Trained
-from specviz.methods.trained.calls import Calls, Follower, Link, Start
+from specviz.methods.trained.block_runner import BlockCall, BlockRunner, count_widths
+from specviz.methods.trained.calls import Calls, Follower, Start
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, read_table
-from specviz.methods.trained.tree_builder import Levels, ranked
-from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.methods.trained.ranked_tokens import best
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
 
 Tensor = torch.Tensor
-Ranked = tuple[list[int], list[float]]
 
 
 class Eagle(Drafter):
@@ -57,11 +54,9 @@ class Eagle(Drafter):
         return self.text.calls.pairs
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        """Where this round's candidates go."""
         return Levels(ctx.knobs["k_max"], deepest, lambda token: token in ctx.eos)
 
     def propose(self, ctx: Context) -> Draft:
@@ -72,17 +67,16 @@ class Eagle(Drafter):
             return tree.draft("budget" if not budget else "length")
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
-        grower = Grower(ctx, self.trained, self.text.calls, self.levels(ctx, budget, deepest))
+        grower = LevelRunner(ctx, self.trained, self.text.calls, self.levels(ctx, budget, deepest))
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
         return self._drafted(ctx, tree, grower, budget)
 
-    def _drafted(self, ctx: Context, tree: Tree, grower: "Grower", budget: int) -> Draft:
-        """The best nodes as a draft."""
+    def _drafted(self, ctx: Context, tree: Tree, grower: "LevelRunner", budget: int) -> Draft:
         levels, spread = grower.levels, self.trained.vocabulary.spread
         raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
-        kept, place = levels.kept(budget), {ROOT: ROOT}
+        kept, place = levels.pruned(budget), {ROOT: ROOT}
         for number in kept if ctx.level == "none" else range(len(levels.nodes)):  # pruned ones are for the record
             node = levels.nodes[number]
             src = {"rank": node.rank, "cum": six(node.cum)}
@@ -91,84 +85,42 @@ class Eagle(Drafter):
         end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
         draft = tree.draft(end, keep=[place[number] for number in kept])
         if ctx.level != "none":
-            grower.note(draft)
-            ctx.note(self.pace.of(grower.tree(len(kept)), ctx.counters.n_draft_calls))
+            grower.note(draft, self.pace)
         return draft
 
 
-class Grower:
-    """Runs one round's calls. `logits[r]` `[V_d]` is what expanded node `levels.rows[r]` said."""
+class LevelRunner(BlockRunner):
+    """Runs a tree level by level, a row a node. `logits[r]` `[V_d]`: what expanded node `levels.rows[r]` said."""
 
     def __init__(self, ctx: Context, trained: Trained, calls: Calls, levels: Levels) -> None:
-        self.ctx, self.trained, self.calls, self.levels = ctx, trained, calls, levels
+        super().__init__(ctx, calls)
+        self.trained, self.levels = trained, levels
         self.logits: list[Tensor] = []
-        self._links: dict[int, tuple[Link, ...]] = {ROOT: ()}  # the rows down to an expanded node, its own the last
-        self._blocks: list[Block] = []
 
-    def grow(self, root: Tensor) -> bool:
-        """All levels; False when a number was not finite."""
-        began = time.perf_counter_ns()
-        self._links[ROOT] = (Link(1, self.calls.first_row, 0),)
-        if not self._offer([ROOT], root, 1, began):
-            return False
-        level = 1
-        while found := self.levels.next():
-            level += 1
-            began = time.perf_counter_ns()
-            nodes = [self.levels.nodes[n] for n in found]
-            starts = [Start(node.token, node.depth, self._links[node.parent]) for node in nodes]
-            h, rows = self.calls.later(starts)
-            for n, start, row in zip(found, starts, rows, strict=True):
-                self._links[n] = (*start.chain, Link(level, row, 0))
-            if not self._offer(found, h[:, 0], level, began):
-                return False
-        return True
+    def _starts(self, block: int) -> list[tuple[int, Start]]:
+        found = [(n, self.levels.nodes[n]) for n in self.levels.next()]
+        return [(n, self._start(node.token, node.depth, node.row, 0)) for n, node in found]
 
-    def _offer(self, parents: list[int], h: Tensor, level: int, began: int) -> bool:
-        """Children of expanded nodes, from one call's states `[n, width]`."""
-        self.ctx.counters.n_draft_calls += 1
-        logits = self.trained.network.speak(h)
-        paths = [self.levels.path(n) for n in parents]
+    def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
+        """Children of expanded nodes, from one call's states `[n, 1, width]`."""
+        logits = self.trained.network.speak(h[:, 0])
+        paths = [self.levels.path(made.node) for made in level]
         ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
         if ranked is None:
             return False
-        self.levels.offer(parents, ranked)
+        self.levels.offer([made.node for made in level], ranked)
         self.logits += list(logits)
-        took = time.perf_counter_ns() - began
-        for k, n in enumerate(parents):
-            chain = [(link.block, link.row, link.slot) for link in self._links[n][:-1]]
-            self._blocks.append(Block(
-                start=len(self._blocks), node=n, block=level, chain=chain, kv_len=self.calls.first_row + level,
-                batch=len(parents), dur_ns=0 if k else took,
-            ))  # fmt: skip
         return True
 
-    def note(self, draft: Draft) -> None:
-        """Leave the calls on record; node numbers become ids."""
-        for block in self._blocks:
-            block.node = ROOT if block.node == ROOT else draft.nodes[block.node].id
-            self.ctx.note(block)
-
-    def tree(self, n_kept: int) -> TreeMade:
-        """The tree's record."""
-        made = Counter(node.row for node in self.levels.nodes)
-        widths = [made[row] for row in range(len(self.levels.rows))]
-        return TreeMade(
-            n_raw=len(self.levels.nodes), n_merged=0, n_kept=n_kept,
-            widths=[widths.count(n) for n in range(max(widths) + 1)], buckets=[],
-        )  # fmt: skip
-
-
-def best(
-    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
-) -> list[Ranked] | None:  # fmt: skip
-    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
-    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
-    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
-    ctx.counters.n_syncs += 1
-    n = ids.shape[-1]
-    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
-    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+    def note(self, draft: Draft, pace: Pace) -> None:
+        """Leave calls and tree on record; node numbers become ids."""
+        for number, made in enumerate(self.made):
+            node_id = ROOT if made.node == ROOT else draft.nodes[made.node].id
+            self.ctx.note(made.record(number, node_id))
+        children = Counter(node.row for node in self.levels.nodes)
+        widths = count_widths([children[row] for row in range(len(self.levels.rows))])
+        tree = TreeMade(n_raw=len(self.levels.nodes), n_merged=0, n_kept=len(draft), widths=widths, buckets=[])
+        self.ctx.note(pace.of(tree, self.ctx.counters.n_draft_calls))
 
 
 def make(models: Models, knobs: Knobs) -> Eagle:
@@ -201,20 +153,15 @@ class FixedLevels(Levels):
 
     def next(self) -> list[int]:
         """The nodes of the newest level that have children on the shape."""
-        level = max((node.depth for node in self.nodes), default=0)
-        last = [n for n, node in enumerate(self.nodes) if node.depth == level and not self.ends(node.token)]
-        return [n for n in last if self._paths[n] in self.ranks]
+        return [n for n in self.alive() if self._paths[n] in self.ranks]
 
 
 class StaticTree(Eagle):
-    """Drafts for one query."""
-
     def __init__(self, trained: Trained, right: Shares, adapter: ModelAdapter) -> None:
         super().__init__(trained, adapter)
         self.right = right
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        """The shape that budget, depth and room allow."""
         return FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
 
 

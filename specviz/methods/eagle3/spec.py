@@ -14,7 +14,6 @@ EAGLE3 = Method(
     drafter="specviz.methods.eagle3.drafter:make",
     part=EAGLE,
     verifiers=("walk", "tokenwise"),
-    default_verifier=("walk", "walk"),
     example=example,
     traits=MethodTraits(tree="levels"),
     knobs=(
@@ -35,7 +34,6 @@ STATIC_TREE = Method(
     drafter="specviz.methods.eagle3.drafter:make_static",
     part=RANKED,
     verifiers=("walk", "tokenwise"),
-    default_verifier=("walk", "walk"),
     example=example,
     traits=MethodTraits(tree="fixed"),
     knobs=(budget(), levels(), folder("EAGLE-3 drafter with a calibrated tree")),

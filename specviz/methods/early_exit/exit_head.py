@@ -98,7 +98,6 @@ class ExitHead(nn.Module):
 
     @property
     def n_params(self) -> int:
-        """Parameters of its own."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 

@@ -21,24 +21,21 @@ Rules of specbound.md 6: G and M are `walk`, O is `tokenwise` over argmax drafts
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from specviz.cost.exit_replay import shares
+from specviz.cost.exit_replay import UNADVISED, layers_named
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.common.samples import by_mode
+from specviz.methods.common.knobs import by_mode, draft_mode, part_folder, single, words
 from specviz.probability.draft import Draft
 from specviz.traits import MethodTraits
 
-AUTO, UNADVISED = "auto", "L/8, L/4, 3L/8, L/2"
-_SHARE = re.compile(r"([0-9]{0,4})\*?L(?:/(0*[1-9][0-9]{0,3}))?")
-_NUMBER = re.compile(r"0*[1-9][0-9]{0,5}")
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +77,15 @@ def layers(texts: Sequence[str], n_layers: int | None = None, advised: Sequence[
 
     Without `n_layers` the words are only read: shares come out empty.
     """
-    numbers: set[int] = set()
-    given = texts if advised else [text.replace(AUTO, UNADVISED) for text in texts]
-    for word in " ".join(given).replace(",", " ").split():
-        if word == AUTO:
-            numbers |= set(advised)
-            continue
-        share = _SHARE.fullmatch(word)
-        if share and n_layers is not None:
-            numbers |= set(shares([int(share[1] or 1) / int(share[2] or 1)], n_layers))
-        elif _NUMBER.fullmatch(word):
-            numbers.add(int(word))
-        elif not share:
+    found: set[int] = set()
+    for word in words(texts if advised else [text.replace(AUTO, UNADVISED) for text in texts]):
+        named = advised if word == AUTO else layers_named(word, n_layers)
+        if named is None:
             raise KnobError(
                 f"knob exit_layers: '{word[:40]}' is no layer; give numbers from 1, shares such as L/4, or auto"
             )
-    return sorted(layer for layer in numbers if n_layers is None or layer < n_layers)
+        found |= set(named)
+    return sorted(layer for layer in found if n_layers is None or layer < n_layers)
 
 
 def fitted(spec: KnobSpec, n_layers: int, depth: float, advised: Sequence[int] = ()) -> KnobSpec:
@@ -113,14 +103,6 @@ def outside(texts: Sequence[str], n_layers: int) -> list[int]:
     return [layer for layer in layers(texts) if layer >= n_layers]
 
 
-def single(knobs: Mapping[str, Any], name: str) -> str | None:
-    """The one text of a knob, None when it has none. Raises KnobError for several: only one can be meant."""
-    given: list[str] = knobs[name]
-    if len(given) > 1:
-        raise KnobError(f"knob {name}: {len(given)} were given, only one can be used; give one of them")
-    return given[0] if given else None
-
-
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed: one chain, of point masses unless drafts are drawn."""
     layers(knobs["exit_layers"])
@@ -129,18 +111,9 @@ def example(knobs: Mapping[str, Any]) -> Draft:
     return by_mode(knobs)
 
 
-def alpha() -> KnobSpec:
-    """The annealing strength."""
-    return KnobSpec(
-        name="alpha", symbol="α", kind="float", lo=0, hi=4, default=0.5,
-        help="how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
-    )  # fmt: skip
-
-
 def tau(
     default: float, help_: str = "a row stops at a layer whose head is at least this sure; above 1 never"
 ) -> KnobSpec:
-    """The exit threshold."""
     return KnobSpec(name="tau", symbol="τ", kind="float", lo=0, hi=1.01, default=default, help=help_)
 
 
@@ -153,7 +126,6 @@ def depth(meaning: str) -> KnobSpec:
 
 
 def width(default: int) -> KnobSpec:
-    """The most drafts fed per round."""
     return KnobSpec(
         name="w_max", symbol="w", kind="int", lo=0, hi=16, default=default,
         help="drafts fed per round; 0 decodes plainly",
@@ -161,7 +133,6 @@ def width(default: int) -> KnobSpec:
 
 
 def tests(default: str) -> KnobSpec:
-    """The layers with a test."""
     return KnobSpec(
         name="exit_layers", symbol="E", kind="texts", default=[default],
         help="layers after which a head is asked: numbers from 1, shares such as L/4, or auto",
@@ -169,15 +140,10 @@ def tests(default: str) -> KnobSpec:
 
 
 def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
-    """The knobs that all have alike."""
     return (
-        KnobSpec(
-            name="draft_mode", kind="choice", choices=("argmax", "sampled", "shared"), default="argmax", applies="X",
-            help="how a drafted token is chosen at T > 0",
-        ),
-        KnobSpec(
-            name="heads", kind="texts", default=list(heads), applies="X",
-            help="folder of exit heads, or lens for the model's own head; none: those trained for the target",
+        draft_mode("argmax", "sampled", "shared"),
+        part_folder(
+            "heads", "folder of exit heads, or lens for the model's own head; none: those trained for the target", heads
         ),
         KnobSpec(
             name="observe_all", kind="bool", default=False,
@@ -228,11 +194,14 @@ SPECBOUND = Method(
     example=example,
     traits=MethodTraits(exits="tested", replay_depth=0.5),
     knobs=(
-        alpha(),
+        KnobSpec(
+            name="alpha", symbol="α", kind="float", lo=0, hi=4, default=0.5,
+            help="how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
+        ),
         tau(0.75),
         depth("the deepest layer that the exit heads advise, else half of the layers"),
         width(6),
         tests(AUTO),
         *rest(),
     ),
-)
+)  # fmt: skip

@@ -55,7 +55,6 @@ class Shape:
 
     @property
     def config(self) -> LlamaConfig:
-        """The same in the library's words."""
         made = LlamaConfig(
             hidden_size=self.width, num_attention_heads=self.n_heads, num_key_value_heads=self.n_heads,
             head_dim=self.width // self.n_heads, num_hidden_layers=1, rms_norm_eps=self.eps,
@@ -116,7 +115,6 @@ class Adapter(nn.Module):
 
     @property
     def n_params(self) -> int:
-        """Parameters of its own."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
@@ -132,7 +130,6 @@ class AdapterModel:
         self._rope = rope_table(shape, target.device)
 
     def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache of that many slots."""
         return KVCache(1, capacity)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
@@ -140,7 +137,7 @@ class AdapterModel:
         raise NotImplementedError("an adapter reads states of the target, not tokens")
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
-        """Rotary tables and mask of n rows."""
+        """Rotary tables `[1, n, head_dim]` and mask `[1, 1, n, kv]` (None: causal) of rows `[1, n, d]`."""
         where = torch.tensor([positions], device=hidden.device)
         mask = None
         if visible is not None:
@@ -148,12 +145,12 @@ class AdapterModel:
         return self._rope.at(hidden, positions, where), mask
 
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows through the adapter, writing their keys and values to its cache."""
+        """Rows `[1, n, d]` through the adapter, which writes their keys and values to its cache."""
         rope, mask = block
         return self.adapter(hidden, rope, mask, cache)  # type: ignore[no-any-return]
 
     def normed(self, hidden: Tensor) -> Tensor:
-        """States behind the adapter's last norm."""
+        """States `[1, n, d]` behind the adapter's last norm."""
         return self.adapter.norm(hidden)  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -168,7 +165,6 @@ class AdapterModel:
 
 
 def rope_table(shape: Shape, device: Any) -> RopeTable:
-    """The rotary table of an adapter."""
     return RopeTable(LlamaRotaryEmbedding(shape.config).to(device))
 
 

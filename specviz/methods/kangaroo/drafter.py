@@ -8,18 +8,22 @@ text (`Reader`).
 
 import time
 
+import torch
+
+from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.top_k import Steps
+from specviz.methods.common.knobs import single
+from specviz.methods.common.top_k import RowConfidence, draft_steps
+from specviz.methods.early_exit import clock
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
-from specviz.methods.early_exit.recorder import Look, Trail
-from specviz.methods.early_exit.spec import Limits, single
-from specviz.methods.kangaroo.adapter import AdapterModel, Reader
-from specviz.methods.kangaroo.clock import measured
+from specviz.methods.early_exit.recorder import ExitRecorder
+from specviz.methods.early_exit.spec import Limits
+from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows
 from specviz.methods.kangaroo.files import pick
 from specviz.names import Mode
 
@@ -37,6 +41,21 @@ class Adapted(LogitLens):
         self.layers = self.advised if trained else ()
 
 
+class DraftStepRecorder(ExitRecorder):
+    """The record of a round: its drafts, with climbs and costs as of every early exit; there are no gates."""
+
+    def close(self, seen: Observation) -> None:
+        """Note climbs, drafts and costs, in this order."""
+        if not self.on:
+            return
+        for climb in self._climbs():
+            self.ctx.note(climb)
+        rows = [test.look for test in self.tests]
+        for step in draft_steps(rows, self.ctx.n, self.limits.tau, seen.draft.ids, self.full):
+            self.ctx.note(step)
+        self.ctx.note(self._cost(seen))
+
+
 class Kangaroo(EarlyExit):
     """Drafts by climbing `ctx.rows` to one layer. `reader` None: there is no adapter, the lens stands in."""
 
@@ -45,17 +64,17 @@ class Kangaroo(EarlyExit):
         self.layer, self.reader = layer, reader
         self.taps = () if reader is None else (layer,)
 
-    def _open(self, ctx: Context, limits: Limits) -> Trail:
-        return Steps(ctx, limits, self.heads, self.clock)
+    def _open(self, ctx: Context, limits: Limits) -> ExitRecorder:
+        return DraftStepRecorder(ctx, limits, self.heads, self.clock)
 
-    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+    def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
         """The newest row up to the layer; what the adapter says there, never declined."""
         if not limits.layers:
             return None
         layer = limits.layers[0]
         hidden = ctx.rows.climb(layer)
         began = time.perf_counter_ns()
-        look = Look.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
+        look = RowConfidence.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
         ctx.counters.n_syncs += 1
         ctx.counters.n_draft_calls += 1
         trail.tested(look, True, time.perf_counter_ns() - began)
@@ -69,7 +88,7 @@ class Kangaroo(EarlyExit):
             return self.reader.begin(ctx.tokens, state)
         return self.reader.feed(ctx.rows.tokens[row], state)
 
-    def _last(self, limits: Limits, look: Look) -> bool:
+    def _last(self, limits: Limits, look: RowConfidence) -> bool:
         return look.conf < limits.tau
 
     def _say_lens(self, ctx: Context, limits: Limits) -> None:
@@ -106,7 +125,6 @@ class Kangaroo(EarlyExit):
 
 
 def make(models: Models, knobs: Knobs) -> Kangaroo:
-    """The drafter of method `kangaroo`."""
     asked = single(knobs.values, "adapter")
     drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
     drafter.tells = asked != "lens"
@@ -114,10 +132,34 @@ def make(models: Models, knobs: Knobs) -> Kangaroo:
 
 
 def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
-    """The drafter with this adapter."""
     target = models.target
     if adapter is None:
         return Kangaroo(target, max(1, min(round(USUAL * target.n_layers), target.n_layers - 1)), None, mode)
     drafter = Kangaroo(target, adapter.layer, Reader(adapter, models.capacity), mode)
     drafter.clock = measured(target, adapter)
     return drafter
+
+
+class _TimedAdapter:
+    """Stands where a head is timed: one row of the adapter behind `CONTEXT` others, its read by the host included."""
+
+    layers: tuple[int, ...] = ()
+    advised: tuple[int, ...] = ()
+    kind = "adapter"
+
+    def __init__(self, adapter: AdapterModel) -> None:
+        self.adapter = adapter
+        self.text = [1 % adapter.vocab] * clock.CONTEXT
+        self.cache = adapter.new_cache(len(self.text) + 1)
+
+    def logits(self, layer: int, hidden: Tensor) -> Tensor:
+        """`[1, V]` of a state `[1, width]`."""
+        missing = self.cache.follow(self.text)
+        rows = StateRows(self.adapter, self.cache)
+        rows.hand([*missing, 0], torch.cat([hidden] * (len(missing) + 1)))
+        return rows.take(1)
+
+
+def measured(target: Model, adapter: AdapterModel) -> Clock | None:
+    """The clock of a target with an adapter; None for what is no model of the library's."""
+    return clock.measured(target, _TimedAdapter(adapter))

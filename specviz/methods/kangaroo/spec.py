@@ -12,6 +12,7 @@ from typing import Any
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
+from specviz.methods.common.knobs import draft_mode, part_folder, single, words
 from specviz.methods.early_exit import spec
 from specviz.probability.draft import Draft
 from specviz.traits import MethodTraits
@@ -19,10 +20,10 @@ from specviz.traits import MethodTraits
 
 def example(knobs: Mapping[str, Any]) -> Draft:
     """What a verifier will be handed. Raises KnobError for more than one layer or adapter."""
-    words = " ".join(knobs["exit_layers"]).replace(",", " ").split()
-    if len(words) > 1:
-        raise KnobError(f"knob exit_layers: kangaroo drafts behind one layer, not {', '.join(words)}; give one of them")
-    spec.single(knobs, "adapter")
+    named = words(knobs["exit_layers"])
+    if len(named) > 1:
+        raise KnobError(f"knob exit_layers: kangaroo drafts behind one layer, not {', '.join(named)}; give one of them")
+    single(knobs, "adapter")
     return spec.example(knobs)
 
 
@@ -40,13 +41,9 @@ METHOD = Method(
             name="exit_layers", symbol="E", kind="texts", default=[spec.AUTO],
             help="the layer behind which is drafted: auto is the adapter's; at any other the model's own head drafts",
         ),
-        KnobSpec(
-            name="draft_mode", kind="choice", choices=("argmax", "sampled", "shared"), default="argmax", applies="X",
-            help="how a drafted token is chosen at T > 0",
-        ),
-        KnobSpec(
-            name="adapter", kind="texts", default=[], applies="X",
-            help="folder of an adapter, or lens for the model's own head; none: the one trained for the target",
+        draft_mode("argmax", "sampled", "shared"),
+        part_folder(
+            "adapter", "folder of an adapter, or lens for the model's own head; none: the one trained for the target"
         ),
     ),
 )  # fmt: skip

@@ -149,5 +149,4 @@ class Lookahead(Drafter):
 
 
 def make(models: Models, knobs: Knobs) -> Lookahead:
-    """The drafter of method `lookahead`."""
     return Lookahead(knobs["ngram_size"], knobs["window"], knobs["guesses"])

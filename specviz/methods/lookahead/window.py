@@ -34,7 +34,6 @@ class Window:
 
     @property
     def warm(self) -> bool:
-        """Whether every row is grown."""
         return len(self.rows) == self.size - 1
 
     @property

@@ -17,9 +17,10 @@ from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
-from specviz.methods.eagle3.drafter import Ranked, best
 from specviz.methods.medusa.network import KIND, Trained
+from specviz.methods.trained.block_runner import count_widths
 from specviz.methods.trained.rank_shapes import RankPath, best_paths
+from specviz.methods.trained.ranked_tokens import Ranked, best
 from specviz.probability.draft import ROOT, Draft
 
 Tensor = torch.Tensor
@@ -46,7 +47,6 @@ class Medusa(Drafter):
         return None
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         return {"drafter": KIND.tell(self.trained, self.trained.config.tree)}
 
     def propose(self, ctx: Context) -> Draft:
@@ -71,7 +71,7 @@ class Medusa(Drafter):
             took = time.perf_counter_ns() - began
             ctx.note(Block(start=0, node=ROOT, chain=[], kv_len=0, batch=1, dur_ns=took))
             made = Counter(tree.parent(node) for node in range(len(tree)))
-            widths = [list(made.values()).count(n) for n in range(max(made.values(), default=0) + 1)]
+            widths = count_widths([*made.values()])
             told = TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[])
             ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
         return tree.draft("full" if len(paths) < budget else "budget")

@@ -10,7 +10,6 @@ METHOD = Method(
     drafter="specviz.methods.medusa.drafter:make",
     part=HEADS,
     verifiers=("walk", "tokenwise"),
-    default_verifier=("walk", "walk"),
     example=example,
     traits=MethodTraits(tree="heads"),
     knobs=(budget(63), folder("set of Medusa heads")),

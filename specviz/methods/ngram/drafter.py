@@ -44,5 +44,4 @@ def lookup(tokens: Sequence[int], longest: int, shortest: int) -> tuple[int, int
 
 
 def make(models: Models, knobs: Knobs) -> Ngram:
-    """The drafter of method `ngram`."""
     return Ngram()

@@ -2,16 +2,16 @@
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.probability.draft import Draft
+from specviz.methods.common.knobs import CHAIN, gamma, sample
 
 METHOD = Method(
     name="ngram",
     help="prompt lookup: copy what followed the last earlier match of the text's suffix",
     drafter="specviz.methods.ngram.drafter:make",
     verifiers=("walk", "tokenwise"),
-    example=lambda knobs: Draft((0, 0), (-1, 0), (0, 1), 2, 2, row_of=(-1, -1)),
+    example=lambda knobs: sample(CHAIN, drawn=False),
     knobs=(
-        KnobSpec(name="gamma", symbol="γ", kind="int", lo=0, hi=64, default=4, help="most drafted tokens per chain"),
+        gamma(),
         KnobSpec(
             name="ngram_max", kind="int", lo=1, hi=8, default=3, help="longest suffix that is looked up, tried first"
         ),

@@ -3,7 +3,7 @@
 An update is bought with seconds now and pays in seconds saved over the next queries. What an action gains is taken to
 be proportional to the signal s (how far off the drafter was at rejections), one slope an action, by discounted least
 squares; what it costs is measured. Exploring has a budget of its own, a share of the serving time. Pure arithmetic: no
-clock, no model; every number comes in from outside.
+clock, no model; every number comes in from outside. `Signal` is that s (specblock.md 8.1).
 """
 
 import math
@@ -45,7 +45,6 @@ class Served:
     n: int = 0
 
     def add(self, tau: float, round_s: float, tokens: float, seconds: float) -> None:
-        """A query is over."""
         rate = 1.0 if self.n == 0 else SERVING_RATE
         self.tau += rate * (tau - self.tau)
         self.round_s += rate * (round_s - self.round_s)
@@ -73,7 +72,6 @@ class Arm:
 
     @property
     def slope(self) -> float:
-        """Gain per unit of signal."""
         return self.sxy / (self.sxx + 1)
 
     def gain(self, s: float) -> float:
@@ -81,11 +79,9 @@ class Arm:
         return self.slope * s
 
     def error(self, s: float) -> float:
-        """Its standard error."""
         return s * math.sqrt(self.residual / (self.sxx + 1))
 
     def learn(self, s: float, gain: float, seconds: float) -> None:
-        """What the action brought and took."""
         self.residual += RESIDUAL_RATE * ((gain - self.gain(s)) ** 2 - self.residual)
         self.sxx, self.sxy = DISCOUNT * self.sxx + s * s, DISCOUNT * self.sxy + s * gain
         self.cost += COST_RATE * (seconds - self.cost)
@@ -111,7 +107,6 @@ class View:
 
     @property
     def mean(self) -> float:
-        """Expected profit."""
         return self.save - self.cost
 
 
@@ -187,3 +182,55 @@ class Bandit:
         """The measured gain of the action taken (0 for one that was taken back) and the seconds it took."""
         if done.action != "skip":
             self.arms[done.action].learn(done.s, gain, seconds)
+
+
+SMALLEST = 1e-4
+
+
+@dataclass(slots=True)
+class Signal:
+    """Surprise at the tokens that ended rounds, summed over a query."""
+
+    total: float = 0.0
+    rejections: int = 0
+    rounds: int = 0
+
+    def round(self, probs: "list[float] | tuple[float, ...]" = ()) -> None:
+        """A round is over. `probs`: draft probability of the emitted token where the round ended, if it had children.
+
+        0 for a token outside the draft vocabulary.
+        """
+        self.rounds += 1
+        for prob in probs:
+            self.rejections += 1
+            self.total -= math.log(max(prob, SMALLEST))
+
+    @property
+    def per_round(self) -> float:
+        return self.total / self.rounds if self.rounds else 0.0
+
+
+@dataclass(slots=True)
+class Anchor:
+    """When to give up what was learnt: tau under 95 % of what the anchor had, for five queries on end.
+
+    Whether it was the weights' fault is asked next, in `query`'s caller: texts may simply have become harder.
+    """
+
+    tau: float | None = None
+    low: int = 0
+
+    def query(self, smoothed_tau: float) -> bool:
+        """A query is over; whether the anchor's weights should be looked at now."""
+        if self.tau is None:
+            self.tau = smoothed_tau
+        self.low = self.low + 1 if smoothed_tau < 0.95 * self.tau else 0
+        return self.low >= 5
+
+    def accepted(self, smoothed_tau: float) -> None:
+        """An update was kept: the anchor follows slowly, in tau as in weights."""
+        self.tau = smoothed_tau if self.tau is None else self.tau + 0.01 * (smoothed_tau - self.tau)
+
+    def again(self, smoothed_tau: float) -> None:
+        """Count from here: the anchor's weights are in use, or did no better on the same texts."""
+        self.tau, self.low = smoothed_tau, 0

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Observation
-from specviz.methods.online.signal import Signal
+from specviz.methods.online.bandit import Signal
 from specviz.methods.specblock.growth import Growth
-from specviz.methods.specblock.recorder import Made
-from specviz.methods.trained.tree_builder import Order
+from specviz.methods.trained.block_runner import BlockCall
+from specviz.methods.trained.ranked_tokens import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 
@@ -105,7 +105,6 @@ class Lesson:
 
     @property
     def n_pairs(self) -> int:
-        """S."""
         return len(self.features)
 
 
@@ -134,13 +133,10 @@ class Slot:
 
 @dataclass(slots=True)
 class Memory:
-    """The last 512 slots."""
-
     slots: list[Slot] = field(default_factory=list)
     n_new: int = 0  # of the query in hand
 
     def add(self, slots: Sequence[Slot]) -> None:
-        """A query is over."""
         self.n_new = min(len(slots), RING)
         self.slots = [*self.slots, *slots][-RING:]
 
@@ -152,7 +148,6 @@ class Memory:
 
     @property
     def held(self) -> list[Slot]:
-        """To measure on."""
         return [slot for slot in self.slots if slot.held]
 
     @property
@@ -195,7 +190,7 @@ class Notes:
     _spoke: list[_Spoke] = field(default_factory=list)
     _surprise: list[Tensor] = field(default_factory=list)  # log-probability of the token at a rejection
 
-    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[Made]) -> None:
+    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[BlockCall]) -> None:
         """A round, or a part of the prefill, is over. `growth` None: nothing was drafted."""
         n_before = len(self._tokens)
         if seen.features:
@@ -213,7 +208,7 @@ class Notes:
         if growth is not None:
             self._slots(seen, growth, made, n_before)
 
-    def _slots(self, seen: Observation, growth: Growth, made: Sequence[Made], n_before: int) -> None:
+    def _slots(self, seen: Observation, growth: Growth, made: Sequence[BlockCall], n_before: int) -> None:
         """The slots at committed places, and how likely the token was held where the round ended."""
         assert seen.outcome is not None
         ids = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]

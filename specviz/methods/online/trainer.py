@@ -16,12 +16,12 @@ import torch
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.events import Adapt, AdaptArm, AdaptReplay, six
 from specviz.knobs import Knobs
-from specviz.methods.online.bandit import FEWEST_EVENTS, Action, Arm, Bandit, Decision, Setting, View
+from specviz.methods.online.bandit import FEWEST_EVENTS, Action, Anchor, Arm, Bandit, Decision, Setting, Signal, View
 from specviz.methods.online.batches import Memory, Notes, Slot
-from specviz.methods.online.replay_buffer import Sizes, anew, coverage
-from specviz.methods.online.signal import Anchor, Signal
-from specviz.methods.online.update import KINDS, Embed, Kind, Learner, Weights, shared_storage
+from specviz.methods.online.update import KINDS, Embed, Kind, Learner, Weights, anew, coverage, shared_storage
+from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.trained.vocabulary import Vocabulary
 
 Clock = Callable[[], int]
 FALL = 0.01  # of held-out coverage: more than a point takes an update back
@@ -59,13 +59,16 @@ class Tutor:
 
     @property
     def network(self) -> BlockNetwork:
-        """What the next query drafts with."""
         return self.learner.network
 
     @property
     def version(self) -> int:
         """Counted up whenever `network` becomes another."""
         return self.learner.version
+
+    def watch(self, vocabulary: Vocabulary, taps: tuple[int, ...]) -> Notes:
+        """Notes of the query that begins; the places it holds out follow on those of the queries before."""
+        return Notes(vocabulary, taps, self.n_tokens)
 
     def over(
         self, notes: Notes, ended: QueryEnd, sizes: Sizes, drafter: "Callable[[BlockNetwork], Drafter] | None" = None
@@ -270,7 +273,6 @@ def regret(taken: Action, profits: "dict[Action, float | None]") -> float | None
 
 
 def setting_of(knobs: Knobs) -> Setting:
-    """The bandit's knobs."""
     actions: tuple[Action, ...] = KINDS if knobs["adapt_actions"] == "all" else (knobs["adapt_actions"],)
     return Setting(
         caution=knobs["adapt_caution"], horizon=knobs["adapt_horizon"], budget=knobs["adapt_budget"],

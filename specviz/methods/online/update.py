@@ -5,17 +5,23 @@ pairs. A kept update is a new network: whoever drafts with the older one goes on
 ever half swapped. The network that came from disk is never written to, and neither is the target: the embedding is no
 parameter of a drafter and no tensor here shares storage with it. What `walk` writes depends on none of this; a bad
 update costs time only.
+
+Before and after an update the same held-out places are measured (`coverage`), as next-query lengths are far too noisy
+to tell its worth (specblock 8.3). A head update is replayed on the states as they were. After a full one states change
+too: those of root blocks are worked out anew in one pass a query; later blocks grew from a tree that is gone.
 """
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
 from specviz.methods.online.batches import Laws, Lesson, Slot
+from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.losses import rank_loss
 from specviz.methods.specblock.network import BlockNetwork, packed
 from specviz.methods.trained.ranks import buckets, ranks
@@ -149,7 +155,7 @@ class _Said:
 
 
 def lesson_loss(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
-    """Draft and rank loss of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
+    """Draft plus rank loss `[]` of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
 
     Slots that predict a held-out place count for the mask and not for the loss.
     """
@@ -183,6 +189,48 @@ def pair_states(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
         network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ()
     )[0][0]  # fmt: skip
     return made
+
+
+def coverage(network: BlockNetwork, slots: Sequence[Slot], sizes: Sizes) -> float | None:
+    """Share of slots whose token is among those that would be offered, by the rank head's own verdict; None of none.
+
+    A slot that gives up still has its best token in the tree.
+    """
+    if not slots:
+        return None
+    with torch.inference_mode():
+        states = torch.stack([slot.state for slot in slots])
+        logits, rank_logits, _ = network.speak(states.to(network.dtype))
+        widths = torch.tensor(sizes.by_bucket, device=logits.device).clamp(min=1)[rank_logits.argmax(-1)]
+        root = torch.tensor([slot.is_root for slot in slots], device=logits.device)
+        tokens = torch.tensor([slot.token for slot in slots], device=logits.device)
+        offered = torch.where(root, sizes.root, widths)
+        inside = (tokens >= 0) & (ranks(_scores(logits, slots), tokens.clamp(min=0)) <= offered)
+        return float(inside.double().mean())
+
+
+def _scores(logits: Tensor, slots: Sequence[Slot]) -> Tensor:
+    """What tokens would be offered by: the logits, or what a penalty or a ban made of them in that query."""
+    if all(slot.order is None for slot in slots):
+        return logits
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    return torch.stack([
+        row if slot.order is None else slot.order(row[None])[0] for row, slot in zip(wide, slots, strict=True)
+    ])  # fmt: skip
+
+
+def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slot]:
+    """The root blocks' slots with their states as `network` makes them; those of later blocks are left out."""
+    lessons: dict[int, tuple[Lesson, Tensor]] = {}
+    out = []
+    for slot in slots:
+        if slot.block != 1:
+            continue
+        if id(slot.lesson) not in lessons:
+            with torch.no_grad():
+                lessons[id(slot.lesson)] = slot.lesson, pair_states(network, embed, slot.lesson)
+        out.append(replace(slot, state=lessons[id(slot.lesson)][1][slot.pair, slot.slot]))
+    return out
 
 
 def shared_storage(drafter: Iterable[Tensor], target: Iterable[Tensor]) -> bool:

@@ -73,6 +73,7 @@ class SkippedModel:
         self._run.layers = tuple(self._twin(k) for k in kept)
         self._run.types = [target.types[k] for k in kept]
         self.n_layers = self._run.n_layers = len(kept)
+        self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits
         self._prove()
 
     def _twin(self, index: int) -> Any:
@@ -91,25 +92,9 @@ class SkippedModel:
         """An empty cache; one slot for every layer of the target, those left out stay empty."""
         return self.target.new_cache(capacity)
 
-    def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
-        """The target's."""
-        return self.target.embed(tokens, positions)
-
-    def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
-        """The target's."""
-        return self.target.block(hidden, positions, visible, kv_positions)
-
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows through the layers that are left, numbered without gaps."""
+        """Rows `[1, n, d]` through the layers that are left, numbered without gaps."""
         return self._run.run(hidden, block, cache, lo, hi)
-
-    def normed(self, hidden: Tensor) -> Tensor:
-        """The target's."""
-        return self.target.normed(hidden)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """The target's."""
-        return self.target.logits(hidden)
 
     @torch.inference_mode()
     def _prove(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from specviz.errors import KnobError
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.common.samples import by_mode
+from specviz.methods.common.knobs import by_mode, draft_mode, part_folder, words
 from specviz.methods.early_exit import spec
 from specviz.probability.draft import Draft
 from specviz.traits import MethodTraits
@@ -35,11 +35,11 @@ class SkipSet:
 
         Raises KnobError for a list with a word that names no sublayer.
         """
-        words = " ".join(texts).replace(",", " ").split()
-        found = [_WORD.fullmatch(word) for word in words]
+        given = words(texts)
+        found = [_WORD.fullmatch(word) for word in given]
         if not any(found):
             return None
-        wrong = next((word for word, match in zip(words, found, strict=True) if match is None), None)
+        wrong = next((word for word, match in zip(given, found, strict=True) if match is None), None)
         if wrong is not None:
             raise KnobError(f"knob skip_set: '{wrong}' is no sublayer; a7 is the attention of layer 7, m8 the mlp of 8")
         named = [(match[1], int(match[2])) for match in found if match is not None]
@@ -82,13 +82,10 @@ METHOD = Method(
             name="tau_control", kind="bool", default=True,
             help="raise the threshold while fewer than nine in ten drafts are kept, lower it while more are",
         ),
-        KnobSpec(
-            name="draft_mode", kind="choice", choices=("argmax", "sampled", "shared"), default="argmax", applies="X",
-            help="how a drafted token is chosen at T > 0",
-        ),
-        KnobSpec(
-            name="skip_set", kind="texts", default=[], applies="X",
-            help="sublayers left out, such as a7 m8, or the folder of a skip set; none: the one found for the target",
+        draft_mode("argmax", "sampled", "shared"),
+        part_folder(
+            "skip_set",
+            "sublayers left out, such as a7 m8, or the folder of a skip set; none: the one found for the target",
         ),
     ),
 )  # fmt: skip

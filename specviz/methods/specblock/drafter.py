@@ -5,8 +5,9 @@ starts. The drafter is a memo: whatever it says, whichever weights or knobs it h
 call whose numbers are not finite drafts nothing that round and says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import Tree
@@ -17,26 +18,52 @@ from specviz.events import Event, Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
 from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
-from specviz.methods.online.batches import Notes
-from specviz.methods.online.replay_buffer import Sizes
-from specviz.methods.online.trainer import Tutor
 from specviz.methods.specblock.files import KIND, Trained
 from specviz.methods.specblock.grower import Grower, SiblingDraws, drafted
-from specviz.methods.specblock.growth import Growth
+from specviz.methods.specblock.growth import Growth, Sizes
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.specblock.ranks import Oracle, Round, read
-from specviz.methods.specblock.recorder import Facts, Made
+from specviz.methods.specblock.recorder import Facts
+from specviz.methods.trained.block_runner import BlockCall
 from specviz.methods.trained.calls import Follower
+from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
 
 
+class QueryNotes(Protocol):
+    """What a learner keeps of one query. `ns`: what taking notes took, in nanoseconds."""
+
+    ns: int
+
+    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[BlockCall]) -> None: ...
+
+
+class BlockLearner(Protocol):
+    """What learns between queries, from the notes of each, and gives the next one its network (`methods.online`)."""
+
+    clock: Callable[[], int]
+
+    @property
+    def network(self) -> BlockNetwork: ...
+    @property
+    def version(self) -> int: ...
+    def watch(self, vocabulary: Vocabulary, taps: tuple[int, ...]) -> QueryNotes: ...
+    def over(self, notes: Any, ended: QueryEnd, sizes: Sizes, drafter: Callable[[BlockNetwork], Drafter]) -> Event: ...
+
+
+LearnerFactory = Callable[[Trained, ModelAdapter], BlockLearner]
+
+
 class SpecBlock(Drafter):
-    """Drafts for one query; the network is shared by all. `tutor`: it learns between queries, from `notes` of each."""
+    """Drafts for one query; the network is shared by all. `tutor` learns from the query if `learning`.
+
+    `learner` makes one where a later query asks for it.
+    """
 
     def __init__(
-        self, trained: Trained, adapter: ModelAdapter, capacity: int = 0, tutor: Tutor | None = None,
-        learning: bool = True,
+        self, trained: Trained, adapter: ModelAdapter, capacity: int = 0, tutor: BlockLearner | None = None,
+        learning: bool = True, learner: LearnerFactory | None = None,
     ) -> None:  # fmt: skip
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
@@ -44,9 +71,9 @@ class SpecBlock(Drafter):
         self.text = Follower(trained.network, adapter.embedding, self.taps)
         self.facts: Facts | None = None
         self.pace = Pace(trained.network.parameters(), adapter)
-        self.tutor = tutor
-        self.notes = Notes(trained.vocabulary, self.taps, tutor.n_tokens) if tutor is not None and learning else None
-        self._grown: tuple[Growth, list[Made]] | None = None
+        self.tutor, self.learner = tutor, learner
+        self.notes = tutor.watch(trained.vocabulary, self.taps) if tutor is not None and learning else None
+        self._grown: tuple[Growth, list[BlockCall]] | None = None
         self._oracle: Oracle | None = None
         self._said: set[str] = set()
 
@@ -71,13 +98,12 @@ class SpecBlock(Drafter):
         self.facts = self._grown = None
 
     def ended(self, query: QueryEnd) -> Sequence[Event]:
-        """The query is over: learn from it."""
         if self.tutor is None or self.notes is None:
             return ()
         if query.knobs["width_mode"] == "oracle":
             return ()  # a teaching mode: its trees say nothing of what the drafter is worth
         widths = read(query.knobs, self.trained.config, 1, False).growing.widths
-        return (self.tutor.over(self.notes, query, Sizes(widths.sizes, widths.beam), self._with),)
+        return (self.tutor.over(self.notes, query, widths.sizes, self._with),)
 
     def spent(self, knobs: Knobs) -> dict[str, str]:
         """A reset acts once, then learning goes on."""
@@ -89,12 +115,11 @@ class SpecBlock(Drafter):
     def next_query(self, models: Models, knobs: Knobs) -> "SpecBlock":
         """The drafter of the next query, which goes on from what this one learnt."""
         if self.tutor is None:
-            return make(models, knobs)
+            return make(models, knobs, self.learner)
         trained = replace(self.trained, network=self.tutor.network)
-        return SpecBlock(trained, self.adapter, models.capacity, self.tutor, learning=knobs["adapt"] == "on")
+        return SpecBlock(trained, self.adapter, models.capacity, self.tutor, knobs["adapt"] == "on", self.learner)
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header."""
         config = self.trained.config
         what = f"{config.slots} slots a block, trained for {config.trained_blocks} blocks, positions {config.rope_mode}"
         return {"drafter": KIND.tell(self.trained, what)}
@@ -143,14 +168,10 @@ class SpecBlock(Drafter):
         return self._oracle
 
 
-def make(models: Models, knobs: Knobs) -> SpecBlock:
-    """The drafter of method `specblock`. Raises ModelError where there is none for the target."""
+def make(models: Models, knobs: Knobs, learner: LearnerFactory | None = None) -> SpecBlock:
+    """A drafter, with a learner if there is one and the knob `adapt` is on. Raises ModelError where none fits."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")
-    folder = " ".join(knobs["drafter"]) or None
-    trained = KIND.pick(models.target, folder)
-    if knobs["adapt"] != "on":
-        return SpecBlock(trained, models.target, models.capacity)
-    theirs = [*models.target.model.parameters(), *models.target.model.buffers()]
-    tutor = Tutor(trained.network, models.target.embedding, theirs)
-    return SpecBlock(trained, models.target, models.capacity, tutor)
+    trained = KIND.pick(models.target, " ".join(knobs["drafter"]) or None)
+    tutor = learner(trained, models.target) if learner is not None and knobs["adapt"] == "on" else None
+    return SpecBlock(trained, models.target, models.capacity, tutor, learner=learner)

@@ -9,7 +9,6 @@ the order they were drawn keeps the target's law and, on flat rows, more tokens 
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,14 +17,14 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.events import six
-from specviz.methods.common.draft_sampler import Sampler, without
+from specviz.methods.common.draft_sampler import DraftSampler, without_replacement
 from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.growth import Candidate, Growth, Pick
+from specviz.methods.specblock.growth import Growth, Pick
 from specviz.methods.specblock.ranks import Oracle, Round
-from specviz.methods.specblock.recorder import Made
-from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.block_runner import BlockCall, BlockRunner
+from specviz.methods.trained.calls import Calls, Start
+from specviz.methods.trained.ranked_tokens import offers, order
 from specviz.methods.trained.ranks import N_TOP, Offer, bucket, ranks
-from specviz.methods.trained.tree_builder import offers, order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
@@ -33,8 +32,8 @@ from specviz.probability.draft import ROOT, Draft
 Tensor = torch.Tensor
 
 
-class Grower:
-    """Runs one round's calls and lets what they say grow the tree. `oracle`: widths go by its ranks.
+class Grower(BlockRunner):
+    """Lets what the blocks say grow the tree. `oracle`: widths go by its ranks.
 
     `learning`: what the calls said is looked at when the round is over, recorded or not.
     """
@@ -43,62 +42,41 @@ class Grower:
         self, ctx: Context, plan: Round, trained: Trained, calls: Calls, growth: Growth, oracle: Oracle | None = None,
         learning: bool = False,
     ) -> None:  # fmt: skip
-        self.ctx, self.plan, self.trained, self.calls, self.growth = ctx, plan, trained, calls, growth
+        super().__init__(ctx, calls)
+        self.plan, self.trained, self.growth = plan, trained, growth
         self.oracle, self.wanted = oracle, learning or ctx.level != "none"
-        self.made: list[Made] = []
 
-    def grow(self, root: Tensor) -> bool:
-        """All levels; False when a number was not finite."""
-        began = time.perf_counter_ns()
-        level = [Made(ROOT, 1, Start(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
-        if not self._offer(level, root[None], began):
-            return False
-        for block in range(2, self.plan.blocks + 1):
-            found = self.growth.starts()
-            if not found:
-                break
-            began = time.perf_counter_ns()
-            starts = [self._start(candidate) for candidate in found]
-            h, rows = self.calls.later(starts)
-            level = [
-                Made(candidate.node, block, start, row)
-                for candidate, start, row in zip(found, starts, rows, strict=True)
-            ]
-            if not self._offer(level, h, began):
-                return False
-        return True
+    def _starts(self, block: int) -> list[tuple[int, Start]]:
+        found = self.growth.starts() if block <= self.plan.blocks else []
+        nodes = [self.growth.nodes[each.node] for each in found]
+        return [
+            (each.node, self._start(node.token, node.depth, each.start, each.slot))
+            for each, node in zip(found, nodes, strict=True)
+        ]
 
-    def _start(self, found: Candidate) -> Start:
-        node, offered = self.growth.nodes[found.node], self.made[found.start]
-        return Start(node.token, node.depth, (*offered.start.chain, Link(offered.block, offered.row, found.slot)))
-
-    def _offer(self, level: list[Made], h: Tensor, began: int) -> bool:
+    def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
-        ctx, plan = self.ctx, self.plan
-        ctx.counters.n_draft_calls += 1
+        ctx, plan, vocabulary = self.ctx, self.plan, self.trained.vocabulary
         spoken = self.trained.network.speak(h[:, : plan.slots])
         paths = [self.growth.path(made.node) for made in level]
-        found = offers(ctx, self.trained.vocabulary, spoken, paths, plan.ranks)
+        found = offers(ctx, vocabulary, spoken, paths, plan.ranks)
         if found is None:
             return False
-        if self.plan.drawn:
+        if plan.drawn:
             found = [
                 [replace(offer, logits=row) for offer, row in zip(block, rows, strict=True)]
                 for block, rows in zip(found, spoken[0], strict=True)
             ]
         if self.oracle is not None:
             found = [self._judged(*each) for each in zip(level, paths, found, spoken[0], strict=True)]
-        took = time.perf_counter_ns() - began
         for k, (made, each) in enumerate(zip(level, found, strict=True)):
-            self.growth.expand(made.node, len(self.made), made.block, each)
+            self.growth.expand(made.node, len(self.made) + k, made.block, each)
             if self.wanted:
                 made.logits, made.h = spoken[0][k], h[k]
-                made.order = order(ctx, self.trained.vocabulary, paths[k])
-            made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
-            self.made.append(made)
+                made.order = order(ctx, vocabulary, paths[k])
         return True
 
-    def _judged(self, made: Made, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
+    def _judged(self, made: BlockCall, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
         """A block's offers with their true buckets, as far down as nodes may stand."""
         assert self.oracle is not None
         spine = [offer.tokens[0] for offer in block]
@@ -144,16 +122,12 @@ class SiblingDraws:
 
     def __init__(self, ctx: Context, vocabulary: Vocabulary) -> None:
         self.ctx, self.vocabulary = ctx, vocabulary
-        self._sampler = Sampler(ctx)
+        self._sampler = DraftSampler(ctx, "sampled")
 
     def __call__(self, path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
         """`n` siblings below the node that `path` leads to, fewer when the law has no more tokens."""
         warper = self.ctx.warper
         prefixes = [[*self.ctx.tokens, *path]] if warper.needs_prefix else None
-        whole = left = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
-        picks: list[Pick] = []
-        while left is not None and len(picks) < n:
-            token = self._sampler.token(len(path) + 1, left)
-            picks.append(Pick(token, math.log(max(float(whole[token]), 1e-300)), left))
-            left = without(left, token)
-        return picks
+        whole = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
+        drawn = without_replacement(whole, n, lambda law: self._sampler.token(len(path) + 1, law))
+        return [Pick(token, math.log(max(float(whole[token]), 1e-300)), law) for token, law in drawn]

@@ -60,11 +60,9 @@ class Tally:
 
     @classmethod
     def empty(cls, slots: int) -> "Tally":
-        """Nothing counted yet."""
         return cls(torch.zeros(slots), torch.zeros(slots), torch.zeros(N_BUCKETS, N_BUCKETS))
 
     def add(self, other: "Tally") -> None:
-        """Add another's counts."""
         self.right += other.right
         self.total += other.total
         self.confusion += other.confusion

@@ -128,21 +128,18 @@ class BlockNetwork(nn.Module):
 
     @property
     def slots(self) -> int:
-        """Rows a pair."""
         return self.shape.slots
 
     @property
     def depth(self) -> int:
-        """Layers that keep keys."""
         return self.shape.n_layers
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
         return self.queries.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
-        """`W_c F`."""
+        """`W_c F` `[.., width]` of features F `[.., n_features]`."""
         out: Tensor = self.condition(features)
         return out
 

@@ -19,7 +19,7 @@ from specviz.methods.common.tree_knobs import ints, reals
 from specviz.methods.specblock.files import Config
 from specviz.methods.specblock.growth import PRESETS, Setting, Widths
 from specviz.methods.specblock.recorder import best_tokens
-from specviz.methods.trained.tree_builder import Reading
+from specviz.methods.trained.ranked_tokens import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ class Oracle:
         self.model, self.cache = target, target.new_cache(capacity + room)
 
     def open(self, ctx: Context) -> None:
-        """Begin a round."""
         missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
         self._ctx, self._rows = ctx, Rows(self.model, self.cache)
         self._row: dict[Path, int] = {(): self._rows.add_line([*missing, ctx.tokens[-1]])}

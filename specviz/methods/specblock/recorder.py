@@ -5,18 +5,16 @@ the target cannot reach a decision. Every kept parent has a target row, so true 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.events import six
-from specviz.events.tree_drafting import Block, Expansion, TreeMade
+from specviz.events.tree_drafting import Expansion, TreeMade
 from specviz.methods.common.cost_model import Pace
 from specviz.methods.specblock.growth import Growth
-from specviz.methods.trained.calls import Start
+from specviz.methods.trained.block_runner import BlockCall, count_widths
 from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
-from specviz.methods.trained.tree_builder import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import CertainRows, Rows
@@ -24,35 +22,8 @@ from specviz.probability.rows import CertainRows, Rows
 Tensor = torch.Tensor
 
 
-@dataclass(slots=True)
-class Made:
-    """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache.
-
-    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them; `order`: how the logits were ranked.
-    """
-
-    node: int
-    block: int
-    start: Start
-    row: int
-    logits: Tensor | None = None
-    h: Tensor | None = None
-    order: Order | None = None
-    kv_len: int = 0
-    batch: int = 1
-    dur_ns: int = 0
-
-    @property
-    def scores(self) -> Tensor:
-        """`[K, V_d]`, what tokens were offered by."""
-        assert self.logits is not None
-        return self.logits if self.order is None else self.order(self.logits)
-
-
 class Facts:
-    """The records of one round."""
-
-    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[Made], pace: Pace) -> None:
+    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[BlockCall], pace: Pace) -> None:
         self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
         self.n_kept = len(draft)
@@ -62,13 +33,8 @@ class Facts:
         return ROOT if node == ROOT else self.ids[node]
 
     def note(self, ctx: Context) -> None:
-        """Hand the records to the round."""
         for number, made in enumerate(self.made):
-            chain = [(link.block, link.row, link.slot) for link in made.start.chain]
-            ctx.note(Block(
-                start=number, node=self._id(made.node), block=made.block, chain=chain, kv_len=made.kv_len,
-                batch=made.batch, dur_ns=made.dur_ns,
-            ))  # fmt: skip
+            ctx.note(made.record(number, self._id(made.node)))
         full = ctx.level == "full"
         for number, each in enumerate(self.growth.expansions):
             offer = each.offer
@@ -90,7 +56,7 @@ class Facts:
         guessed = [each.offer.bucket for each in growth.expansions]
         return TreeMade(
             n_raw=growth.n_offered, n_merged=growth.n_offered - len(growth.nodes), n_kept=self.n_kept,
-            widths=[widths.count(n) for n in range(max(widths) + 1)],
+            widths=count_widths(widths),
             buckets=[guessed.count(b) for b in range(N_BUCKETS)],
         )  # fmt: skip
 
@@ -135,7 +101,6 @@ class Facts:
 
 
 def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
-    """The target's best token by row."""
     if isinstance(laws, CertainRows):
         return [laws.tokens[row] for row in rows]
     best: list[int] = laws[list(rows)].argmax(-1).tolist()

@@ -10,7 +10,6 @@ from specviz.methods.common.tree_knobs import (
     budget,
     example,
     folder,
-    root_children,
 )
 from specviz.methods.online.knobs import ADAPT
 from specviz.traits import MethodTraits
@@ -18,7 +17,7 @@ from specviz.traits import MethodTraits
 METHOD = Method(
     name="specblock",
     help="a small network drafts blocks of dependent tokens; predicted ranks shape the tree",
-    drafter="specviz.methods.specblock.drafter:make",
+    drafter="specviz.methods.online.drafter:make",
     part=BLOCKS,
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
@@ -44,7 +43,9 @@ METHOD = Method(
             name="slots_used", kind="int", lo=0, hi=16, default=0,
             help="slots read per block; 0: all it was trained with",
         ),
-        root_children(),
+        KnobSpec(
+            name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10, help="children of the root"
+        ),
         KnobSpec(
             name="w_max", symbol="w", kind="int", lo=1, hi=MOST_CHILDREN, default=MOST_CHILDREN,
             help="most children of a node below the root",

@@ -29,8 +29,6 @@ Keys = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class LayerShape:
-    """Sizes of one layer."""
-
     width: int
     heads: int
     kv_heads: int
@@ -112,7 +110,7 @@ class Layer(nn.Module):
         self.down = linear(shape.ff, shape.width)
 
     def forward(self, rows: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None) -> Tensor:
-        """The rows after this layer; its number is what `keys` files them under."""
+        """The rows `[B, n, width]` after this layer; its number is what `keys` files them under."""
         return self.after(rows, self.norm_attention(rows), rope, index, keys, mask)
 
     def after(

@@ -76,7 +76,6 @@ def weights_hash(folder: Path) -> str:
 
 
 def write_table(folder: Path, right: Shares) -> None:
-    """Beside the drafter it was counted with."""
     made = {"format": FORMAT, "version": VERSION, "drafter": weights_hash(folder), "right": right}
     (folder / NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 

@@ -41,7 +41,7 @@ class RankHead(nn.Module):
         self.down, self.up = linear(n_in, width), linear(width, N_BUCKETS)
 
     def forward(self, read: Tensor) -> Tensor:
-        """Logits of the buckets."""
+        """Logits of the buckets `[.., 4]` from `[.., n_in]`."""
         out: Tensor = self.up(nn.functional.silu(self.down(read)))
         return out
 
@@ -53,12 +53,10 @@ def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def buckets(rank: Tensor) -> Tensor:
-    """The bucket of every rank."""
     return torch.bucketize(rank, torch.tensor(BORDERS, device=rank.device))
 
 
 def bucket(rank: int) -> int:
-    """The bucket of one rank."""
     return sum(rank > border for border in BORDERS)
 
 

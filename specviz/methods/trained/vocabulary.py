@@ -19,7 +19,6 @@ class Vocabulary:
 
     @property
     def n_draft(self) -> int:
-        """Draft ids."""
         return self.size if self.d2t is None else len(self.d2t)
 
     @property
@@ -28,11 +27,10 @@ class Vocabulary:
         return None if self.d2t is None else torch.arange(len(self.d2t), device=self.d2t.device) + self.d2t
 
     def to_target(self, draft: Tensor) -> Tensor:
-        """Target ids of draft ids."""
         return draft if self.d2t is None else draft + self.d2t[draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Draft ids of target ids, and which of them there are; the id of an absent one is 0."""
+        """Draft ids of target ids, both `[..]`, and which of them there are; the id of an absent one is 0."""
         ids = self.ids
         if ids is None:
             return tokens, torch.ones_like(tokens, dtype=torch.bool)

@@ -21,7 +21,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import FinalHead
 from specviz.methods.kangaroo import drafter, files
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, rope_table
-from specviz.methods.kangaroo.clock import measured
+from specviz.methods.kangaroo.drafter import measured
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common import head_text

@@ -80,7 +80,7 @@ def _eagle(adapter: ModelAdapter, trained: eagle_files.Trained) -> Callable[[Ten
 
 def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
     def told(windows: Tensor) -> Sequence[Placed]:
-        return heads_of(trained, look(adapter.model, trained, trained.config.made_for.taps, windows, block_text.PROMPT))
+        return heads_of(trained, look(adapter.model, trained, trained.config.taps, windows, block_text.PROMPT))
 
     return told
 

@@ -108,7 +108,7 @@ def train(request: R, recipe: Recipe[C, N, R], console: Console) -> dict[str, An
     feed, time = head_text.beginnings(source.train), request.share(WRITING)
     windows = block_text.written(target.model, feed, request.work, time, request.seed, console, crew, request.length)
     trained = recipe.begin(request, target, windows)
-    taps = trained.config.made_for.taps
+    taps = trained.config.taps
     lesson = Lesson(target.model, trained, taps, windows, request.seed, request.batch)
     run = DrafterRun(
         trained.network, request.share(1 - WRITING), request.work / recipe.checkpoint,

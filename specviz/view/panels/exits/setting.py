@@ -4,19 +4,16 @@ The layers are named as on the command line: numbers, shares of the model (`L/4`
 """
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.cost.exit_replay import shares
+from specviz.cost.exit_replay import UNADVISED, layers_named
 from specviz.events import Gate
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 
 _RECENT = 64  # rounds
-_UNADVISED = "L/8, L/4, 3L/8, L/2"
-_SHARE = re.compile(r"(\d*)\*?L(?:/(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +51,8 @@ def _asked(run: Run, knobs: Mapping[str, Any], n_layers: int) -> set[int]:
     advised = run.header.models.parts.get("advised exit layers", "") if run.header else ""
     words = " ".join(map(str, knobs.get("exit_layers") or ()))
     if not advised and "auto" in words:
-        return _seen(run) or {layer for word in _UNADVISED.split(", ") for layer in _layers(word, n_layers)}
-    named = words.replace("auto", advised).replace(",", " ").split()
-    found = {layer for word in named for layer in _layers(word, n_layers)}
+        return _seen(run) or _layers(UNADVISED, n_layers)
+    found = _layers(words.replace("auto", advised), n_layers)
     d_max = knobs.get("d_max", -1)
     if not isinstance(d_max, int):
         return found
@@ -73,11 +69,9 @@ def _seen(run: Run) -> set[int]:
     return {gate.layer for record in recent for gate in record.every(Gate) if not gate.observed_only}
 
 
-def _layers(word: str, n_layers: int) -> list[int]:
-    share = _SHARE.fullmatch(word)
-    if share:
-        return shares([int(share[1] or 1) / max(1, int(share[2] or 1))], n_layers)
-    return [int(word)] if word.isdecimal() and 0 < int(word) < n_layers else []
+def _layers(text: str, n_layers: int) -> set[int]:
+    """The layers of a list; words that name none are left out, as those above the target are by the caller."""
+    return {layer for word in text.replace(",", " ").split() for layer in layers_named(word, n_layers) or ()}
 
 
 def _real(value: object) -> float | None:
