@@ -14,23 +14,11 @@ from typing import Any
 import msgspec
 
 from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
-from specviz.metrics.exits import Exits, ExitTally
-from specviz.metrics.modelled import ModelledTally
-from specviz.metrics.pipelined import Cells, Pipeline
-from specviz.metrics.ranks import AdaptTally, RankTally
-from specviz.metrics.registry import Metrics, report
-from specviz.metrics.replay_rules import DraftTally, Replay, links, replay, single_chain
-from specviz.metrics.sums import Median, Ratio, Term
-
-RATIOS = (  # name: what is added for a round, over what; of the first two the units are blocks
-    "mean_acceptance_length", "mean_accepted", "draft_acceptance_rate", "test_acceptance_rate", "block_efficiency",
-    "rollback_rate", "rollback_rate_tokens", "draft_calls_per_round", "modelled_speedup", "layer_calls", "cells",
-    "head_tests", "exit_rate", "mean_exit_layer", "draft_precision", "wrong_exit_rate", "tokens_per_second",
-    "drafting_share", "overhead",
-)  # fmt: skip
-_BLOCKWISE = 2
-_S = 10**9  # nanoseconds
-Block = tuple[int, int, int]  # n_accepted, n_emitted, depth (of its deepest judged position), over its rounds
+from specviz.metrics.pipelined import Cells
+from specviz.metrics.registry import RATIOS, Metrics, summarize
+from specviz.metrics.replay_rules import Replay, links, replay, single_chain
+from specviz.metrics.run_sums import RoundFigures, RunSums, Spot
+from specviz.metrics.sums import Median
 
 
 class Pending(msgspec.Struct):
@@ -45,41 +33,14 @@ class Pending(msgspec.Struct):
     rejected: bool = False
 
 
-class Spot(msgspec.Struct):
-    """Counts of one depth: nodes, and rounds in which any node there was tested or kept."""
-
-    tested: int = 0
-    accepted: int = 0
-    rounds_tested: int = 0
-    rounds_accepted: int = 0
-
-
-class Tally:
+class Tally(RunSums):
     """Give it every record of a run in order (`add`, `add_all`), ask for `summary()` whenever it pleases.
 
     `on_draft` is told what every rule would have done with each sampled chain.
     """
 
     def __init__(self, on_draft: Callable[[Replay], None] | None = None) -> None:
-        self.header: Header | None = None
-        self.n_rounds = self.n_queries = self.n_blocks = 0
-        self.totals: Counter[str] = Counter()  # fields of `round_end` by name, `cut` and `ns`
-        self.ratios = {name: Ratio() for name in RATIOS}
-        self.blocks: Counter[Block] = Counter()  # those that are over
-        self.open_block: Block = (0, 0, 0)
-        self.has_trees = False
-        self.round_ns = Median()
-        self.stage_ns: dict[str, Median] = {}
-        self.lost_ns: Counter[int] = Counter()  # n_drafted -> draft stage ns x drafted tokens that were not kept
-        self.spots: dict[int, Spot] = {}
-        self.runs = Ratio()  # accepted tokens between rejections
-        self.first_commit_ns = Median()  # per query, from the start of its prefill
-        self.prefill_ns = Median()
-        self.busy: Counter[str] = Counter()  # lane -> measured ns
-        self.drafts = DraftTally()  # rounds whose draft was one sampled chain
-        self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
-        self.ranks, self.adapted = RankTally(), AdaptTally()
-        self.has_nodes = False
+        super().__init__()
         self._seed: int | None = None
         self._positions: dict[int, int] = {}
         self._began: int | None = None
@@ -96,7 +57,7 @@ class Tally:
 
     def summary(self) -> Metrics:
         """Every metric of the rounds finished so far."""
-        return report(self)
+        return summarize(self)
 
     def add(self, event: Any) -> None:
         """Folds one event; records without numbers are passed over."""
@@ -188,7 +149,8 @@ class Tally:
         ns = elapsed if elapsed > 0 else sum(end.stage_ns.values())
         self._note_times(end, ns)
         exits = self.exits.close(sum(node.fed for node in pending.nodes))
-        self._note_ratios(end, ns, self._cells(end), exits, carried)
+        cost = self.ranks.close(end.n_emitted)
+        self._note_ratios(RoundFigures(end, ns, not carried, self._cells(end), exits, cost))
 
     def _note_times(self, end: RoundEnd, ns: int) -> None:
         self.round_ns.add(ns)
@@ -199,34 +161,12 @@ class Tally:
             self.totals[name] += getattr(end, name)
         self.totals["ns"] += ns
 
-    def _note_ratios(self, end: RoundEnd, ns: int, cells: Cells, exits: Exits, carried: bool) -> None:
-        terms: dict[str, tuple[Term, Term]] = {
-            "mean_acceptance_length": (end.n_emitted, int(not carried)),
-            "mean_accepted": (end.n_accepted, int(not carried)),
-            "draft_acceptance_rate": (end.n_accepted, end.n_drafted),
-            "test_acceptance_rate": (end.n_accepted, end.n_tested),
-            "block_efficiency": (end.n_emitted, 1),
-            "rollback_rate": (cells.path_void, cells.path),
-            "rollback_rate_tokens": (cells.cells_void, cells.cells),
-            "draft_calls_per_round": (end.n_draft_calls, 1),
-            "layer_calls": (exits.layer_calls, end.n_emitted),
-            "cells": (exits.cells, end.n_emitted),
-            "head_tests": (exits.head_tests, end.n_emitted),
-            "exit_rate": (exits.stops, exits.rows),
-            "mean_exit_layer": (exits.depth, exits.stops),
-            "draft_precision": (exits.right, exits.judged),
-            "wrong_exit_rate": (exits.judged - exits.right, exits.judged),
-            "tokens_per_second": (end.n_emitted * _S, ns),
-            "drafting_share": (end.stage_ns.get("draft", 0), ns),
-            "overhead": (end.probe_ns, ns - end.probe_ns),
-        }
-        cost = self.ranks.close(end.n_emitted)
-        if cost is not None:
-            terms["modelled_speedup"] = (end.n_emitted, cost)
-        for name in RATIOS:
-            if name in terms:
-                unit = self.n_blocks if name in RATIOS[:_BLOCKWISE] else self.n_rounds
-                self.ratios[name].add(unit, end.q, *terms[name])
+    def _note_ratios(self, figures: RoundFigures) -> None:
+        for name, spec in RATIOS.items():
+            terms = spec.terms(figures)
+            if terms is not None:
+                unit = self.n_blocks if spec.per == "block" else self.n_rounds
+                self.ratios[name].add(unit, figures.end.q, *terms)
 
     def _note_chain(self, pending: Pending) -> None:
         """What three verifiers would have done with this draft, when it is one sampled chain."""

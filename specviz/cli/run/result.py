@@ -96,7 +96,7 @@ class Result:
             "rounds": self.tally.n_rounds,
             "finish": self.finish,
             "n_prompt": self._prefill.n_prompt if self._prefill else None,
-            "metrics": msgspec.to_builtins(self.tally.summary(), str_keys=True),
+            "metrics": self.tally.summary().as_dict(),
             "timings": {stage: round(ns / 1e6, 3) for stage, ns in self._stage_ns.items()},
             "models": msgspec.to_builtins(self._header.models),
             "trace": str(self.trace) if self.trace else None,
@@ -206,7 +206,7 @@ class QueryRow:
             "tokens": self.tokens,
             "finish": self.finish,
             "rounds": self.n_rounds,
-            "metrics": msgspec.to_builtins(self.metrics, str_keys=True),
+            "metrics": self.metrics.as_dict(),
             "adapt": None if self.adapt is None else msgspec.to_builtins(self.adapt),
         }
 

@@ -15,21 +15,9 @@ if TYPE_CHECKING:
     from specviz.metrics import Estimate, Metrics, Tally
 
 
-_SERIES = (  # name, label
-    ("survival", "drafts of which at least t tokens were kept"),
-    ("position_acceptance", "kept / tested at position t"),
-    ("depth_acceptance", "kept / tested at depth d"),
-    ("share_above", "rounds that gave more than w tokens"),
-)
 _HIGHEST = (1 << 31) - 1
 _NOT_DEFINED = "not defined for this run, or not recorded"
 _PER_TEST = ("position_acceptance", "depth_acceptance")
-_HEADER = (  # name, label, help
-    ("mean_acceptance_length", "len", "tokens per draft, the drawn ones included"),
-    ("draft_acceptance_rate", "acc/drafted", "kept / drafted tokens"),
-    ("test_acceptance_rate", "acc/tested", "kept / tested tokens, the draft's tests alone"),
-    ("tokens_per_second", "tok/s", "new tokens / time of all rounds"),
-)
 
 
 class Meter:
@@ -121,11 +109,10 @@ def records_of(record: RoundRecord) -> Iterable[Event]:
 
 def header_metrics(metrics: "Metrics | None") -> tuple[Metric, ...]:
     """The numbers of the header line, with their intervals."""
-    out = []
-    for name, label, help_ in _HEADER:
-        estimate = getattr(metrics, name) if metrics is not None else None
-        out.append(metric(name, label, estimate, help_))
-    return tuple(out)
+    from specviz.metrics import METRICS
+
+    shown = [(spec.name, *spec.header) for spec in METRICS.values() if spec.header is not None]
+    return tuple(metric(name, label, None if metrics is None else metrics[name], words) for name, label, words in shown)
 
 
 def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") -> Metric:
@@ -139,16 +126,16 @@ def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") 
 
 def series(metrics: "Metrics | None") -> dict[str, Series]:
     """Per-position and per-depth numbers, ready for a plot or a table."""
-    return {name: one_series(name, metrics) for name, _ in _SERIES}
+    from specviz.metrics import METRICS
+
+    return {spec.name: one_series(spec.name, metrics) for spec in METRICS.values() if spec.group == "positions"}
 
 
 def one_series(name: str, metrics: "Metrics | None") -> Series:
     """The numbers of one name."""
-    column = getattr(metrics, name) if metrics is not None else None
-    return _series(name, dict(_SERIES)[name], column, metrics)
+    from specviz.metrics import METRICS
 
-
-def _series(name: str, label: str, column: "dict[int, Estimate] | None", metrics: "Metrics | None") -> Series:
+    label, column = METRICS[name].help, None if metrics is None else metrics[name]
     if not column:
         missing = "no round has ended yet" if column is not None or metrics is None else _NOT_DEFINED
         if metrics is not None and metrics.survival and name in _PER_TEST:

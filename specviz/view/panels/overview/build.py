@@ -96,7 +96,7 @@ def overview(run: Run) -> Overview:
 
 
 def _estimate(metrics: "Metrics | None", name: str) -> "Estimate | None":
-    found: Estimate | None = getattr(metrics, name) if metrics is not None else None
+    found: Estimate | None = metrics[name] if metrics is not None else None
     return found
 
 
