@@ -221,74 +221,49 @@ def retested(gamma: int, count: int = 2) -> Grow:
     return grow
 
 
-def _several(**mistakes: bool) -> Any:
-    return lambda draft, rows: Several(draft, rows, **mistakes).plan()
+def _chains(plan: Any, **options: Any) -> Callable[[Problem], Rule]:
+    return _rule(drafting.chain, plan, **options)
 
 
-_chain = drafting.chain
-# Name, mistake, rule, and the smallest cases that show it: case and gamma, with the distance that section 7 or 10 gives.
-_WRONG: tuple[tuple[str, str, Callable[[Problem], Rule], dict[str, str | None]], ...] = (
-    ("hsd_literal", "cap index over i < t, as printed", _rule(_chain, _scan(_literal)), {"B2": "9/800", "C2": None}),
-    (
-        "ratio form",
-        "sums of (w p/q - 1) q, blind where q = 0",
-        _rule(_chain, _scan(_right, with_ratios=True)),
-        {"C2": "29/600", "C3": "782/9375"},
-    ),
-    (
-        "first failure ends",
-        "the backward scan gives up at its first failure",
-        _rule(_chain, _scan(_right, gives_up=True)),
-        {"A2": None},
-    ),
-    (
-        "start weight",
-        "a later candidate starts with the kept prefix's ratio, not with 1",
-        _rule(lambda gamma: drafting.chains(gamma, 2), _several(from_ratio=True)),
-        {"B2": "1/1000", "C2": "1/800"},
-    ),
-    (
-        "reference, 2 chains",
-        "start weight, and every last test uncapped",
-        _rule(lambda gamma: drafting.chains(gamma, 2), _several(from_ratio=True, uncapped_last=True)),
-        {"A2": "4/27", "B2": "43/625", "C2": "101/1600"},
-    ),
-    (
-        "shared node retested",
-        "a caterpillar's shared node is tested once per chain",
-        _rule(retested, get_verifier("tokenwise").plan),
-        {"C2": None},
-    ),
-    (
-        "softmax for arg-max",
-        "an arg-max draft with the softmax on record",
-        _rule(softmax_argmax, get_verifier("tokenwise").plan),
-        {"A1": "1/6"},
-    ),
-    (
-        "plain row kept",
-        "siblings without replacement, recorded with the whole row",
-        _rule(plain_row_kept, get_verifier("tokenwise").plan),
-        {"C1": None},
-    ),
-    (
-        "stop token dropped",
-        "the token that ended the draft is not in it",
-        _rule(stop_dropped, get_verifier("blockwise").plan),
-        {"A2": "1/9", "B3": "2597/10000"},
-    ),
-    (
-        "key without round",
-        "the same draws in every round",
-        _rule(_chain, get_verifier("blockwise").plan, keyed=False),
-        {"A2": "7/108"},
-    ),
-)
-_OVER_BLOCKS = "key without round"  # one block cannot show it
-CONTROLS: tuple[Control, ...] = tuple(
-    Control(
-        name, mistake, place[0], int(place[1:]), rule, None if known is None else Fraction(known), name == _OVER_BLOCKS
-    )
-    for name, mistake, rule, places in _WRONG
-    for place, known in places.items()
-)
+def _pairs(**mistakes: bool) -> Callable[[Problem], Rule]:
+    return _rule(lambda gamma: drafting.chains(gamma, 2), lambda draft, rows: Several(draft, rows, **mistakes).plan())
+
+
+_TOKENWISE, _BLOCKWISE = get_verifier("tokenwise").plan, get_verifier("blockwise").plan
+_RULES: dict[str, Callable[[Problem], Rule]] = {
+    "hsd_literal": _chains(_scan(_literal)),
+    "ratio form": _chains(_scan(_right, with_ratios=True)),
+    "first failure ends": _chains(_scan(_right, gives_up=True)),
+    "start weight": _pairs(from_ratio=True),
+    "reference, 2 chains": _pairs(from_ratio=True, uncapped_last=True),
+    "shared node retested": _rule(retested, _TOKENWISE),
+    "softmax for arg-max": _rule(softmax_argmax, _TOKENWISE),
+    "plain row kept": _rule(plain_row_kept, _TOKENWISE),
+    "stop token dropped": _rule(stop_dropped, _BLOCKWISE),
+    "key without round": _chains(_BLOCKWISE, keyed=False),
+}
+# The smallest cases that show it: case and gamma, with the distance section 7 or 10 gives, `-` where it gives none.
+_PLACES = """
+hsd_literal          | cap index over i < t, as printed                             | B2 9/800, C2 -
+ratio form           | sums of (w p/q - 1) q, blind where q = 0                     | C2 29/600, C3 782/9375
+first failure ends   | the backward scan gives up at its first failure              | A2 -
+start weight         | a later candidate starts with the kept prefix's ratio, not with 1 | B2 1/1000, C2 1/800
+reference, 2 chains  | start weight, and every last test uncapped                   | A2 4/27, B2 43/625, C2 101/1600
+shared node retested | a caterpillar's shared node is tested once per chain         | C2 -
+softmax for arg-max  | an arg-max draft with the softmax on record                  | A1 1/6
+plain row kept       | siblings without replacement, recorded with the whole row    | C1 -
+stop token dropped   | the token that ended the draft is not in it                  | A2 1/9, B3 2597/10000
+key without round    | the same draws in every round                                | A2 7/108
+"""
+
+
+def _controls() -> Iterator[Control]:
+    for line in _PLACES.strip().splitlines():
+        name, mistake, places = (part.strip() for part in line.split("|"))
+        for where, distance in (place.split() for place in places.split(", ")):
+            known = None if distance == "-" else Fraction(distance)
+            over_blocks = name == "key without round"  # one block cannot show it
+            yield Control(name, mistake, where[0], int(where[1:]), _RULES[name], known, over_blocks)
+
+
+CONTROLS: tuple[Control, ...] = tuple(_controls())
