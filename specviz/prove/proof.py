@@ -9,7 +9,7 @@ Two laws of the first gamma + 1 tokens are compared with the target's:
 Floats stand in where fractions would be endless; then a deviation counts from `TOLERANCE` on.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
@@ -167,7 +167,7 @@ def accepted_law(blocks: Mapping[Block, Any], gamma: int) -> tuple[Any, ...]:
     return tuple(law_of_count)
 
 
-def mean(law_of_count: tuple[Any, ...]) -> Any:
+def mean(law_of_count: Sequence[Any]) -> Any:
     """The expectation of a law over 0, 1, 2, .."""
     return sum(k * prob for k, prob in enumerate(law_of_count))
 

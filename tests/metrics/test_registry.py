@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from specviz.cli import main
 from specviz.errors import SpecvizError
 from specviz.metrics import METRICS, Estimate, measure, metric, ratio
-from specviz.metrics import registry as module
+from specviz.metrics.registry import RATIOS
 from specviz.metrics.run_sums import RoundFigures, SummedRun
 from specviz.view.frame.series import header_metrics
 from trace_factory import make_events, write_trace
@@ -78,11 +79,11 @@ EVENTS = make_events(temperature=1.0, new_tokens=40)
 @pytest.fixture
 def registry() -> Iterator[None]:
     """Leaves the registry as it was."""
-    before, ratios = dict(METRICS), dict(module.RATIOS)
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = [(METRICS, {**METRICS}), (RATIOS, {**RATIOS})]
     yield
-    for place, kept in ((METRICS, before), (module.RATIOS, ratios)):
+    for place, before in kept:
         place.clear()
-        place.update(kept)  # type: ignore[arg-type]
+        place.update(before)
 
 
 def test_the_names_of_the_contract_in_its_order() -> None:
