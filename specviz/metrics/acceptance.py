@@ -5,14 +5,17 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 
+from specviz.metrics import registry
 from specviz.metrics.estimate import Estimate
-from specviz.metrics.registry import metric, ratio
 from specviz.metrics.run_sums import RoundFigures, SummedRun
+
+metric, ratio = partial(registry.metric, group="common"), partial(registry.ratio, group="common")
 
 
 def _count(name: str, words: str, group: str, formula: Callable[[SummedRun], int] | None = None) -> None:
-    metric(name, unit=words.replace(",", "").split()[0], help=words, group=group)(
+    registry.metric(name, unit=words.replace(",", "").split()[0], help=words, group=group)(
         formula or (lambda run: run.total(name))
     )
 
@@ -33,7 +36,6 @@ _count("n_syncs", "waits of the host for the device", "drafting")
     "mean_acceptance_length",
     unit="tokens",
     help="tokens per block, the closing one included",
-    group="common",
     per="block",
     header=("len", "tokens per draft, the drawn ones included"),
 )
@@ -42,14 +44,7 @@ def _mean_acceptance_length(at: RoundFigures) -> tuple[int, int]:
     return at.end.n_emitted, at.opens_block
 
 
-@ratio(
-    "mean_accepted",
-    unit="tokens",
-    help="drafted tokens kept per block",
-    group="common",
-    per="block",
-    when=lambda run: run.drafts,
-)
+@ratio("mean_accepted", unit="tokens", help="drafted tokens kept per block", per="block", when=lambda run: run.drafts)
 def _mean_accepted(at: RoundFigures) -> tuple[int, int]:
     """Σ n_accepted / blocks: drafted tokens that a block keeps."""
     return at.end.n_accepted, at.opens_block
@@ -59,7 +54,6 @@ def _mean_accepted(at: RoundFigures) -> tuple[int, int]:
     "draft_acceptance_rate",
     unit="share",
     help="accepted / drafted",
-    group="common",
     most=1.0,
     header=("acc/drafted", "kept / drafted tokens"),
 )
@@ -76,7 +70,6 @@ def _draft_acceptance_rate(at: RoundFigures) -> tuple[int, int]:
     "test_acceptance_rate",
     unit="share",
     help="accepted / tested",
-    group="common",
     most=1.0,
     when=lambda run: not run.backward,
     header=("acc/tested", "kept / tested tokens, the draft's tests alone"),
@@ -87,13 +80,13 @@ def _test_acceptance_rate(at: RoundFigures) -> tuple[int, int]:
     return at.end.n_accepted, at.end.n_tested
 
 
-@ratio("block_efficiency", unit="tokens", help="tokens per target call", group="common")
+@ratio("block_efficiency", unit="tokens", help="tokens per target call")
 def _block_efficiency(at: RoundFigures) -> tuple[int, int]:
     """Σ n_emitted / rounds: tokens a target call."""
     return at.end.n_emitted, 1
 
 
-@metric("accepted_run_length", unit="tokens", help="accepted tokens between rejections", group="common")
+@metric("accepted_run_length", unit="tokens", help="accepted tokens between rejections")
 def _accepted_run_length(run: SummedRun) -> Estimate | None:
     """Mean number of accepted tokens between rejections, across rounds; the open run of every query is left out."""
     return run.sums.runs.estimate() if run.drafts else None
@@ -103,7 +96,6 @@ def _accepted_run_length(run: SummedRun) -> Estimate | None:
     "rollback_rate",
     unit="share",
     help="drafted and thrown away, on one path",
-    group="common",
     most=1.0,
     when=lambda run: run.one_path and run.settles,
 )
@@ -116,14 +108,7 @@ def _rollback_rate(at: RoundFigures) -> tuple[int, int]:
     return at.cells.path_void, at.cells.path
 
 
-@ratio(
-    "rollback_rate_tokens",
-    unit="share",
-    help="drafted and thrown away",
-    group="common",
-    most=1.0,
-    when=lambda run: run.settles,
-)
+@ratio("rollback_rate_tokens", unit="share", help="drafted and thrown away", most=1.0, when=lambda run: run.settles)
 def _rollback_rate_tokens(at: RoundFigures) -> tuple[int, int]:
     """Drafted tokens with a fate other than accepted / all of them, losing branches and trimmed tokens included."""
     return at.cells.cells_void, at.cells.cells

@@ -8,45 +8,45 @@ ends is what a single acceptance rate hides.
 """
 
 from collections import Counter
+from functools import partial
 
 import msgspec
 
+from specviz.metrics import registry
 from specviz.metrics.estimate import Estimate, share
 from specviz.metrics.modelled import Modelled
-from specviz.metrics.registry import ByNumber, metric, numbered, ratio
+from specviz.metrics.registry import ByNumber, numbered
 from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.run_sums import RoundFigures, RunSums, SummedRun
 
 MS, S = 1e6, 1e9  # nanoseconds
+metric, ratio = partial(registry.metric, group="common"), partial(registry.ratio, group="common")
+lane_metric, position_metric = (partial(registry.metric, group=name) for name in ("lanes", "positions"))
 
 # ---- time
 
 
 @ratio(
-    "tokens_per_second",
-    unit="tokens/s",
-    help="prefill not in it",
-    group="common",
-    header=("tok/s", "new tokens / time of all rounds"),
+    "tokens_per_second", unit="tokens/s", help="prefill not in it", header=("tok/s", "new tokens / time of all rounds")
 )
 def _tokens_per_second(at: RoundFigures) -> tuple[int, int]:
     """Σ n_emitted / Σ round seconds (prefill not in it)."""
     return at.end.n_emitted * int(S), at.ns
 
 
-@metric("time_to_first_token_s", unit="s", help="seconds, median over queries", group="common")
+@metric("time_to_first_token_s", unit="s", help="seconds, median over queries")
 def _time_to_first_token_s(run: SummedRun) -> Estimate | None:
     """Start of the prefill to the first commit, median over queries."""
     return run.sums.first_commit_ns.estimate(S)
 
 
-@metric("round_ms", unit="ms", help="milliseconds, median", group="common")
+@metric("round_ms", unit="ms", help="milliseconds, median")
 def _round_ms(run: SummedRun) -> Estimate | None:
     """Median round."""
     return run.sums.round_ns.estimate(MS)
 
 
-@metric("stage_ms", unit="ms", help="milliseconds, median", group="stages")
+@registry.metric("stage_ms", unit="ms", help="milliseconds, median", group="stages")
 def _stage_ms(run: SummedRun) -> dict[str, Estimate]:
     """Median of every stage over the rounds; `prefill` over the queries."""
     found = {"prefill": run.sums.prefill_ns.estimate(MS)}
@@ -55,13 +55,13 @@ def _stage_ms(run: SummedRun) -> dict[str, Estimate]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@ratio("drafting_share", unit="share", help="draft time / round time", group="common", when=lambda run: run.drafts)
+@ratio("drafting_share", unit="share", help="draft time / round time", when=lambda run: run.drafts)
 def _drafting_share(at: RoundFigures) -> tuple[int, int]:
     """Σ draft ns / Σ round ns."""
     return at.end.stage_ns.get("draft", 0), at.ns
 
 
-@ratio("overhead", unit="share", help="time spent on recording / the rest", group="common")
+@ratio("overhead", unit="share", help="time spent on recording / the rest")
 def _overhead(at: RoundFigures) -> tuple[int, int]:
     """Σ probe_ns / (Σ round_ns - Σ probe_ns): what recording costs."""
     return at.end.probe_ns, at.ns - at.end.probe_ns
@@ -70,7 +70,7 @@ def _overhead(at: RoundFigures) -> tuple[int, int]:
 # ---- two lanes
 
 
-@metric("overlap_efficiency", unit="share", help="0 in turn, 1 the shorter lane hidden", group="lanes")
+@lane_metric("overlap_efficiency", unit="share", help="0 in turn, 1 the shorter lane hidden")
 def _overlap_efficiency(run: SummedRun) -> float | None:
     """(T_draft + T_target - T_round) / min(T_draft, T_target); null on serial lanes."""
     draft, target = (run.sums.busy.get(lane, 0) for lane in ("draft", "target"))
@@ -86,20 +86,20 @@ def _bubble(run: SummedRun, lane: str) -> float | None:
     return max(0.0, 1 - busy / elapsed) if busy and elapsed else None
 
 
-@metric("bubble_target", unit="share", help="idle share of the target's lane", group="lanes")
+@lane_metric("bubble_target", unit="share", help="idle share of the target's lane")
 def _bubble_target(run: SummedRun) -> float | None:
     """Idle / elapsed of the target's lane over all rounds, by its recorded spans; null without any, or with one model
     alone: it does both kinds of work itself, so neither lane waits for the other."""
     return _bubble(run, "target")
 
 
-@metric("bubble_draft", unit="share", help="idle share of the draft model's lane", group="lanes")
+@lane_metric("bubble_draft", unit="share", help="idle share of the draft model's lane")
 def _bubble_draft(run: SummedRun) -> float | None:
     """Idle / elapsed of the draft model's lane, likewise."""
     return _bubble(run, "draft")
 
 
-@metric("wasted_draft_s", unit="s", help="draft seconds of tokens not accepted", group="lanes")
+@lane_metric("wasted_draft_s", unit="s", help="draft seconds of tokens not accepted")
 def _wasted_draft_s(run: SummedRun) -> float | None:
     """Measured draft seconds of tokens that were not accepted, a forward's time shared by the tokens drawn from it.
 
@@ -116,7 +116,7 @@ def _wasted_draft_s(run: SummedRun) -> float | None:
 # ---- lengths, positions and depths
 
 
-@metric("accepted_histogram", unit="blocks", help="blocks by accepted tokens", group="lengths")
+@registry.metric("accepted_histogram", unit="blocks", help="blocks by accepted tokens", group="lengths")
 def _accepted_histogram(run: SummedRun) -> dict[int, int] | None:
     """Blocks by n_accepted, 0 to the largest seen."""
     if not run.drafts:
@@ -125,7 +125,7 @@ def _accepted_histogram(run: SummedRun) -> dict[int, int] | None:
     return {j: counts[j] for j in range(max(counts) + 1)}
 
 
-@metric("share_above", unit="share", help="rounds that gave more than w tokens", group="positions")
+@position_metric("share_above", unit="share", help="rounds that gave more than w tokens")
 def _share_above(run: SummedRun) -> ByNumber | None:
     """share_above[w]: share of blocks with n_emitted > w, for w from 1 to the largest seen."""
     if not run.drafts:
@@ -134,7 +134,7 @@ def _share_above(run: SummedRun) -> ByNumber | None:
     return numbered({w: share(_at_least(emitted, w + 1), run.n_blocks) for w in range(1, max(emitted) + 1)})
 
 
-@metric("survival", unit="share", help="drafts of which at least t tokens were kept", group="positions")
+@position_metric("survival", unit="share", help="drafts of which at least t tokens were kept")
 def _survival(run: SummedRun) -> ByNumber | None:
     """survival[t]: blocks with n_accepted >= t / blocks whose draft is at least t deep."""
     if not run.has_nodes:
@@ -144,7 +144,7 @@ def _survival(run: SummedRun) -> ByNumber | None:
     return numbered({t: share(min(hits, n), n) for t, (hits, n) in counts.items()})
 
 
-@metric("position_acceptance", unit="share", help="kept / tested at position t", group="positions")
+@position_metric("position_acceptance", unit="share", help="kept / tested at position t")
 def _position_acceptance(run: SummedRun) -> ByNumber | None:
     """position_acceptance[t]: rounds that kept a token at draft position t / rounds that tested one there.
 
@@ -156,7 +156,7 @@ def _position_acceptance(run: SummedRun) -> ByNumber | None:
     return numbered({t: share(spot.rounds_accepted, spot.rounds_tested) for t, spot in spots})
 
 
-@metric("depth_acceptance", unit="share", help="kept / tested at depth d", group="positions")
+@position_metric("depth_acceptance", unit="share", help="kept / tested at depth d")
 def _depth_acceptance(run: SummedRun) -> ByNumber | None:
     """depth_acceptance[d]: nodes kept / nodes tested at depth d. Equals `position_acceptance` on chains."""
     if not run.has_nodes or run.backward:
@@ -171,13 +171,15 @@ def _at_least(counts: Counter[int], least: int) -> int:
 # ---- the same drafts under other rules, and on another clock
 
 
-@metric("same_draft", unit="tokens", help="three verifiers on the drafts and uniforms of this run", group="rules")
+@registry.metric(
+    "same_draft", unit="tokens", help="three verifiers on the drafts and uniforms of this run", group="rules"
+)
 def _same_draft(run: SummedRun) -> SameDraft | None:
     """What three verifiers would keep of the drafts and uniforms of this run: exactly expected, replayed, paired."""
     return run.sums.drafts.summary()
 
 
-@metric("modelled", unit="s", help="the run on the modelled clock", group="modelled")
+@registry.metric("modelled", unit="s", help="the run on the modelled clock", group="modelled")
 def _modelled(run: SummedRun) -> Modelled | None:
     """The rounds played with the costs measured at the start, as if both models ran beside each other."""
     return run.sums.modelled.summary()
