@@ -9,30 +9,16 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import GenericAlias
 from typing import Any, overload
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from specviz.events import (
-    FILE_RECORDS,
-    Block,
-    Chain,
-    Closing,
-    Commit,
-    Expansion,
-    Knob,
-    Node,
-    Note,
-    RoundEnd,
-    RoundStart,
-    Span,
-    TreeMade,
-    Verify,
-    Warn,
-)
+from specviz.events import Chain, Event, Node, RoundStart, Verify
 from specviz.runlog.run import Query, RoundRecord
-from specviz.trace.spool import Spool
+from specviz.runlog.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +39,25 @@ WINDOW = 128  # newest rounds, always in memory
 AT_HAND = 128  # rounds read again that stay at hand
 _COMPLETE, _REJECTED, _CHANGED, _NOTED, _WARNED = 1, 2, 4, 8, 16
 _MOST = (1 << 31) - 1
-_Other: Any = FILE_RECORDS[0]
-for _kind in FILE_RECORDS[1:]:
-    _Other = _Other | _kind
+# A record in the spool, without what the columns and its query know: start, n_before, serial, born, and its events by
+# the number of their kind, so that a kind which nobody here has heard of is read again as what it was.
+_Page = tuple[RoundStart, int, int, int, list[tuple[int, msgspec.Raw]]]
+_encoder, _pages = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Page)
 
 
-class _Page(msgspec.Struct, array_like=True):
-    """A record in the spool, without what the columns and its query know."""
-
-    start: RoundStart
-    n_before: int
-    serial: int
-    nodes: list[Node]
-    verdicts: list[Verify]
-    chains: list[Chain]
-    closing: Closing | None
-    commit: Commit | None
-    end: RoundEnd | None
-    spans: list[Span]
-    changes: list[Knob]
-    notes: list[Note]
-    warnings: list[Warn]
-    blocks: list[Block]
-    expansions: list[Expansion]
-    tree: TreeMade | None
-    other: list[_Other]
-
-
-_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Page)
+@cache
+def _reader(kind: type[Event]) -> "msgspec.msgpack.Decoder[list[Any]]":
+    return msgspec.msgpack.Decoder(GenericAlias(list, kind))
 
 
 class Rounds(Sequence[RoundRecord]):
-    """Grows at its end (`append`); only the last may be taken away again (`pop`)."""
+    """Grows at its end (`append`); only the last may be taken away again (`pop`).
 
-    def __init__(self, window: int | None = None) -> None:
+    `whole=False`: a round that leaves the window is gone; asking for it raises IndexError.
+    """
+
+    def __init__(self, window: int | None = None, whole: bool = True) -> None:
+        self.whole = whole
         self.spool = Spool()
         self.leaving: list[Callable[[RoundRecord], None]] = []  # told of a round before it goes out of memory
         self.n_marked = 0  # grows when a mark is set on a round that is no longer in memory
@@ -98,6 +69,7 @@ class Rounds(Sequence[RoundRecord]):
         self._n_complete = 0  # of those away
         self._n_away = 0  # rounds before the window
         self._settings: list[Any] = []  # knob values by number
+        self._kinds: dict[type[Event], int] = {}  # of records in the spool, by number
         self._queries: list[Query] = []  # of every round away, by number: one entry a query
         self._offset, self._size = array("q"), array("i")
         self._numbers = {name: array("i") for name in ("q", "r", "n", "upto", "first_node", "knobs", "query")}
@@ -119,13 +91,13 @@ class Rounds(Sequence[RoundRecord]):
         if isinstance(index, slice):
             return [self._at(k) for k in range(*index.indices(len(self)))]
         place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
+        if not self.n_gone <= place < len(self):
             raise IndexError(f"round {index} of {len(self)}")
         return self._at(place)
 
     def __iter__(self) -> Iterator[RoundRecord]:
         """In order; only one of those away is in memory at a time."""
-        index = 0
+        index = self.n_gone
         while index < len(self):
             yield self._at(index, keep=False)
             index += 1
@@ -140,6 +112,16 @@ class Rounds(Sequence[RoundRecord]):
     def pop(self) -> RoundRecord:
         """Take the last one away."""
         return self._near.popitem()[1]
+
+    @property
+    def last(self) -> RoundRecord | None:
+        """The newest; None before the first."""
+        return next(reversed(self._near.values()), None)
+
+    @property
+    def n_gone(self) -> int:
+        """Rounds that nobody can ask for any more."""
+        return 0 if self.whole else self._n_away
 
     def keep(self, record: RoundRecord) -> None:
         """A mark was set on a record, wherever it is: it stays in memory from now on."""
@@ -237,19 +219,18 @@ class Rounds(Sequence[RoundRecord]):
         record = self._near[index]
         for tell in self.leaving:
             tell(record)
-        page = _Page(
-            record.start, record.n_before, record.serial, [*record.nodes.values()], [*record.verdicts.values()],
-            [*record.chains.values()], record.closing, record.commit, record.end, record.spans, record.changes,
-            record.notes, record.warnings, record.blocks, record.expansions, record.tree, record.other,
-        )  # fmt: skip
-        try:
-            offset, size = self.spool.put(_encoder.encode(page))
-        except OSError:
-            return False
-        self._offset.append(offset)
-        self._size.append(size)
-        self._note_numbers(record)
-        self._held[index] = self._near.pop(index)
+        if self.whole:
+            kinds = [(self._kinds.setdefault(kind, len(self._kinds)), found) for kind, found in record.by_kind.items()]
+            page = (record.start, record.n_before, record.serial, record.born, kinds)
+            try:
+                offset, size = self.spool.put(_encoder.encode(page))
+            except OSError:
+                return False
+            self._offset.append(offset)
+            self._size.append(size)
+            self._note_numbers(record)
+            self._held[index] = record
+        del self._near[index]
         self._n_away += 1
         record.query.forget_nodes(record)
         return True
@@ -278,14 +259,14 @@ class Rounds(Sequence[RoundRecord]):
         return len(self._settings) - 1
 
     def _read(self, index: int) -> RoundRecord:
-        page = _decoder.decode(self.spool.get((self._offset[index], self._size[index])))
-        numbers = self._numbers
-        record = RoundRecord(
-            index, page.start, self._queries[numbers["query"][index]], page.n_before,
-            self._settings[numbers["knobs"][index]], page.serial, {n.node: n for n in page.nodes},
-            {v.node: v for v in page.verdicts}, {c.node: c for c in page.chains}, page.closing, page.commit, page.end,
-            page.spans, page.changes, page.notes, page.warnings, page.blocks, page.expansions, page.tree, page.other,
-        )  # fmt: skip
+        start, n_before, serial, born, pieces = _pages.decode(self.spool.get((self._offset[index], self._size[index])))
+        query, knobs = (self._numbers[name][index] for name in ("query", "knobs"))
+        record = RoundRecord(index, start, self._queries[query], n_before, self._settings[knobs], serial, born)
+        kinds = list(self._kinds)
+        record.by_kind = {kinds[number]: _reader(kinds[number]).decode(raw) for number, raw in pieces}
+        record.nodes = {node.node: node for node in record.every(Node)}
+        record.verdicts = {verdict.node: verdict for verdict in record.every(Verify)}
+        record.chains = {chain.node: chain for chain in record.every(Chain)}
         self._held[index] = record
         return record
 
