@@ -14,6 +14,7 @@ from specviz.metrics.pipelined import Cells, Pipeline
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
 from specviz.metrics.sums import Median, Ratio
+from specviz.runlog.run import RoundRecord
 
 _QUERIES_AS_UNITS = 8
 Block = tuple[int, int, int]  # n_accepted, n_emitted, depth (of its deepest judged position), over its rounds
@@ -32,6 +33,7 @@ class Spot(msgspec.Struct):
 class RoundFigures:
     """A finished round, as the terms of ratios are taken from it (`registry.ratio`)."""
 
+    record: RoundRecord
     end: RoundEnd
     ns: int
     opens_block: bool  # false for a round that goes on with the block of the one before
