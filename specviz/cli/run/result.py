@@ -178,6 +178,11 @@ class QueryRow:
         return self.prefill.domain or ""
 
     @property
+    def n_rounds(self) -> int:
+        """Rounds of it that are over."""
+        return self.metrics.n_rounds
+
+    @property
     def ended(self) -> bool:
         """Whether its last round is over."""
         return self.finish is not None
@@ -213,7 +218,6 @@ class QueryRow:
 
     def as_json(self) -> dict[str, Any]:
         """Its part of `--json`."""
-        metrics = self.metrics
         return {
             "q": self.q,
             "domain": self.domain,
@@ -223,8 +227,8 @@ class QueryRow:
             "text": self.text,
             "tokens": self.tokens,
             "finish": self.finish,
-            "rounds": metrics.n_rounds,
-            "metrics": msgspec.to_builtins(metrics, str_keys=True),
+            "rounds": self.n_rounds,
+            "metrics": msgspec.to_builtins(self.metrics, str_keys=True),
             "adapt": None if self.adapt is None else msgspec.to_builtins(self.adapt),
         }
 
