@@ -149,7 +149,6 @@ class RoundRecord:
 
     @property
     def blocks(self) -> list[Block]:
-        """Calls of a tree drafter."""
         return self.every(Block)
 
     @property
@@ -268,12 +267,10 @@ class Query:
 
     @property
     def rounds(self) -> "QueryRounds":
-        """Its rounds so far."""
         return QueryRounds(self._all, self.first, self.n_rounds)
 
     @property
     def prefill(self) -> Prefill | None:
-        """Its prompt."""
         return self._content.prefill
 
     @property

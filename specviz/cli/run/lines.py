@@ -221,7 +221,6 @@ class StreamLines:
         print(text, file=self._out, flush=True)
 
     def finish(self) -> None:
-        """The domains."""
         rows = self._result.domain_lines()
         if not rows:
             return

@@ -169,7 +169,6 @@ class QueryRow:
 
     @property
     def q(self) -> int:
-        """Its number."""
         return self.prefill.q
 
     @property
@@ -179,7 +178,6 @@ class QueryRow:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds of it that are over."""
         return self.metrics.n_rounds
 
     @property
@@ -206,7 +204,6 @@ class QueryRow:
 
     @property
     def metrics(self) -> Metrics:
-        """Of its rounds so far."""
         if self.settled is not None:
             return self.settled
         assert self.tally is not None
@@ -217,7 +214,6 @@ class QueryRow:
         self.settled, self.tally = self.metrics, None
 
     def as_json(self) -> dict[str, Any]:
-        """Its part of `--json`."""
         return {
             "q": self.q,
             "domain": self.domain,

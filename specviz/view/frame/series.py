@@ -93,7 +93,6 @@ def series(metrics: "Metrics | None") -> dict[str, Series]:
 
 
 def one_series(name: str, metrics: "Metrics | None") -> Series:
-    """The numbers of one name."""
     column = getattr(metrics, name) if metrics is not None else None
     return _series(name, dict(_SERIES)[name], column, metrics)
 
@@ -148,7 +147,6 @@ class Spark:
 
 
 def spark(points: Sequence[RoundPoint]) -> str:
-    """The bars of these rounds."""
     return Spark().bars(points, 0)
 
 
