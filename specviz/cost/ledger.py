@@ -46,7 +46,6 @@ class RoundCost:
 
     @property
     def wasted_cells(self) -> int:
-        """Cells of rejected rows."""
         return (len(self.exits) - self.kept) * self.n_layers
 
     def entries(self) -> list[Entry]:

@@ -61,7 +61,6 @@ class Rates:
         return self.t * (n + self.kappa_q * (rows - n))
 
     def round(self, work: "Work") -> float:
-        """A whole round."""
         before, beside, target = self.drafts(*work[:2]), self.drafts(*work[2:4]), self.target(work[4])
         return work[5] * self.hrad + (self.sync if work[6] else 0.0) + before + max(beside, target)
 
@@ -125,7 +124,6 @@ class ModelClock:
     cell_s: dict[int, float] = field(default_factory=dict)  # node -> its share, until it is settled
 
     def play(self, facts: Facts) -> Played:
-        """The next round."""
         for forward in (*facts.before, *facts.beside):
             took = self.rates.draft(forward.batch)
             self.cell_s.update(dict.fromkeys(forward.nodes, took / max(1, len(forward.nodes))))
@@ -192,7 +190,6 @@ class Timing:
 
     @property
     def bubble_target(self) -> float | None:
-        """Idle share of the target's lane."""
         return 1 - self.busy_target / self.elapsed if self.elapsed else None
 
     @property
@@ -223,7 +220,6 @@ class TimingTally:
         self._open: dict[int, tuple[int, int]] = {}  # node: rows and tokens of its forward, until it is settled
 
     def add(self, facts: Facts) -> None:
-        """The next round."""
         self.n, self.n_new = self.n + 1, self.n_new + facts.n_new
         self._works[work_of(facts)] += 1
         for forward in (*facts.before, *facts.beside):

@@ -227,7 +227,7 @@ class AdaptTally:
 
     def __init__(self) -> None:
         self.n = self._n_reverted = 0
-        self._actions: Counter[str] = Counter()
+        self.actions: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._regret: float | None = None
         self._last: Adapt | None = None
@@ -235,7 +235,7 @@ class AdaptTally:
     def add(self, event: Adapt) -> None:
         """What was decided at the end of a query."""
         self._last, self.n = event, self.n + 1
-        self._actions[event.action] += 1
+        self.actions[event.action] += 1
         self._reasons[event.reason] += 1
         self._n_reverted += event.reverted
         if event.regret is not None:
@@ -247,6 +247,6 @@ class AdaptTally:
         if last is None:
             return None
         return Adapted(
-            n_queries=self.n, actions=dict(self._actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
+            n_queries=self.n, actions=dict(self.actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
             spent_s=last.spent, budget_s=last.budget, regret=self._regret, version=last.version_after,
         )  # fmt: skip

@@ -135,7 +135,6 @@ class Rounds(Sequence[RoundRecord]):
                 break
 
     def pop(self) -> RoundRecord:
-        """Take the last one away."""
         return self._near.popitem()[1]
 
     @property
@@ -173,7 +172,6 @@ class Rounds(Sequence[RoundRecord]):
 
     @property
     def n_complete(self) -> int:
-        """Rounds that came to their end."""
         return self._n_complete + sum(record.complete for record in self._near.values())
 
     def _row(self, index: int) -> _Row:
@@ -207,7 +205,6 @@ class Rounds(Sequence[RoundRecord]):
         return RoundPoint(index, row.q, row.r, emitted, accepted, drafted, bool(row.flags & _REJECTED), markers)
 
     def points(self) -> "Points":
-        """The time line as it is now."""
         tail = tuple(self.point(index) for index in range(self._n_away, len(self)))
         return Points(self, self._n_away, self.n_marked, tail)
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
@@ -36,23 +36,9 @@ from specviz.events import (
 )
 from specviz.runlog.spool import Place, Spool
 
-if TYPE_CHECKING:
-    from specviz.runlog.rounds import Rounds
-
-Mark = Literal[
-    "root",
-    "drafted",
-    "testing",
-    "accepted",
-    "rejected",
-    "recovered",
-    "bonus",
-    "plain",
-    "untested",
-    "pruned",
-    "exit",
-    "prompt",
-]
+Drafted = Literal["root", "drafted", "testing", "accepted", "rejected", "untested", "pruned", "exit"]
+Written = Literal["recovered", "bonus", "plain", "prompt"]
+Mark = Drafted | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +149,6 @@ class RoundRecord:
 
     @property
     def blocks(self) -> list[Block]:
-        """Calls of a tree drafter."""
         return self.every(Block)
 
     @property
@@ -219,6 +204,15 @@ class RoundRecord:
         return "⚠" * bool(self.warnings) + "⚑" * bool(self.notes) + "◆" * bool(self.changes)
 
 
+class AllRounds(Protocol):
+    """What a query asks of the rounds of its run."""
+
+    def __getitem__(self, index: int) -> RoundRecord: ...
+
+    def node(self, index: int, stop: int, node: int) -> Node | None:
+        """A node drafted in one of the rounds from `index` to `stop`, of those out of memory."""
+
+
 class _Kept(msgspec.Struct, array_like=True):
     """A query in the spool."""
 
@@ -256,7 +250,7 @@ class Query:
     )  # fmt: skip
 
     def __init__(
-        self, number: int, prefill: Prefill | None, first: int, all_rounds: "Rounds", v: tuple[int, int] = VERSION,
+        self, number: int, prefill: Prefill | None, first: int, all_rounds: AllRounds, v: tuple[int, int] = VERSION,
         backward: bool = False,
     ) -> None:  # fmt: skip
         self.number, self.first, self.n_rounds = number, first, 0
@@ -273,12 +267,10 @@ class Query:
 
     @property
     def rounds(self) -> "QueryRounds":
-        """Its rounds so far."""
         return QueryRounds(self._all, self.first, self.n_rounds)
 
     @property
     def prefill(self) -> Prefill | None:
-        """Its prompt."""
         return self._content.prefill
 
     @property
@@ -322,7 +314,7 @@ class Nodes(Mapping[int, Node]):
 
     __slots__ = ("_all", "_query", "near")
 
-    def __init__(self, query: Query, all_rounds: "Rounds") -> None:
+    def __init__(self, query: Query, all_rounds: AllRounds) -> None:
         self._query, self._all = ref(query), all_rounds
         self.near: dict[int, Node] = {}  # of the rounds in memory
 
@@ -350,7 +342,7 @@ class QueryRounds(Sequence[RoundRecord]):
 
     __slots__ = ("_all", "_first", "_n")
 
-    def __init__(self, all_rounds: "Rounds", first: int, n: int) -> None:
+    def __init__(self, all_rounds: AllRounds, first: int, n: int) -> None:
         self._all, self._first, self._n = all_rounds, first, n
 
     def __len__(self) -> int:

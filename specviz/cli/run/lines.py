@@ -221,7 +221,6 @@ class StreamLines:
         print(text, file=self._out, flush=True)
 
     def finish(self) -> None:
-        """The domains."""
         rows = self._result.domain_lines()
         if not rows:
             return
@@ -245,7 +244,7 @@ def plain(row: QueryRow) -> list[str]:
     """A query without a bandit."""
     metrics = row.metrics
     return [
-        str(row.q), _domain(row, 12), str(row.n_tokens), str(row.n_rounds),
+        str(row.q), _domain(row, 12), str(metrics.n_emitted), str(metrics.n_rounds),
         _value(metrics.mean_acceptance_length), _value(metrics.draft_acceptance_rate),
         _value(metrics.tokens_per_second),
     ]  # fmt: skip

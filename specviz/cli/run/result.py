@@ -163,21 +163,22 @@ class QueryRow:
     whole: bool = True
     text: str = ""
     tokens: list[int] = field(default_factory=list)
-    n_tokens: int = 0
-    n_rounds: int = 0
     settled: Metrics | None = None
     finish: str | None = None
     adapt: events.Adapt | None = None
 
     @property
     def q(self) -> int:
-        """Its number."""
         return self.prefill.q
 
     @property
     def domain(self) -> str:
         """As the file has it: hostile text."""
         return self.prefill.domain or ""
+
+    @property
+    def n_rounds(self) -> int:
+        return self.metrics.n_rounds
 
     @property
     def ended(self) -> bool:
@@ -188,10 +189,8 @@ class QueryRow:
         """A round of this query came to its end."""
         if self.tally is not None:
             self.tally.take(record)
-        self.n_rounds += 1
         commit = record.commit
         if commit is not None:
-            self.n_tokens += len(commit.tokens)
             self.finish = commit.finish
             if self.whole:
                 self.text += "".join(commit.texts)
@@ -205,7 +204,6 @@ class QueryRow:
 
     @property
     def metrics(self) -> Metrics:
-        """Of its rounds so far."""
         if self.settled is not None:
             return self.settled
         assert self.tally is not None
@@ -216,7 +214,6 @@ class QueryRow:
         self.settled, self.tally = self.metrics, None
 
     def as_json(self) -> dict[str, Any]:
-        """Its part of `--json`."""
         return {
             "q": self.q,
             "domain": self.domain,
@@ -239,7 +236,7 @@ def seconds(value: float) -> str:
     return f"{'-' if value < 0 else ''}{numbers.duration(round(abs(value) * 1e9))}"
 
 
-_LEARNT = ("seconds", "update_s", "dur_ns", "regret", "replay_regret", "next_regret")  # fields that are summed
+_LEARNT = ("seconds", "update_s", "dur_ns", "replay_regret", "next_regret")  # fields that are summed
 
 
 class StreamResult(Result):
@@ -255,10 +252,8 @@ class StreamResult(Result):
         self.domains: dict[str, Tally] = {}
         self._whole = whole
         self._n_queries: Counter[str] = Counter()  # by domain
-        self._taken: dict[str, Counter[str]] = {}  # by domain: queries by action
         self._sums: dict[str, float | None] = dict.fromkeys(_LEARNT)  # None: on no record
         self._n_kept = self._n_reverted = self._n_resets = 0
-        self._learnt_last: events.Adapt | None = None
 
     def _begun(self, prefill: events.Prefill) -> None:
         if self.rows:
@@ -287,11 +282,9 @@ class StreamResult(Result):
     def _learn(self, found: events.Adapt) -> None:
         if not self.rows:
             return
-        domain = self.rows[-1].domain
-        self.rows[-1].learn(found)
-        self.domains[domain].learn(found)
-        self._learnt_last = found
-        self._taken.setdefault(domain, Counter())[found.action] += 1
+        row = self.rows[-1]
+        row.learn(found)
+        self.domains[row.domain].learn(found)
         for name in _LEARNT:
             value = getattr(found, name)
             if value is not None:
@@ -308,7 +301,7 @@ class StreamResult(Result):
     @property
     def decided(self) -> bool:
         """Whether anything was decided at the end of a query."""
-        return self._learnt_last is not None
+        return self.tally.adapted.n > 0
 
     def as_json(self) -> dict[str, Any]:
         """One object: the whole, then queries, domains, and what was learnt."""
@@ -329,25 +322,25 @@ class StreamResult(Result):
         return whole
 
     def _actions(self, domain: str) -> dict[str, int]:
-        taken = self._taken.get(domain, Counter())
+        taken = self.domains[domain].adapted.actions
         return {action: taken[action] for action in ("skip", "head", "full")}
 
     def _learning(self) -> dict[str, Any]:
         """Sums over the run; regrets in seconds, null where nothing tells."""
-        last, sums = self._learnt_last, self._sums
-        assert last is not None
+        whole, sums = self.tally.adapted.summary(), self._sums
+        assert whole is not None
         return {
             "n_updates": self._n_kept + self._n_reverted,
             "n_kept": self._n_kept,
             "n_reverted": self._n_reverted,
             "n_resets": self._n_resets,
-            "version": last.version_after,
+            "version": whole.version,
             "serving_s": sums["seconds"] or 0.0,
             "update_s": sums["update_s"] or 0.0,
             "boundary_s": (sums["dur_ns"] or 0) / 1e9,
-            "explored_s": last.spent,
-            "budget_s": last.budget,
-            "regret_s": sums["regret"],
+            "explored_s": whole.spent_s,
+            "budget_s": whole.budget_s,
+            "regret_s": whole.regret,
             "replay_regret_s": sums["replay_regret"],
             "next_regret_s": sums["next_regret"],
         }
@@ -356,9 +349,9 @@ class StreamResult(Result):
         """The lines of a single run, for all queries together; then what learning took and what it gave up."""
         n = self._n_queries.total()
         head, *rest = super().summary()
-        lines = [f"{n} {'query' if n == 1 else 'queries'}: {head}", *rest]
-        behind = lines[len(lines) - (self.trace is not None) :]
-        return [*lines[: len(lines) - len(behind)], *(self._learnt() if self.decided else []), *behind]
+        trace = [rest.pop()] if self.trace else []
+        learnt = self._learnt() if self.decided else []
+        return [f"{n} {'query' if n == 1 else 'queries'}: {head}", *rest, *learnt, *trace]
 
     def _learnt(self) -> list[str]:
         sums = self._learning()
@@ -374,7 +367,7 @@ class StreamResult(Result):
             f"learning    {kept}{resets}, weights v{sums['version']} · updates took {seconds(sums['update_s'])} beside "
             f"{seconds(sums['serving_s'])} of serving ({numbers.percent(share)}), exploring "
             f"{seconds(sums['explored_s'])} of {seconds(sums['budget_s'])}",
-            f"regret      {' · '.join(regret)}, over {sum(taken.total() for taken in self._taken.values())} queries",
+            f"regret      {' · '.join(regret)}, over {self.tally.adapted.n} queries",
         ]
 
     def domain_lines(self) -> list[tuple[str, ...]]:

@@ -82,7 +82,6 @@ def series(metrics: "Metrics | None") -> dict[str, Series]:
 
 
 def one_series(name: str, metrics: "Metrics | None") -> Series:
-    """The numbers of one name."""
     from specviz.metrics import METRICS
 
     label, column = METRICS[name].help, None if metrics is None else metrics[name]
@@ -135,7 +134,6 @@ class Spark:
 
 
 def spark(points: Sequence[RoundPoint]) -> str:
-    """The bars of these rounds."""
     return Spark().bars(points, 0)
 
 
