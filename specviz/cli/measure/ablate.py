@@ -6,17 +6,16 @@ torch is imported.
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from specviz.bench.ablation.results import VARIANTS
-from specviz.bench.settings import Settings, parse_knobs
+from specviz.bench.settings import Settings
 from specviz.cli import flags
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
-from specviz.cli.request import check_models, checked_device, checked_dtype
+from specviz.cli.request import check_models
 from specviz.errors import KnobError, SpecvizError
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
@@ -103,13 +102,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
     if not all(map(math.isfinite, given["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
-    same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "target", "draft", "lanes")
-    settings = Settings(
-        arms=(), device=checked_device(given["device"]), dtype=checked_dtype(given["dtype"]),
-        threads=shared.threads(given["threads"]), knobs=parse_knobs(given["knobs"]), memory=False,
-        prompts=Path(given["prompts"]) if given["prompts"] else None,
-        **{name: given[name] for name in same},
-    )  # fmt: skip
+    settings = shared.settings_of(given, arms=(), memory=False)
     _check_knobs(settings)
     return settings
 

@@ -6,16 +6,14 @@ so that bad input is refused before torch is imported.
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, Settings, contestants
 from specviz.cli import flags
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
-from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
@@ -90,19 +88,7 @@ def command(**given: Any) -> None:
 
 def _settings(given: Mapping[str, Any]) -> Settings:
     """Raises SpecvizError for anything that can be known without a model."""
-    same = (
-        "gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft", "shape",
-        "lanes", "exit_layer",
-    )  # fmt: skip
-    settings = Settings(
-        arms=contestants(given["methods"]),
-        device=checked_device(given["device"]),
-        dtype=checked_dtype(given["dtype"]),
-        threads=shared.threads(given["threads"]),
-        prompts=Path(given["prompts"]) if given["prompts"] else None,
-        knobs=parse_knobs(given["knobs"]),
-        **{name: given[name] for name in same},
-    )
+    settings = shared.settings_of(given, arms=contestants(given["methods"]))
     _check_shape(settings)
     if settings.minutes is not None and not math.isfinite(settings.minutes):
         raise SpecvizError(f"--minutes {settings.minutes} is no time; give a number, or leave it out for no bound")

@@ -1,13 +1,15 @@
 """What `specviz bench`, `ablate` and `compare` share: options, checks, and the command line told again."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from specviz.bench.settings import LANES
+from specviz.bench.settings import LANES, Settings, parse_knobs
 from specviz.cli import flags
+from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import SpecvizError
 
 HTML = click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
@@ -49,7 +51,16 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
     ))  # fmt: skip
 
 
-def threads(text: str) -> int:
+def settings_of(given: Mapping[str, Any], **fixed: Any) -> Settings:
+    """What `bench` and `ablate` measure, by the options of the same names. Raises SpecvizError."""
+    same = {each.name: given[each.name] for each in fields(Settings) if each.name in given}
+    checked: dict[str, Any] = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
+    checked |= {"threads": _threads(given["threads"]), "knobs": parse_knobs(given["knobs"])}
+    checked["prompts"] = Path(given["prompts"]) if given["prompts"] else None
+    return Settings(**{**same, **checked, **fixed})
+
+
+def _threads(text: str) -> int:
     """The number of `--threads`, 0 for auto. Raises SpecvizError."""
     if text == "auto":
         return 0

@@ -314,7 +314,7 @@ class StreamResult(Result):
             domain: {
                 "n_queries": self._n_queries[domain],
                 "actions": self._actions(domain),
-                "metrics": msgspec.to_builtins(tally.summary(), str_keys=True),
+                "metrics": tally.summary().as_dict(),
             }
             for domain, tally in self.domains.items()
         }
