@@ -12,7 +12,9 @@ from statistics import median
 import msgspec
 
 from specviz.bench.arms import Split
-from specviz.events import Climb, Event, ExitRound, Header, Node, RoundEnd, RoundStart
+from specviz.events import Climb, Event, ExitRound
+from specviz.runlog.fold import finished
+from specviz.runlog.run import RoundRecord
 
 _CLOCKED = ("draft", "target")
 LayerCost = Callable[[int], float]  # a layer's nanoseconds by rows
@@ -56,7 +58,7 @@ class _Round:
 
 def costs_of_records(runs: Iterable[Sequence[Event]], n_layers: int, layer_ns: LayerCost | None) -> ExitCosts | None:
     """From recorded runs of one of our arms; None when nothing was decoded. `layer_ns`: the clock's layer by rows."""
-    found = [one for events in runs for one in _rounds(events, n_layers)]
+    found = [_round(record, n_layers) for events in runs for record in finished(events)]
     if not found:
         return None
     tokens = sum(one.n_new for one in found)
@@ -91,27 +93,14 @@ def costs_of_splits(splits: Sequence[Split]) -> ExitCosts | None:
     )  # fmt: skip
 
 
-def _rounds(events: Sequence[Event], n_layers: int) -> Iterable[_Round]:
-    """The rounds of a run; plain passes cost the whole target once."""
-    inside: list[Event] = []
-    for event in events:
-        if isinstance(event, Header | RoundStart):
-            inside = []
-        inside.append(event)
-        if isinstance(event, RoundEnd):
-            yield _round(inside, event, n_layers)
-
-
-def _round(inside: Sequence[Event], end: RoundEnd, n_layers: int) -> _Round:
-    cost = next((e for e in inside if isinstance(e, ExitRound)), None)
+def _round(record: RoundRecord, n_layers: int) -> _Round:
+    """A finished round; a plain pass costs the whole target once."""
+    end = record.end
+    assert end is not None
+    cost = record.first(ExitRound)
     took = sum(end.stage_ns.get(name, 0) for name in _CLOCKED)
-    rows = cost.n_rows if cost else 1 + sum(isinstance(e, Node) and e.kept and e.fed for e in inside)
-    calls = [
-        (width, ns)
-        for climb in inside
-        if isinstance(climb, Climb)
-        for width, ns in zip(climb.width, climb.layer_ns, strict=True)
-    ]
+    rows = cost.n_rows if cost else 1 + sum(node.kept and node.fed for node in record.nodes.values())
+    calls = [pair for climb in record.every(Climb) for pair in zip(climb.width, climb.layer_ns, strict=True)]
     return _Round(
         end.n_emitted, rows, cost.layer_calls if cost else n_layers, cost.cells if cost else n_layers * rows,
         cost.head_tests if cost else 0, took,

@@ -19,43 +19,27 @@ from specviz.errors import MissingExtra, SpecvizError, suggestion
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 
-# One line each, kept here so that the list of commands imports none of them.
-COMMANDS: dict[str, str] = {
-    "run": "Decode a prompt, round by round, and say what speculation brought.",
-    "tui": "Watch a run live, or replay a trace, in the terminal.",
-    "web": "Watch a run live, or look at a trace, in the browser.",
-    "stats": "Print the metrics of a trace.",
-    "compare": "Compare verifiers on the same prompts, seeds and drafts.",
-    "prove": "Prove by enumeration that verifiers keep the target's law; show wrong ones failing.",
-    "sweep": "Replay early-exit settings on a recorded text, without decoding again.",
-    "bench": "Measure speeds against the library's own loops.",
-    "ablate": "Take SpecBranch apart beside the pipelines it is compared with, on two clocks.",
-    "schema": "Print the JSON Schema of the event records.",
-    "doctor": "Show versions, devices, memory, terminal and missing extras.",
-    "models": "Show the embedded models, or what a folder or hub id needs.",
-    "train": "Train a model pair from nothing, or the small parts that methods add to a model.",
-    "convert": "Turn pickled weights into safetensors, without running anything they contain.",
-}
+# Where each command lives, below this package, and what it does: one line here, so that the list imports none of them.
+_TABLE = (
+    ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
+    ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
+    ("look.web", "Watch a run live, or look at a trace, in the browser."),
+    ("look.stats", "Print the metrics of a trace."),
+    ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
+    ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),
+    ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
+    ("measure.bench", "Measure speeds against the library's own loops."),
+    ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
+    ("look.schema", "Print the JSON Schema of the event records."),
+    ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
+    ("models", "Show the embedded models, or what a folder or hub id needs."),
+    ("train.train", "Train a model pair from nothing, or the small parts that methods add to a model."),
+    ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
+)
+HOMES = {home.rpartition(".")[2]: home for home, _ in _TABLE}
+COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
-# Where each command lives, below this package.
-HOMES = {
-    "run": "run.run",
-    "tui": "look.tui",
-    "web": "look.web",
-    "stats": "look.stats",
-    "compare": "measure.compare",
-    "prove": "measure.prove",
-    "sweep": "measure.sweep",
-    "bench": "measure.bench",
-    "ablate": "measure.ablate",
-    "schema": "look.schema",
-    "doctor": "look.doctor",
-    "models": "models",
-    "train": "train.train",
-    "convert": "look.convert",
-}
-
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # What a name that somebody gave can be wrong about, wherever it is first looked up.
 _BAD_NAME = (

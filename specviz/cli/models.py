@@ -9,6 +9,7 @@ import click
 
 from specviz import model_folder
 from specviz.cli import method_list
+from specviz.cli.flags import JSON
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
 
@@ -34,7 +35,7 @@ _OTHERWISE = "other decoders are loaded too, and checked by a self-test at start
 
 @click.command("models")
 @click.argument("model", required=False)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@JSON
 def command(model: str | None, as_json: bool) -> None:
     """Show the embedded models, or what MODEL (a folder or hub id) needs to be used.
 

@@ -5,19 +5,20 @@ checked by the spec of the chosen method, because range and default may differ b
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, with_options
 from specviz.cli.method_list import lacking
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.methods import Method, all_methods, get_method, pick_verifier
 from specviz.names import LANES
 
-F = TypeVar("F", bound=Callable[..., Any])
+MODELS = ("target", "draft", "device", "draft_device", "dtype", "threads")
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
 _METAVARS = {"int": "N", "float": "X", "choice": "NAME", "bool": "on|off", "texts": "TEXT"}
 
@@ -40,25 +41,15 @@ REDACT_HELP = (
 RECORD_HELP = "The file holds prompts, text and settings, for your eyes alone (mode 600); see --redact."
 
 
-def redact_option(function: F) -> F:
-    """Give a command that records the option to leave the text out."""
-    return click.option("--redact", is_flag=True, help=REDACT_HELP)(function)
-
-
-def knob_options(function: F) -> F:
+def knob_options(function: Command) -> Command:
     """Give a command one option per knob, in the order of the tables."""
-    for name, by_method in reversed(knob_specs().items()):
+    found = []
+    for name, by_method in knob_specs().items():
         spec = next(iter(by_method.values()))
-        option = click.option(
-            spec.flag,
-            name,
-            type=str,
-            metavar=_METAVARS[spec.kind],
-            multiple=spec.kind == "texts",
-            help=_help(name, by_method),
-        )
-        function = option(function)
-    return function
+        texts = spec.kind == "texts"
+        words = _help(name, by_method)
+        found.append(click.option(spec.flag, name, type=str, metavar=_METAVARS[spec.kind], multiple=texts, help=words))
+    return with_options(found)(function)
 
 
 def _help(name: str, by_method: Mapping[str, KnobSpec]) -> str:
@@ -122,17 +113,7 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
-        "Method and models": (
-            "method",
-            "verifier",
-            "target",
-            "draft",
-            "device",
-            "draft_device",
-            "dtype",
-            "threads",
-            "lanes",
-        ),
+        "Method and models": ["method", "verifier", *MODELS, "lanes"],
         "Output": ("record", "level", "rounds", "as_json", "verbose", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -152,40 +133,26 @@ def verifier_help() -> str:
     return f"{', '.join(names)} [default: the method's own for the temperature]."
 
 
-def model_options(function: F) -> F:
-    """Give a command the options that choose models and where they run."""
-    for option in reversed(_MODEL_OPTIONS):
-        function = option(function)
-    return function
-
-
-def lane_options(function: F) -> F:
-    """Give a command the options that say where two models work at once."""
-    for option in reversed(_LANE_OPTIONS):
-        function = option(function)
-    return function
-
-
-_LANE_OPTIONS: tuple[Callable[[F], F], ...] = (
+lane_options = with_options((
     click.option("--draft-device", metavar="NAME", help="Where the draft model runs [default: --device]."),
     click.option(
-        "--lanes",
-        default="auto",
-        metavar="NAME",
+        "--lanes", default="auto", metavar="NAME",
         help=f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a short "
         "probe, for methods that draft while the target works]. Never changes the tokens.",
     ),
+))  # fmt: skip
+_THREADS = "Threads [default: 1 for a small target, else torch's choice]."
+model_options = with_options(
+    (TARGET, DRAFT, DEVICE, DTYPE, click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS))
 )
+VERIFIER = click.option("--verifier", metavar="NAME", help=verifier_help())
+CHAT = click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
 
-_MODEL_OPTIONS: tuple[Callable[[F], F], ...] = (
-    click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one]."),
-    click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one]."),
-    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu]."),
-    click.option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own]."),
-    click.option(
-        "--threads",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Threads [default: 1 for a small target, else torch's choice].",
-    ),
-)
+
+def recording_options(words: str) -> Option:
+    """Where the trace of a run goes, what is left out of it, and whether an older one is there."""
+    return with_options((
+        click.option("--record", metavar="FILE", help=f"{words} {RECORD_HELP}"),
+        click.option("--redact", is_flag=True, help=REDACT_HELP),
+        click.option("--force", is_flag=True, help="With --record: over a trace that is there."),
+    ))  # fmt: skip

@@ -1,18 +1,11 @@
-"""What `specviz run` writes while it decodes: text on standard output, the setting and warnings on standard error.
+"""What the commands write, for people and for programs.
 
-Each printer is a sink: a callable that takes the events of a run as they happen. Text goes out raw into a pipe or file,
-so that it stays data, and made safe for a terminal, since a model is free to write escape sequences.
-
-How the commands print what they found: sections of names and values for people, one JSON object for programs.
-
-A command whose help puts its many options under headings.
-
-A training time on the command line.
-
-What tables on standard output are made of: columns, estimates as three cells, figures.
+A run in progress goes to sinks, callables that take its events as they happen: text on standard output, the setting and
+warnings on standard error. Text goes out raw into a pipe or file, so that it stays data, and made safe for a terminal,
+since a model is free to write escape sequences. What was found is printed as sections of names and values, as tables,
+or as one JSON object.
 """
 
-import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +104,8 @@ class Narrator:
             self.say(f"prompt  {clip(running(event.text), _PROMPT_CELLS)}")
         elif isinstance(event, events.Prefill) and self._prompt == "joined":
             tail = event.text[-_PROMPT_TAIL:]
-            self.say(self._dim(("…" if tail != event.text else "") + terminal_text(tail)), end="")
+            text = ("…" if tail != event.text else "") + terminal_text(tail)
+            self.say(text if palette.no_color() else f"\x1b[2m{text}\x1b[22m", end="")
 
     def say(self, text: str, end: str = "\n") -> None:
         """Write one line of narration."""
@@ -123,9 +117,6 @@ class Narrator:
         if self._passing:
             print("\r\x1b[2K", end="", file=self._err, flush=True)
             self._passing = False
-
-    def _dim(self, text: str) -> str:
-        return text if palette.no_color() else f"\x1b[2m{text}\x1b[22m"
 
 
 def setting(header: events.Header) -> str:
@@ -167,36 +158,6 @@ def echo_sections(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
 def narrate(text: str) -> None:
     """A line of narration on standard error."""
     print(text, file=sys.stderr, flush=True)
-
-
-class SectionedCommand(click.Command):
-    """`sections`: heading → names of parameters. What stands in none comes last, under `Other`."""
-
-    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **rest: Any) -> None:
-        super().__init__(*args, **rest)
-        self.sections = sections
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options section by section, each in the order of its names."""
-        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
-        for title, names in self.sections.items():
-            found = [records.pop(name) for name in names if name in records]
-            if found:
-                with formatter.section(title):
-                    formatter.write_dl(found)
-        if records:
-            with formatter.section("Other"):
-                formatter.write_dl(list(records.values()))
-
-
-class Minutes(click.FloatRange):
-    """A finite time: neither nan nor inf ever ends."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
-            self.fail(f"{value} is no time in minutes", param, ctx)
-        return found
 
 
 def table_of(first: str, *others: str) -> Table:

@@ -1,47 +1,39 @@
-"""What `specviz run` was asked for, checked as far as it can be without a model.
+"""What a run was asked for, checked as far as it can be without a model.
 
-Where a prompt comes from: the command line, a file, standard input, or the bundled examples.
-
-`--stream`: prompts from a file, decoded one after another with one drafter. What is wrong is said by line.
+A prompt comes from the command line, a file, standard input, or the bundled examples; with `--stream` prompts come from
+a file and are decoded one after another with one drafter, and what is wrong with them is said by line.
 """
 
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from specviz.cli import options
+from specviz.cli.flags import with_options
 from specviz.cli.recording import check_place
 from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
-from specviz.sources.prompts import PromptSet, load_prompts, parse_prompts
+from specviz.sources.prompts import load_prompts, parse_prompts
 
-F = TypeVar("F", bound=Callable[..., Any])
 SOURCES = {"stdin": "-", "prompt": "--prompt", "prompt_file": "--prompt-file", "example": "--example"}
 
 
-def prompt_options(function: F) -> F:
-    """Give a command the options that bring a prompt, and `-` for standard input."""
-    for option in reversed(_PROMPT_OPTIONS):
-        function = option(function)
-    return function
-
-
-_PROMPT_OPTIONS: tuple[Callable[[F], F], ...] = (
+prompt_options = with_options((
     click.argument("stdin", required=False, metavar="[-]"),
     click.option("--prompt", metavar="TEXT", help="The prompt itself."),
     click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input."),
     click.option("--example", metavar="NAME", help="A bundled prompt: code, prose, sums, or one by its full name."),
-)
+))  # fmt: skip
 
 
 def prompt_text(options: Mapping[str, Any]) -> str:
@@ -125,14 +117,11 @@ class Stream:
 
 def read_stream(name: str) -> Stream:
     """A JSONL file of prompts; `-` standard input; `bundled` those that come along. Raises SpecvizError by line."""
-    found = _found(name)
-    return Stream(found.source, found.stream)
-
-
-def _found(name: str) -> PromptSet:
     if name == "-":
-        return parse_prompts(sys.stdin.buffer.read(), "standard input", "stream")
-    return load_prompts(None if name == BUNDLED and not Path(name).exists() else Path(name))
+        found = parse_prompts(sys.stdin.buffer.read(), "standard input", "stream")
+    else:
+        found = load_prompts(None if name == BUNDLED and not Path(name).exists() else Path(name))
+    return Stream(found.source, found.stream)
 
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
@@ -205,8 +194,7 @@ def _stream(given: Mapping[str, Any]) -> Stream:
 def _level(given: Mapping[str, Any]) -> Level:
     """`full` for a trace, `summary` for lines of rounds, `none` when nobody looks."""
     level: Level = given["level"] or ("full" if given["record"] else "summary" if given["rounds"] else "none")
-    if level not in LEVELS:
-        raise SpecvizError(f"no level '{level}'{suggestion(level, LEVELS)}")
+    _one_of("level", level, LEVELS)
     return level
 
 
@@ -219,15 +207,17 @@ def checked_device(name: str | None) -> str | None:
 
 def checked_dtype(name: str | None) -> str | None:
     """The dtype name, when it is one. Raises SpecvizError."""
-    if name is not None and name not in _DTYPES:
-        raise SpecvizError(f"no dtype '{name}'{suggestion(name, _DTYPES)}")
-    return name
+    return None if name is None else _one_of("dtype", name, _DTYPES)
 
 
 def checked_lanes(name: str) -> str:
     """The name of the lanes, when it is one. Raises SpecvizError."""
-    if name not in LANES:
-        raise SpecvizError(f"no lanes '{name}'{suggestion(name, LANES)}")
+    return _one_of("lanes", name, LANES)
+
+
+def _one_of(what: str, name: str, known: Collection[str]) -> str:
+    if name not in known:
+        raise SpecvizError(f"no {what} '{name}'{suggestion(name, known)}")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Who paid and who earned in an early-exit round (specbound.md 11.1, 11.2), and what rounds cost on average (11.3).
+"""Who paid and who earned in an early-exit round (specbound.md 11.1, 11.2), and how long one takes on a machine.
 
 Two currencies that must not be mixed: *layer calls* are sequential weight reads (time on one sequence), *cells* are
 layer-row units (arithmetic). The method saves calls; it never saves cells.
@@ -46,46 +46,12 @@ class RoundCost:
 
     @property
     def wasted_cells(self) -> int:
-        """Cells of rejected rows."""
         return (len(self.exits) - self.kept) * self.n_layers
 
     def entries(self) -> list[Entry]:
         """Per climb, the terminal one last; their nets add up to `saved_calls`."""
         drafts = [Entry(paid, self.n_layers if row < self.kept else 0) for row, paid in enumerate(self.exits)]
         return [*drafts, Entry(self.n_layers, self.n_layers)]
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Averages when every row exits at depth `exit_layer` with chance rho, every draft is right with chance beta."""
-
-    tokens: float  # per round (CR)
-    drafts: float
-    layer_calls: float
-    head_tests: float
-    n_layers: int
-
-    @property
-    def calls_gain(self) -> float:
-        """How many times fewer layer calls a token costs."""
-        return self.tokens * self.n_layers / self.layer_calls
-
-    def speedup(self, head_cost: float) -> float:
-        """Against plain decoding, a head costing `head_cost` layers and width being free."""
-        plain = self.n_layers + head_cost
-        return self.tokens * plain / (self.layer_calls + head_cost + head_cost * self.head_tests)
-
-
-def expected(n_layers: int, exit_layer: float, rho: float, beta: float, w_max: int) -> Expected:
-    """Closed forms of specbound.md 11.3. `head_tests` counts one test for every row but an untested last one."""
-    tokens = _geometric(rho * beta, w_max + 1)
-    drafts = rho * _geometric(rho, w_max)
-    return Expected(tokens, drafts, n_layers + exit_layer * drafts, _geometric(rho, w_max), n_layers)
-
-
-def _geometric(ratio: float, n: int) -> float:
-    """`1 + x + .. + x^(n-1)`."""
-    return float(n) if ratio == 1.0 else (1.0 - ratio**n) / (1.0 - ratio)
 
 
 def head_cost(vocab: int, width: int, layer_params: int) -> float:

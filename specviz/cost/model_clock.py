@@ -10,7 +10,7 @@ Bubbles are *all* idle time of a lane, so busy + bubbles = elapsed in both lanes
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -61,7 +61,6 @@ class Rates:
         return self.t * (n + self.kappa_q * (rows - n))
 
     def round(self, work: "Work") -> float:
-        """A whole round."""
         before, beside, target = self.drafts(*work[:2]), self.drafts(*work[2:4]), self.target(work[4])
         return work[5] * self.hrad + (self.sync if work[6] else 0.0) + before + max(beside, target)
 
@@ -104,11 +103,6 @@ class Segment:
     nodes: tuple[int, ...] = ()
     why: Why | None = None
 
-    @property
-    def took(self) -> float:
-        """Its length."""
-        return self.t1 - self.t0
-
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -120,14 +114,6 @@ class Played:
     segments: tuple[Segment, ...]
     wasted: float  # draft seconds of the tokens that were settled in this round and not accepted
 
-    def bubble(self, lane: str) -> float:
-        """Idle time of the target's or the draft model's lane."""
-        return sum(s.took for s in self.segments if s.kind == f"bubble_{lane}")
-
-    def busy(self, lane: str) -> float:
-        """Time the lane works."""
-        return sum(s.took for s in self.segments if s.lane == lane and s.kind in ("draft_fwd", "verify_fwd"))
-
 
 @dataclass(slots=True)
 class ModelClock:
@@ -138,10 +124,13 @@ class ModelClock:
     cell_s: dict[int, float] = field(default_factory=dict)  # node -> its share, until it is settled
 
     def play(self, facts: Facts) -> Played:
-        """The next round."""
-        share_out(facts, self.rates, self.cell_s)
+        for forward in (*facts.before, *facts.beside):
+            took = self.rates.draft(forward.batch)
+            self.cell_s.update(dict.fromkeys(forward.nodes, took / max(1, len(forward.nodes))))
         start, segments = self.now, tuple(self._round(facts))
-        return Played(facts, start, self.now, segments, settle(facts, self.cell_s))
+        settled = [(self.cell_s.pop(node, 0.0), fate) for node, fate in facts.fates]
+        wasted = sum(share for share, fate in settled if fate != ACCEPTED)
+        return Played(facts, start, self.now, segments, wasted)
 
     def _round(self, facts: Facts) -> Iterator[Segment]:
         rates, number = self.rates, facts.number
@@ -183,12 +172,6 @@ def _idle(lane: Literal["target", "draft"], number: int, t0: float, t1: float, w
         yield Segment(lane, kind, number, t0, t1, why=why)
 
 
-def play(rounds: Iterable[Facts], rates: Rates) -> list[Played]:
-    """A whole run from time 0."""
-    clock = ModelClock(rates)
-    return [clock.play(facts) for facts in rounds]
-
-
 @dataclass(frozen=True, slots=True)
 class Timing:
     """A run on the model clock, added up."""
@@ -200,20 +183,6 @@ class Timing:
     wasted: float
     plain: float  # of plain decoding of the same tokens
 
-    @classmethod
-    def of(cls, rounds: Iterable[Played], rates: Rates) -> "Timing":
-        """The sums over rounds."""
-        found = list(rounds)
-        n_new = sum(done.facts.n_new for done in found)
-        return cls(
-            elapsed=sum(done.end - done.start for done in found),
-            n_new=n_new,
-            busy_target=sum(done.busy("target") for done in found),
-            busy_draft=sum(done.busy("draft") for done in found),
-            wasted=sum(done.wasted for done in found),
-            plain=rates.target(1) * n_new,
-        )
-
     @property
     def speedup(self) -> float | None:
         """Over plain decoding: `c t tokens / elapsed`."""
@@ -221,7 +190,6 @@ class Timing:
 
     @property
     def bubble_target(self) -> float | None:
-        """Idle share of the target's lane."""
         return 1 - self.busy_target / self.elapsed if self.elapsed else None
 
     @property
@@ -252,7 +220,6 @@ class TimingTally:
         self._open: dict[int, tuple[int, int]] = {}  # node: rows and tokens of its forward, until it is settled
 
     def add(self, facts: Facts) -> None:
-        """The next round."""
         self.n, self.n_new = self.n + 1, self.n_new + facts.n_new
         self._works[work_of(facts)] += 1
         for forward in (*facts.before, *facts.beside):
@@ -278,30 +245,8 @@ class TimingTally:
 
 
 def timing(rounds: Iterable[Facts], rates: Rates) -> Timing:
-    """`Timing.of(play(rounds, rates), rates)` without the segments, for sliders and for runs of thousands of rounds."""
+    """The sums over rounds, without a segment played: for sliders, and for runs of thousands of rounds."""
     tally = TimingTally()
     for facts in rounds:
         tally.add(facts)
     return tally.timing(rates)
-
-
-def share_out(facts: Facts, rates: Rates, cells: dict[int, float]) -> None:
-    """Enter the seconds of a round's forwards, each shared evenly by the tokens drawn from it."""
-    for forward in (*facts.before, *facts.beside):
-        for node in forward.nodes:
-            cells[node] = rates.draft(forward.batch) / len(forward.nodes)
-
-
-def settle(facts: Facts, cells: dict[int, float]) -> float:
-    """Take out the tokens a round settles; the seconds of those that were not accepted."""
-    shares = [(cells.pop(node, 0.0), fate) for node, fate in facts.fates]
-    return sum(share for share, fate in shares if fate != ACCEPTED)
-
-
-def fate_counts(rounds: Iterable[Facts]) -> Mapping[str, int]:
-    """Settled tokens by fate."""
-    counts: dict[str, int] = {}
-    for facts in rounds:
-        for _, fate in facts.fates:
-            counts[fate] = counts.get(fate, 0) + 1
-    return counts

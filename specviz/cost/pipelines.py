@@ -4,7 +4,7 @@
 forwards, `t` the time of one draft forward; latencies are times per committed token. Three families, never to be read
 for each other:
 
-* *ideal* (`ideal_*`): everything accepted, the paper's normalisation;
+* *ideal* (`ideal_ar`): everything accepted, the paper's normalisation;
 * *Theorem 1* (`theorem_1`): as published. It averages rates where a pipeline averages times, and leaves out the
   correction token that every rejection still commits, so it is far too pessimistic for weak drafts;
 * *exact* (`sps`, `overlap_*`, `pearl`, `specbranch_chain`): the long-run mean of the literal process, by renewal.
@@ -39,16 +39,6 @@ def ideal_ar(c: float, t: float = 1.0) -> float:
     return c * t
 
 
-def ideal_sd(gamma: int, c: float, t: float = 1.0) -> float:
-    """Draft, then verify, all accepted, the bonus token not counted: `(gamma + c) t/gamma`."""
-    return (gamma + c) * t / gamma
-
-
-def ideal_psd(gamma: int, c: float, t: float = 1.0) -> float:
-    """Draft beside verify, all accepted: `max(gamma, c) t/gamma`. `ideal_sd` over it is largest, 2, at gamma = c."""
-    return max(gamma, c) * t / gamma
-
-
 def theorem_1(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
     """The paper's parallel latency with rollback, as published.
 
@@ -57,15 +47,6 @@ def theorem_1(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
     """
     mean = mean_accepted(alpha, gamma)
     return math.inf if mean == 0 else 2 * max(gamma, c) * t / ((1 + alpha**gamma) * mean)
-
-
-def theorem_1_by_time(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
-    """The same rounds with *times* averaged, as renewal has it: `(2 - alpha^gamma) M/E[X]`, at most 12.5 % more.
-
-    Still without correction tokens: the exact form of the same pipeline is `overlap_full_refill`.
-    """
-    mean = mean_accepted(alpha, gamma)
-    return math.inf if mean == 0 else (2 - alpha**gamma) * max(gamma, c) * t / mean
 
 
 def sps(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
@@ -96,37 +77,6 @@ def specbranch_chain(alpha: float, m: int, c: float, hit: float, branch_len: flo
     after its hit when it is m + 1 long.
     """
     return (max(branch_len, c) + (1 - alpha**m * hit) * m) * t / _powers(alpha, m + 1)
-
-
-EXACT: dict[str, Latency] = {
-    "sps": sps,
-    "overlap, whole slot lost": overlap_full_refill,
-    "overlap, draft refilled": overlap_draft_refill,
-    "pearl": pearl,
-}
-
-
-def best_gamma(latency: Latency, alpha: float, c: float, most: int = 64) -> int:
-    """The length from 1 to `most` with the smallest latency, the shorter of two equal ones."""
-    return min(range(1, most + 1), key=lambda gamma: (latency(alpha, gamma, c), gamma))
-
-
-def rollback_sps(alpha: float, gamma: int) -> float:
-    """Share of drafted tokens thrown away in `sps`: 1 - E[X]/gamma."""
-    return 1 - mean_accepted(alpha, gamma) / gamma
-
-
-def rollback_pearl(alpha: float, gamma: int) -> float:
-    """The same for `pearl`: gamma after a failed pre-verify, `2 gamma - 1 - n` after a post-verify that kept n.
-
-    `u` is the number of pre-verify steps per post-verify step: a post-verify step that fails, with chance
-    `1 - alpha^gamma`, is followed by 1/alpha of them on average.
-    """
-    if alpha == 0:
-        return 1.0
-    u = (1 - alpha**gamma) / alpha
-    failed = math.fsum((1 - alpha) * alpha**n * (2 * gamma - 1 - n) for n in range(gamma))
-    return (u * (1 - alpha) * gamma + failed) / (gamma * (1 + u))
 
 
 def auto_branch_len(target_s: float, first_s: float, step_s: float, known: bool) -> int:

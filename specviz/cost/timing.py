@@ -7,103 +7,59 @@ Records of level `none` name no nodes: only rounds of plain decoding can be told
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from specviz.cost.model_clock import Facts, Forward
-from specviz.events import (
-    Climb,
-    DraftStep,
-    Event,
-    ExitRound,
-    Fork,
-    Node,
-    Posterior,
-    RoundEnd,
-    RoundStart,
-    Settle,
-    Signal,
-    Verify,
-)
+from specviz.events import Climb, DraftStep, Event, ExitRound, Fork, Node, Posterior, Settle, Signal
+from specviz.runlog.fold import finished
+from specviz.runlog.run import RoundRecord
 
-_KINDS = (Climb, DraftStep, ExitRound, Fork, Node, Posterior, Settle, Signal, Verify)
 _FATES = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
 
 
-@dataclass(slots=True)
-class RoundReader:
-    """Give it every record in order; at a round's end `add` answers with its facts.
-
-    None for rounds of early exit, which climb the target's own layers and have a clock of their own (cost.ledger).
-    """
-
-    born: int = 0  # ids below are older than this round
-    _query: int = -1
-    _records: list[Event] = field(default_factory=list)
-
-    def add(self, event: Event) -> Facts | None:
-        """Take in one record."""
-        if isinstance(event, RoundStart):
-            self._records = []  # those of an aborted round are dropped
-            if event.q != self._query:
-                self._query, self.born = event.q, 0
-        if isinstance(event, _KINDS):
-            self._records.append(event)
-        if not isinstance(event, RoundEnd):
-            return None
-        records, self._records = self._records, []
-        found = facts_of(records, event, self.born)
-        self.born = max([self.born, *(node.node + 1 for node in _every(records, Node))])
-        return found
-
-
 def run_facts(events: Iterable[Event]) -> Iterator[Facts]:
-    """The facts of every round of a run that has any."""
-    reader = RoundReader()
-    for event in events:
-        found = reader.add(event)
-        if found is not None:
-            yield found
+    """The facts of every finished round that has any."""
+    for record in finished(events):
+        facts = facts_of(record)
+        if facts is not None:
+            yield facts
 
 
-def facts_of(records: Sequence[Event], end: RoundEnd, born: int = 0) -> Facts | None:
-    """The facts of one round from its records. `born`: nodes with smaller ids were drafted in earlier rounds."""
-    if any(isinstance(record, Climb | ExitRound) for record in records):
+def facts_of(record: RoundRecord) -> Facts | None:
+    """The facts of one finished round.
+
+    None for a round of early exit, which climbs the target's own layers and has a clock of its own (cost.ledger).
+    """
+    end = record.end
+    assert end is not None
+    if record.by_kind.keys() & {Climb, ExitRound}:
         return None
-    nodes = [node for node in _every(records, Node) if node.kept]
-    new = [node for node in nodes if node.node >= born]
+    nodes = [node for node in record.nodes.values() if node.kept]
+    new = [node for node in nodes if node.node >= record.born]
     trunk = [node for node in new if node.branch is None]
-    fork = next(iter(_every(records, Fork)), None)
-    posterior = next(iter(_every(records, Posterior)), None)
-    steps = [] if posterior else [step for step in _every(records, DraftStep) if step.branch is None]
-    calls = end.n_draft_calls > 0
     branches = [node for node in new if node.branch is not None]
+    fork = record.first(Fork)
+    steps = [] if record.every(Posterior) else [step for step in record.every(DraftStep) if step.branch is None]
     first = tuple(node.node for node in branches if fork and node.pos == fork.pos)
     return Facts(
         number=end.r,
         n_new=end.n_emitted,
-        rows=1 + _fed(records, nodes),
-        before=_looks(steps, trunk, first) if steps else tuple(_levels(trunk)) if calls else (),
+        rows=1 + _fed(record, nodes),
+        before=_looks(steps, trunk, first) if steps else tuple(_levels(trunk)) if end.n_draft_calls > 0 else (),
         beside=tuple(_branches(fork, branches, first)) if fork else (),
-        hrad=sum(signal.source == "hrad" for signal in _every(records, Signal)),
-        fates=tuple(_fates(records)),
+        hrad=sum(signal.source == "hrad" for signal in record.every(Signal)),
+        fates=tuple(_fates(record)),
     )
 
 
-def _every(records: Iterable[Event], kind: type[Any]) -> list[Any]:
-    return [record for record in records if isinstance(record, kind)]
-
-
-def _fed(records: Sequence[Event], nodes: Sequence[Node]) -> int:
+def _fed(record: RoundRecord, nodes: Sequence[Node]) -> int:
     """Rows behind the root in the target's pass.
 
     Branches are judged by the row before them. A pending token is written as a node in the round it was drafted only,
     so it is counted by its verdict.
     """
-    known = {node.node: node for node in nodes}
-    judged = {verdict.node for verdict in _every(records, Verify) if verdict.status != "pruned"}
-    shown = {node.node for node in nodes if node.fed and node.branch is None}
-    return len(shown | {node for node in judged if node not in known})
+    known = {node.node for node in nodes}
+    judged = {verdict.node for verdict in record.verdicts.values() if verdict.status != "pruned"}
+    return len({node.node for node in nodes if node.fed and node.branch is None} | (judged - known))
 
 
 def _looks(steps: Sequence[DraftStep], trunk: Sequence[Node], first: tuple[int, ...]) -> tuple[Forward, ...]:
@@ -132,14 +88,14 @@ def _branches(fork: Fork, nodes: Sequence[Node], first: tuple[int, ...]) -> Iter
         yield Forward(len(here), here)
 
 
-def _fates(records: Sequence[Event]) -> Iterator[tuple[int, str]]:
+def _fates(record: RoundRecord) -> Iterator[tuple[int, str]]:
     """As the drafter settled them; where a draft is settled by its own round, as the verdicts say."""
-    settled = _every(records, Settle)
-    if settled or any(isinstance(record, Fork) for record in records):
-        for record in settled:
-            yield from record.fates
+    settled = record.every(Settle)
+    if settled or Fork in record.by_kind:
+        for settle in settled:
+            yield from settle.fates
         return
-    fillers = {node.node for node in _every(records, Node) if "window" in node.src}  # Lookahead's: never candidates
-    for verdict in _every(records, Verify):
+    fillers = {node.node for node in record.nodes.values() if node.filler}
+    for verdict in record.verdicts.values():
         if verdict.status in _FATES and verdict.node not in fillers:
             yield verdict.node, _FATES[verdict.status]

@@ -101,6 +101,11 @@ class Node(Event, tag="node", kw_only=True):
     top: Top | None = None
     entropy_q: Real | None = None
 
+    @property
+    def filler(self) -> bool:
+        """Whether it is fed beside the draft and never a candidate, like Lookahead's window."""
+        return "window" in self.src
+
 
 class Verify(Event, tag="verify", kw_only=True):
     """The verdict on a node whose parent has a target row, tested or not.

@@ -3,20 +3,27 @@
 `Tally` folds events, its `summary()` gives `Metrics` at any moment; `measure(events)` does both.
 """
 
+from specviz.metrics import acceptance, by_method, common  # their metrics register, in the order of the JSON
+from specviz.metrics.common import GeometricFit, geometric_fit
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
-from specviz.metrics.geometric import GeometricFit, geometric_fit
-from specviz.metrics.registry import Metrics
+from specviz.metrics.registry import METRICS, Metrics, metric, ratio
 from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.tally import Tally, measure
 
 __all__ = [
+    "METRICS",
     "Estimate",
     "GeometricFit",
     "Metrics",
     "SameDraft",
     "Tally",
+    "acceptance",
+    "by_method",
+    "common",
     "delta_interval",
     "geometric_fit",
     "measure",
+    "metric",
+    "ratio",
     "wilson_interval",
 ]

@@ -1,10 +1,9 @@
 """What early exit costs and how good its stops are, from its own records (specbound.md 11.1, contract.md 6)."""
 
-from typing import Any
-
 import msgspec
 
-from specviz.events import Climb, Commit, Event, ExitRound, Header, TreeMade
+from specviz.events import Climb, ExitRound, Header
+from specviz.runlog.run import RoundRecord
 
 
 class Exits(msgspec.Struct):
@@ -21,7 +20,7 @@ class Exits(msgspec.Struct):
 
 
 class ExitTally:
-    """Give it every record in order; `close` answers at a round's end.
+    """Give it every finished round in order.
 
     Rounds without an `exit_round` record cost the whole target once if nothing but the target ran in the run; with a
     draft model or a block drafter beside it such a count would say nothing, and is left out.
@@ -30,35 +29,27 @@ class ExitTally:
     def __init__(self) -> None:
         self.counted = False  # whether layer calls are known of every round
         self._n_layers: int | None = None
-        self._round: list[Any] = []
 
-    def add(self, event: Event) -> None:
-        """Take in a record."""
-        if isinstance(event, Header):
-            target, draft = event.models.target, event.models.draft
-            self._n_layers = target.n_layers if target is not None and draft is None else None
-            self.counted = self._n_layers is not None
-        elif isinstance(event, TreeMade):  # a drafter of its own ran
+    def begin(self, header: Header) -> None:
+        """A run begins."""
+        target, draft = header.models.target, header.models.draft
+        self._n_layers = target.n_layers if target is not None and draft is None else None
+        self.counted = self._n_layers is not None
+
+    def take(self, record: RoundRecord) -> Exits:
+        """What the round adds."""
+        if record.tree is not None:  # a drafter of its own ran
             self.counted, self._n_layers = False, None
-        elif isinstance(event, Climb | ExitRound | Commit):
-            self._round.append(event)
-
-    def begin(self) -> None:
-        """A round begins; what an aborted one left is dropped."""
-        self._round = []
-
-    def close(self, fed: int) -> Exits:
-        """What the round adds. `fed`: drafted tokens the target was fed."""
-        records, self._round = self._round, []
-        cost = next((e for e in records if isinstance(e, ExitRound)), None)
-        committed = next((e.tokens for e in records if isinstance(e, Commit)), [])
+        cost = record.first(ExitRound)
+        committed = record.commit.tokens if record.commit is not None else []
         out = Exits()
         if cost is not None:
             self.counted = True
             out.layer_calls, out.cells, out.head_tests = cost.layer_calls, cost.cells, cost.head_tests
         elif self._n_layers is not None:
-            out.layer_calls, out.cells = self._n_layers, self._n_layers * (1 + fed)
-        for climb in (e for e in records if isinstance(e, Climb)):
+            rows = 1 + sum(node.fed for node in record.nodes.values() if node.kept)
+            out.layer_calls, out.cells = self._n_layers, self._n_layers * rows
+        for climb in record.every(Climb):
             out.rows += 1
             if climb.exit_layer is None:
                 continue

@@ -7,9 +7,10 @@ two lanes run beside each other, whatever lanes the machine really had.
 import msgspec
 
 from specviz.cost.model_clock import Rates, TimingTally
-from specviz.cost.timing import RoundReader
-from specviz.events import Calibration, Event, Signal
+from specviz.cost.timing import facts_of
+from specviz.events import Calibration, Signal
 from specviz.metrics.sums import Median
+from specviz.runlog.run import RoundRecord
 
 
 class Modelled(msgspec.Struct, kw_only=True, frozen=True):
@@ -29,28 +30,26 @@ class Modelled(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ModelledTally:
-    """Give it every record in order."""
+    """Give it every finished round in order."""
 
     def __init__(self) -> None:
         self.calibration: Calibration | None = None
         self.timing = TimingTally()
         self.hrad_ns = Median()
-        self._reader = RoundReader()
         self._query = -1
 
-    def add(self, event: Event) -> None:
-        """Take in a record."""
-        if isinstance(event, Calibration):
-            self.calibration = event
-        elif isinstance(event, Signal) and event.source == "hrad":
-            self.hrad_ns.add(event.dur_ns)
-        found = self._reader.add(event)
-        if found is None:
+    def take(self, record: RoundRecord) -> None:
+        """Count a round, if this clock knows such."""
+        for signal in record.every(Signal):
+            if signal.source == "hrad":
+                self.hrad_ns.add(signal.dur_ns)
+        facts = facts_of(record)
+        if facts is None:
             return
-        if event.q != self._query:  # node ids begin again: what was never settled belongs to nobody
-            self._query = event.q
+        if record.q != self._query:  # node ids begin again: what was never settled belongs to nobody
+            self._query = record.q
             self.timing.forget()
-        self.timing.add(found)
+        self.timing.add(facts)
 
     def summary(self) -> Modelled | None:
         """None without measured costs, or without rounds this clock knows."""

@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import msgspec
 
-from specviz.events import DraftStep, Event, Fork, Header, Match, Node, Posterior, RoundEnd, Settle, Signal, TokenFate
+from specviz.events import DraftStep, Fork, Header, Match, Posterior, RoundEnd, Settle, Signal, TokenFate
 from specviz.metrics.sums import Ratio
+from specviz.runlog.run import RoundRecord
 
 
 class Cells(msgspec.Struct):
@@ -23,7 +24,7 @@ class Cells(msgspec.Struct):
 
 
 class Pipeline:
-    """Give it every record in order; `close` answers at a round's end."""
+    """Give it every finished round in order."""
 
     def __init__(self) -> None:
         self.active = False  # whether the run is a pipelined one
@@ -32,64 +33,54 @@ class Pipeline:
         self.confusion: dict[int, Counter[int]] = {}  # predicted -> true
         self.wasted_ns = 0
         self._n_masses = 0
-        self._round: list[Event] = []
 
-    def add(self, event: Event) -> None:
-        """Take in a record of a round."""
-        if isinstance(event, Header):
-            self.active = event.method_traits.pipelined
-        elif isinstance(event, Node | Fork | Match | Posterior | Settle | Signal | DraftStep):
-            self._round.append(event)
-            self.active = self.active or isinstance(event, Fork | Settle)
+    def begin(self, header: Header) -> None:
+        """A run begins."""
+        self.active = header.method_traits.pipelined
 
-    def begin(self) -> None:
-        """A round begins; what an aborted one left is dropped."""
-        self._round = []
-
-    def close(self, end: RoundEnd) -> Cells | None:
+    def take(self, record: RoundRecord, end: RoundEnd) -> Cells | None:
         """What the round adds; None where every draft is settled by its own round."""
-        records, self._round = self._round, []
+        forks, settles = record.every(Fork), record.every(Settle)
+        self.active = self.active or bool(forks or settles)
         if not self.active:
             return None
-        fork = next((e for e in records if isinstance(e, Fork)), None)
-        fates = Counter(fate for e in records if isinstance(e, Settle) for _, fate in e.fates)
-        self.wasted_ns += sum(e.wasted_ns for e in records if isinstance(e, Settle))
-        for match in (e for e in records if isinstance(e, Match)):
-            if fork is not None and fork.k:
-                self.matches[fork.k, match.branch is not None] += 1
+        fates = Counter(fate for settle in settles for _, fate in settle.fates)
+        self.wasted_ns += sum(settle.wasted_ns for settle in settles)
+        for match in record.every(Match):
+            if forks and forks[0].k:
+                self.matches[forks[0].k, match.branch is not None] += 1
             if match.mass is not None:
                 self._n_masses += 1
                 self.masses.add(self._n_masses, match.q, Fraction(match.mass), 1)
-        self._judge_signal(records, fates, end)
-        nodes = [e for e in records if isinstance(e, Node)]
-        length = len({node.pos for node in nodes if node.branch is not None})
+        self._judge_signal(record, fates, end)
+        length = len({node.pos for node in record.nodes.values() if node.branch is not None})
         void = fates["rejected"] + fates["orphaned"] + (length if fates["branch_void"] else 0)
-        path = sum(node.branch is None for node in nodes) + length
+        path = _n_trunk(record) + length
         settled = sum(fates.values())
         return Cells(path, void, settled, settled - fates["accepted"])
 
-    def _judge_signal(self, records: list[Event], fates: Counter[TokenFate], end: RoundEnd) -> None:
+    def _judge_signal(self, record: RoundRecord, fates: Counter[TokenFate], end: RoundEnd) -> None:
         """What the classifier should have said, where the verdict tells.
 
         A rejection does, wherever it falls: none or some of the draft was worth keeping. All kept and accepted says
         `all`, but only if the signal had cut nothing off. Nothing kept leaves the question open.
         """
-        signal = next((e for e in records if isinstance(e, Signal) and e.source == "hrad"), None)
+        signal = next((signal for signal in record.every(Signal) if signal.source == "hrad"), None)
         if signal is None:
             return
+        posteriors = record.every(Posterior)
+        n_kept = posteriors[0].n_kept if posteriors else _n_trunk(record)
+        cut = any(posterior.n_trimmed for posterior in posteriors)
+        cut = cut or any(step.stopped for step in record.every(DraftStep) if step.branch is None)
         if fates["rejected"]:
             true = 1 if end.n_accepted else 0
-        elif self._kept(records) and not self._was_cut(records) and not fates["unverified_at_end"]:
+        elif n_kept and not cut and not fates["unverified_at_end"]:
             true = 2
         else:
             return
         self.confusion.setdefault(signal.s, Counter())[true] += 1
 
-    def _kept(self, records: list[Event]) -> int:
-        posterior = next((e for e in records if isinstance(e, Posterior)), None)
-        trunk = sum(isinstance(e, Node) and e.branch is None for e in records)
-        return posterior.n_kept if posterior is not None else trunk
 
-    def _was_cut(self, records: list[Event]) -> bool:
-        trimmed = any(e.n_trimmed for e in records if isinstance(e, Posterior))
-        return trimmed or any(e.stopped for e in records if isinstance(e, DraftStep) and e.branch is None)
+def _n_trunk(record: RoundRecord) -> int:
+    """Tokens drafted on the one path before branches."""
+    return sum(node.branch is None for node in record.nodes.values())

@@ -15,8 +15,9 @@ from fractions import Fraction
 
 import msgspec
 
-from specviz.events import Adapt, Block, Event, Expansion, Node, TreeMade, Verify
+from specviz.events import Adapt, Expansion, Node, Verify
 from specviz.metrics.estimate import Estimate, share
+from specviz.runlog.run import RoundRecord
 
 N_BUCKETS, GIVE_UP = 4, 3
 LARGEST = (1, 4, 10)  # the last rank of buckets 0, 1, 2
@@ -86,56 +87,40 @@ class SlotAccuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankTally:
-    """Give it every record in order; `close` files a round at its end."""
+    """Give it every finished round in order."""
 
     def __init__(self) -> None:
         self._seen: Counter[Seen] = Counter()  # by what a formula asks of it
         self.blocks: dict[int, BlockCount] = {}
         self.depths: dict[int, NodeCount] = {}
         self.n_trees = self.n_costed = 0
-        self._round: list[Event] = []
-
-    def add(self, event: Event) -> None:
-        """Take in a record."""
-        if isinstance(event, Expansion | Block | TreeMade | Node | Verify):
-            self._round.append(event)
-
-    def begin(self) -> None:
-        """A round begins; what an aborted one left is dropped."""
-        self._round = []
 
     @property
     def seen(self) -> list[Seen]:
         """The expansions of all finished rounds, like ones in one."""
         return [msgspec.structs.replace(each, n=n) for each, n in self._seen.items()]
 
-    def close(self, n_emitted: int) -> Fraction | None:
-        """The round is over; what it cost, in target passes, where that is on record."""
-        records, self._round = self._round, []
-        made = next((each for each in records if isinstance(each, TreeMade)), None)
+    def take(self, record: RoundRecord, n_emitted: int) -> Fraction | None:
+        """Count a round; what it cost, in target passes, where that is on record."""
+        made = record.tree
         if made is None:
             return Fraction(1)  # nothing drafted: one pass
         self.n_trees += 1
         self.n_costed += bool(made.modelled_speedup)
-        self._seen.update(alike(seen(each)) for each in records if isinstance(each, Expansion))
-        self._count(records)
-        return Fraction(n_emitted / made.modelled_speedup) if made.modelled_speedup else None
-
-    def _count(self, records: list[Event]) -> None:
-        nodes = {each.node: each for each in records if isinstance(each, Node)}
-        for node in nodes.values():
+        self._seen.update(alike(seen(each)) for each in record.expansions)
+        for node in record.nodes.values():
             self.blocks.setdefault(home(node), BlockCount()).add(node)
             self.depths.setdefault(node.depth, NodeCount()).add(node)
-        for each in records:
-            if isinstance(each, Verify) and (born := nodes.get(each.node)) is not None:
-                self.blocks[home(born)].judge(each)
-                self.depths[born.depth].judge(each)
-        blocks = [each for each in records if isinstance(each, Block)]
-        for each in blocks:
-            count = self.blocks.setdefault(each.block, BlockCount())
-            count.starts, count.ns = count.starts + 1, count.ns + each.dur_ns
-        for block in {each.block for each in blocks}:
-            self.blocks[block].calls += 1
+        for verdict in record.verdicts.values():
+            if (born := record.nodes.get(verdict.node)) is not None:
+                self.blocks[home(born)].judge(verdict)
+                self.depths[born.depth].judge(verdict)
+        for block in record.blocks:
+            count = self.blocks.setdefault(block.block, BlockCount())
+            count.starts, count.ns = count.starts + 1, count.ns + block.dur_ns
+        for level in {block.block for block in record.blocks}:
+            self.blocks[level].calls += 1
+        return Fraction(n_emitted / made.modelled_speedup) if made.modelled_speedup else None
 
 
 def seen(each: Expansion) -> Seen:
@@ -238,21 +223,19 @@ class Adapted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdaptTally:
-    """Give it every record in order."""
+    """Give it every decision in order."""
 
     def __init__(self) -> None:
-        self._n = self._n_reverted = 0
-        self._actions: Counter[str] = Counter()
+        self.n = self._n_reverted = 0
+        self.actions: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._regret: float | None = None
         self._last: Adapt | None = None
 
-    def add(self, event: Event) -> None:
-        """Take in a record."""
-        if not isinstance(event, Adapt):
-            return
-        self._last, self._n = event, self._n + 1
-        self._actions[event.action] += 1
+    def add(self, event: Adapt) -> None:
+        """What was decided at the end of a query."""
+        self._last, self.n = event, self.n + 1
+        self.actions[event.action] += 1
         self._reasons[event.reason] += 1
         self._n_reverted += event.reverted
         if event.regret is not None:
@@ -264,6 +247,6 @@ class AdaptTally:
         if last is None:
             return None
         return Adapted(
-            n_queries=self._n, actions=dict(self._actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
+            n_queries=self.n, actions=dict(self.actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
             spent_s=last.spent, budget_s=last.budget, regret=self._regret, version=last.version_after,
         )  # fmt: skip

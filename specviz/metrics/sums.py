@@ -50,46 +50,53 @@ class Moments:
         return ratio - half, ratio + half
 
 
+class _Groups:
+    """Terms added up by key; equal keys come one after another, so only the last group is open."""
+
+    __slots__ = ("_bottom", "_closed", "_key", "_top")
+
+    def __init__(self) -> None:
+        self._closed = Moments()
+        self._key: tuple[int, ...] = ()
+        self._top: Term = 0
+        self._bottom: Term = 0
+
+    def add(self, key: tuple[int, ...], top: Term, bottom: Term) -> None:
+        if key != self._key:
+            if self._key:
+                self._closed.add(self._top, self._bottom)
+            self._key, self._top, self._bottom = key, 0, 0
+        self._top, self._bottom = self._top + top, self._bottom + bottom
+
+    def whole(self) -> Moments:
+        """With the open group as it is now."""
+        found = copy.copy(self._closed)
+        if self._key:
+            found.add(self._top, self._bottom)
+        return found
+
+
 class Ratio:
     """A ratio of sums over units, each of which may take in several rounds, and over the queries they belong to."""
 
-    __slots__ = ("_bottom", "_open", "_queries", "_top", "_units")
+    __slots__ = ("_queries", "_units")
 
     def __init__(self) -> None:
-        self._units, self._queries = Moments(), Moments()
-        self._open: tuple[int, int] | None = None  # unit, query
-        self._top: list[Term] = [0, 0]  # of the unit and of the query that may still grow
-        self._bottom: list[Term] = [0, 0]
+        self._units, self._queries = _Groups(), _Groups()
 
     def add(self, unit: int, q: int, top: Term, bottom: Term) -> None:
         """A term of a unit of a query; units and queries come one after another."""
-        if self._open != (unit, q):
-            self._close(q)
-            self._open = (unit, q)
-        for k in (0, 1):
-            self._top[k], self._bottom[k] = self._top[k] + top, self._bottom[k] + bottom
-
-    def _close(self, q: int | None) -> None:
-        if self._open is None:
-            return
-        self._units.add(self._top[0], self._bottom[0])
-        self._top[0] = self._bottom[0] = 0
-        if q != self._open[1]:
-            self._queries.add(self._top[1], self._bottom[1])
-            self._top[1] = self._bottom[1] = 0
+        self._units.add((unit, q), top, bottom)
+        self._queries.add((q,), top, bottom)
 
     @property
     def n_queries(self) -> int:
         """Queries that any term belongs to."""
-        return self._queries.n + (self._open is not None)
+        return self._queries.whole().n
 
     def moments(self, by_query: bool) -> Moments:
         """Over units, or over queries, the open one included."""
-        whole = Ratio()
-        whole._units, whole._queries = copy.copy(self._units), copy.copy(self._queries)
-        whole._open, whole._top, whole._bottom = self._open, list(self._top), list(self._bottom)
-        whole._close(None)
-        return whole._queries if by_query else whole._units
+        return (self._queries if by_query else self._units).whole()
 
     def estimate(self, by_query: bool = False, *, most: float | None = None) -> Estimate | None:
         """As `estimate.ratio`: null when the lower sum is 0; of what cannot be negative, or above `most`."""

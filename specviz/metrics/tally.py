@@ -1,4 +1,4 @@
-"""`Tally`: folds events into running sums, from which `summary()` works out every metric at any moment.
+"""`Tally`: rounds as running sums, from which `summary()` works out every metric at any moment.
 
 Its size does not grow with the run (`specviz.metrics.sums`); the last, unfinished block and query are kept open.
 
@@ -8,172 +8,97 @@ which a token of the draft had a sibling are trees; that, and everything per pos
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import singledispatchmethod
-from typing import Any
 
-import msgspec
+from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
+from specviz.metrics.pipelined import Cells
+from specviz.metrics.registry import RATIOS, Metrics, summarize
+from specviz.metrics.replay_rules import Replay, links, replay, single_chain
+from specviz.metrics.run_sums import RoundFigures, RunSums, Spot
+from specviz.metrics.sums import Median
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 
-from specviz.events import Chain, Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart, Span, Verify
-from specviz.metrics.exits import Exits, ExitTally
-from specviz.metrics.modelled import ModelledTally
-from specviz.metrics.pipelined import Cells, Pipeline
-from specviz.metrics.ranks import AdaptTally, RankTally
-from specviz.metrics.registry import Metrics, report
-from specviz.metrics.replay_rules import DraftTally, Replay, links, replay, single_chain
-from specviz.metrics.sums import Median, Ratio, Term
-
-RATIOS = (  # name: what is added for a round, over what; of the first two the units are blocks
-    "mean_acceptance_length", "mean_accepted", "draft_acceptance_rate", "test_acceptance_rate", "block_efficiency",
-    "rollback_rate", "rollback_rate_tokens", "draft_calls_per_round", "modelled_speedup", "layer_calls", "cells",
-    "head_tests", "exit_rate", "mean_exit_layer", "draft_precision", "wrong_exit_rate", "tokens_per_second",
-    "drafting_share", "overhead",
-)  # fmt: skip
-_BLOCKWISE = 2
-_S = 10**9  # nanoseconds
-Block = tuple[int, int, int]  # n_accepted, n_emitted, depth (of its deepest judged position), over its rounds
+_SUMMED = ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", "n_syncs", "cut")
 
 
-class Pending(msgspec.Struct):
-    """What a round has shown before its end."""
-
-    start: RoundStart | None = None
-    verdicts: list[Verify] = []
-    nodes: list[Node] = []
-    chains: dict[int, Chain] = {}
-    parents: list[int] = []
-    spans: list[Span] = []
-    rejected: bool = False
-
-
-class Spot(msgspec.Struct):
-    """Counts of one depth: nodes, and rounds in which any node there was tested or kept."""
-
-    tested: int = 0
-    accepted: int = 0
-    rounds_tested: int = 0
-    rounds_accepted: int = 0
-
-
-class Tally:
-    """Give it every record of a run in order (`add`, `add_all`), ask for `summary()` whenever it pleases.
+class Tally(RunSums):
+    """Counts finished rounds: those of a `Run` (`follow`), one by one (`begin`, `take`, `learn`), or of a stream of
+    records of which nothing else is kept (`add`, `add_all`). Ask for `summary()` whenever it pleases.
 
     `on_draft` is told what every rule would have done with each sampled chain.
     """
 
     def __init__(self, on_draft: Callable[[Replay], None] | None = None) -> None:
-        self.header: Header | None = None
-        self.n_rounds = self.n_queries = self.n_blocks = 0
-        self.totals: Counter[str] = Counter()  # fields of `round_end` by name, `cut` and `ns`
-        self.ratios = {name: Ratio() for name in RATIOS}
-        self.blocks: Counter[Block] = Counter()  # those that are over
-        self.open_block: Block = (0, 0, 0)
-        self.has_trees = False
-        self.round_ns = Median()
-        self.stage_ns: dict[str, Median] = {}
-        self.lost_ns: Counter[int] = Counter()  # n_drafted -> draft stage ns x drafted tokens that were not kept
-        self.spots: dict[int, Spot] = {}
-        self.runs = Ratio()  # accepted tokens between rejections
-        self.first_commit_ns = Median()  # per query, from the start of its prefill
-        self.prefill_ns = Median()
-        self.busy: Counter[str] = Counter()  # lane -> measured ns
-        self.drafts = DraftTally()  # rounds whose draft was one sampled chain
-        self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
-        self.ranks, self.adapted = RankTally(), AdaptTally()
-        self.has_nodes = False
-        self._seed: int | None = None
-        self._positions: dict[int, int] = {}
+        super().__init__()
         self._began: int | None = None
         self._open_run = 0
-        self._query: int | None = None  # of the last finished round
+        self._query: int | None = None  # of the last round
         self._on_draft = on_draft
-        self._pending = Pending()
+        self._next = 0  # index of the round of a run that is counted next
+        self._run: Run | None = None
+
+    def summary(self) -> Metrics:
+        """Every metric of the rounds finished so far."""
+        return summarize(self)
+
+    # What is counted ------------------------------------------------------------------------------------------------
 
     def add_all(self, events: Iterable[Event]) -> "Tally":
-        """Folds events; returns itself."""
+        """Count a stream; returns itself."""
         for event in events:
             self.add(event)
         return self
 
-    def summary(self) -> Metrics:
-        """Every metric of the rounds finished so far."""
-        return report(self)
+    def add(self, event: Event) -> None:
+        """Count what ends with this record of a stream."""
+        if self._run is None:
+            self._run = Run(whole=False)
+        self._run.apply(event)
+        if not event.inside_round:
+            self.follow(self._run)
 
-    def add(self, event: Any) -> None:
-        """Folds one event; records without numbers are passed over."""
-        if isinstance(event, RoundStart):
-            self.pipeline.begin()
-            self.exits.begin()
-            self.ranks.begin()
-        for part in (self.pipeline, self.exits, self.modelled, self.ranks, self.adapted):
-            part.add(event)
-        self._fold(event)
+    def follow(self, run: Run, stop: int | None = None) -> bool:
+        """Count what came to its end since the last call: rounds (before index `stop`), and what was learnt.
 
-    @singledispatchmethod
-    def _fold(self, event: Any) -> None:
-        """The records that every method writes."""
+        False when that is nothing.
+        """
+        before = self.n_rounds, self.adapted.n
+        if run.header is not None:
+            self.begin(run.header, run.calibration)
+        self._next = max(self._next, run.rounds.n_gone)
+        stop = len(run.rounds) if stop is None else stop
+        while self._next < stop:
+            record = run.rounds[self._next]
+            if record.complete:
+                self.take(record)
+            elif record is run.rounds.last:  # it may end yet
+                break
+            self._next += 1
+        missed = run.n_learnt - self.adapted.n
+        for decision in run.learnt[-missed:] if missed else ():
+            self.learn(decision)
+        return before != (self.n_rounds, self.adapted.n)
 
-    @_fold.register
-    def _(self, event: Header) -> None:
-        self.header = event
-        self.has_nodes = event.level != "none"
+    def begin(self, header: Header, calibration: Calibration | None = None) -> None:
+        """What is written once, before the first round."""
+        if header is not self.header:
+            self.header = header
+            self.has_nodes = header.level != "none"
+            self.pipeline.begin(header)
+            self.exits.begin(header)
+        self.modelled.calibration = calibration or self.modelled.calibration
 
-    @_fold.register
-    def _(self, event: Prefill) -> None:
-        self._positions, self._open_run, self._seed = {}, 0, event.seed
-        self._began = event.t - event.dur_ns
-        self.prefill_ns.add(event.dur_ns)
+    def learn(self, decision: Adapt) -> None:
+        """What a drafter made of a query that is over."""
+        self.adapted.add(decision)
 
-    @_fold.register
-    def _(self, event: RoundStart) -> None:
-        self._pending = Pending(start=event)
-
-    @_fold.register
-    def _(self, event: Node) -> None:
-        is_filler = "window" in event.src  # fed by Lookahead, never a candidate
-        if not is_filler:
-            self._positions[event.node] = event.pos
-        if event.kept:
-            self._pending.parents += [] if is_filler else [event.parent]
-            self._pending.nodes.append(event)
-
-    @_fold.register
-    def _(self, event: Verify) -> None:
-        if event.status != "pruned":
-            self._pending.verdicts.append(event)
-
-    @_fold.register
-    def _(self, event: Chain) -> None:
-        self._pending.chains[event.node] = event
-
-    @_fold.register
-    def _(self, event: Span) -> None:
-        if self._pending.start is None:  # a device's clock is read a round late
-            self._note_span(event)
-        else:
-            self._pending.spans.append(event)
-
-    @_fold.register
-    def _(self, event: Commit) -> None:
-        if self._began is not None and event.tokens:
-            self.first_commit_ns.add(event.t - self._began)
-            self._began = None
-        self._pending.rejected = "recovered" in event.kinds
-
-    @_fold.register
-    def _(self, event: RoundEnd) -> None:
-        pending, self._pending = self._pending, Pending()
-        if pending.start is None:
-            return
-        self._note_runs(event, pending.rejected)
-        carried = pending.start.carry is not None and event.q == self._query
-        self._count(event, pending, carried)
-        self._note_chain(pending)
-        for span in pending.spans:
-            self._note_span(span)
-
-    def _count(self, end: RoundEnd, pending: Pending, carried: bool) -> None:
-        """A round into the sums. `carried`: it goes on with the block of the round before."""
-        assert pending.start is not None
+    def take(self, record: RoundRecord) -> None:
+        """Count a finished round; rounds come in order."""
+        end = record.end
+        assert end is not None
+        if record.index == record.query.first:
+            self._note_query(record)
+        carried = record.start.carry is not None and end.q == self._query
         self.n_rounds += 1
         self.n_queries += end.q != self._query
         self._query = end.q
@@ -181,89 +106,87 @@ class Tally:
             self.blocks[self.open_block] += self.n_blocks > 0
             self.n_blocks, self.open_block = self.n_blocks + 1, (0, 0, 0)
         accepted, emitted, deep = self.open_block
-        depth = self._note_spots(pending)
-        self.open_block = (accepted + end.n_accepted, emitted + end.n_emitted, deep + depth)
-        self.has_trees = self.has_trees or len(set(pending.parents)) < len(pending.parents)
-        elapsed = end.t - pending.start.t
+        self.open_block = (accepted + end.n_accepted, emitted + end.n_emitted, deep + self._note_spots(record))
+        nodes = [node for node in record.nodes.values() if node.kept]
+        parents = [node.parent for node in nodes if not node.filler]
+        self.has_trees = self.has_trees or len(set(parents)) < len(parents)
+        elapsed = end.t - record.start.t
         ns = elapsed if elapsed > 0 else sum(end.stage_ns.values())
-        self._note_times(end, ns)
-        exits = self.exits.close(sum(node.fed for node in pending.nodes))
-        self._note_ratios(end, ns, self._cells(end), exits, carried)
+        self._note_commit(record, end)
+        self._note_times(record, end, ns)
+        self._note_ratios(record, end, ns, carried)
+        self._note_chain(record, nodes)
+        self.modelled.take(record)
 
-    def _note_times(self, end: RoundEnd, ns: int) -> None:
+    # The parts of a round -------------------------------------------------------------------------------------------
+
+    def _note_query(self, record: RoundRecord) -> None:
+        """Its first round came to its end."""
+        prefill, self._open_run = record.query.prefill, 0
+        if prefill is not None:
+            self._began = prefill.t - prefill.dur_ns
+            self.prefill_ns.add(prefill.dur_ns)
+
+    def _note_commit(self, record: RoundRecord, end: RoundEnd) -> None:
+        commit = record.commit
+        if commit is not None and commit.tokens and self._began is not None:
+            self.first_commit_ns.add(commit.t - self._began)
+            self._began = None
+        self._open_run += end.n_accepted
+        rejected = commit is not None and "recovered" in commit.kinds
+        if rejected and (end.n_drafted or end.n_tested):
+            self.runs.add(self.n_rounds, end.q, self._open_run, 1)
+            self._open_run = 0
+
+    def _note_times(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
         self.round_ns.add(ns)
         for name, took in end.stage_ns.items():
             self.stage_ns.setdefault(name, Median()).add(took)
         self.lost_ns[end.n_drafted] += end.stage_ns.get("draft", 0) * (end.n_drafted - end.n_accepted)
-        for name in ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", "n_syncs", "cut"):
+        for name in _SUMMED:
             self.totals[name] += getattr(end, name)
         self.totals["ns"] += ns
+        for span in record.spans:
+            if span.clock != "model":  # never in one number with a measured clock
+                self.busy[span.lane] += span.dur_ns
 
-    def _note_ratios(self, end: RoundEnd, ns: int, cells: Cells, exits: Exits, carried: bool) -> None:
-        terms: dict[str, tuple[Term, Term]] = {
-            "mean_acceptance_length": (end.n_emitted, int(not carried)),
-            "mean_accepted": (end.n_accepted, int(not carried)),
-            "draft_acceptance_rate": (end.n_accepted, end.n_drafted),
-            "test_acceptance_rate": (end.n_accepted, end.n_tested),
-            "block_efficiency": (end.n_emitted, 1),
-            "rollback_rate": (cells.path_void, cells.path),
-            "rollback_rate_tokens": (cells.cells_void, cells.cells),
-            "draft_calls_per_round": (end.n_draft_calls, 1),
-            "layer_calls": (exits.layer_calls, end.n_emitted),
-            "cells": (exits.cells, end.n_emitted),
-            "head_tests": (exits.head_tests, end.n_emitted),
-            "exit_rate": (exits.stops, exits.rows),
-            "mean_exit_layer": (exits.depth, exits.stops),
-            "draft_precision": (exits.right, exits.judged),
-            "wrong_exit_rate": (exits.judged - exits.right, exits.judged),
-            "tokens_per_second": (end.n_emitted * _S, ns),
-            "drafting_share": (end.stage_ns.get("draft", 0), ns),
-            "overhead": (end.probe_ns, ns - end.probe_ns),
-        }
-        cost = self.ranks.close(end.n_emitted)
-        if cost is not None:
-            terms["modelled_speedup"] = (end.n_emitted, cost)
-        for name in RATIOS:
-            if name in terms:
-                unit = self.n_blocks if name in RATIOS[:_BLOCKWISE] else self.n_rounds
-                self.ratios[name].add(unit, end.q, *terms[name])
+    def _note_ratios(self, record: RoundRecord, end: RoundEnd, ns: int, carried: bool) -> None:
+        exits = self.exits.take(record)
+        void = end.n_drafted - end.n_accepted
+        # a pipelined drafter says what became of its tokens; every other draft is settled by its own round
+        cells = self.pipeline.take(record, end) or Cells(end.n_drafted, void, end.n_drafted, void)
+        cost = self.ranks.take(record, end.n_emitted)
+        figures = RoundFigures(record, end, ns, not carried, cells, exits, cost)
+        for name, spec in RATIOS.items():
+            terms = spec.terms(figures)
+            if terms is not None:
+                unit = self.n_blocks if spec.per == "block" else self.n_rounds
+                self.ratios[name].add(unit, end.q, *terms)
 
-    def _note_chain(self, pending: Pending) -> None:
+    def _note_chain(self, record: RoundRecord, nodes: list[Node]) -> None:
         """What three verifiers would have done with this draft, when it is one sampled chain."""
-        start = pending.start
-        assert start is not None
-        nodes = single_chain(pending.nodes, start.n - 1)
-        if not nodes:
+        chain = single_chain(nodes, record.start.n - 1)
+        if not chain:
             return
-        key = None if self._seed is None else (self._seed, start.r)
-        verdicts = {verdict.node: verdict for verdict in pending.verdicts}
+        prefill = record.query.prefill
+        key = None if prefill is None else (prefill.seed, record.r)
+        verdicts = {number: verdict for number, verdict in record.verdicts.items() if verdict.status != "pruned"}
         own = self.header.verifier_traits.replays_as if self.header is not None else None
-        found = replay(start.q, links(nodes, verdicts, pending.chains, own, key))
+        found = replay(record.q, links(chain, verdicts, record.chains, own, key))
         self.drafts.add(found)
         if self._on_draft is not None:
             self._on_draft(found)
 
-    def _note_runs(self, event: RoundEnd, rejected: bool) -> None:
-        self._open_run += event.n_accepted
-        if rejected and (event.n_drafted or event.n_tested):
-            self.runs.add(self.n_rounds, event.q, self._open_run, 1)
-            self._open_run = 0
-
-    def _cells(self, event: RoundEnd) -> Cells:
-        """A pipelined drafter says what became of its tokens; every other draft is settled by its own round."""
-        void = event.n_drafted - event.n_accepted
-        return self.pipeline.close(event) or Cells(event.n_drafted, void, event.n_drafted, void)
-
-    def _note_spots(self, pending: Pending) -> int:
+    def _note_spots(self, record: RoundRecord) -> int:
         """Counts verdicts by their depth below this round's root; returns the deepest."""
-        assert pending.start is not None
         tested: Counter[int] = Counter()
         accepted: Counter[int] = Counter()
         deepest = 0
-        for verdict in pending.verdicts:
-            if verdict.node not in self._positions:
+        for verdict in record.verdicts.values():
+            node = record.node(verdict.node) if verdict.status != "pruned" else None
+            if node is None or node.filler:
                 continue
-            depth = self._positions[verdict.node] - pending.start.n + 1
+            depth = node.pos - record.start.n + 1
             deepest = max(deepest, depth)
             tested[depth] += verdict.order is not None
             accepted[depth] += verdict.order is not None and verdict.status == "accepted"
@@ -273,11 +196,6 @@ class Tally:
             spot.rounds_tested += tested[depth] > 0
             spot.rounds_accepted += accepted[depth] > 0
         return deepest
-
-    def _note_span(self, span: Span) -> None:
-        if span.clock == "model":  # never in one number with a measured clock
-            return
-        self.busy[span.lane] += span.dur_ns
 
 
 def measure(events: Iterable[Event]) -> Metrics:

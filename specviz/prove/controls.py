@@ -221,51 +221,49 @@ def retested(gamma: int, count: int = 2) -> Grow:
     return grow
 
 
-def _named(name: str) -> Any:
-    return get_verifier(name).plan
+def _chains(plan: Any, **options: Any) -> Callable[[Problem], Rule]:
+    return _rule(drafting.chain, plan, **options)
 
 
-def _several(**mistakes: bool) -> Any:
-    return lambda draft, rows: Several(draft, rows, **mistakes).plan()
+def _pairs(**mistakes: bool) -> Callable[[Problem], Rule]:
+    return _rule(lambda gamma: drafting.chains(gamma, 2), lambda draft, rows: Several(draft, rows, **mistakes).plan())
 
 
-def _two(gamma: int) -> Grow:
-    return drafting.chains(gamma, 2)
+_TOKENWISE, _BLOCKWISE = get_verifier("tokenwise").plan, get_verifier("blockwise").plan
+_RULES: dict[str, Callable[[Problem], Rule]] = {
+    "hsd_literal": _chains(_scan(_literal)),
+    "ratio form": _chains(_scan(_right, with_ratios=True)),
+    "first failure ends": _chains(_scan(_right, gives_up=True)),
+    "start weight": _pairs(from_ratio=True),
+    "reference, 2 chains": _pairs(from_ratio=True, uncapped_last=True),
+    "shared node retested": _rule(retested, _TOKENWISE),
+    "softmax for arg-max": _rule(softmax_argmax, _TOKENWISE),
+    "plain row kept": _rule(plain_row_kept, _TOKENWISE),
+    "stop token dropped": _rule(stop_dropped, _BLOCKWISE),
+    "key without round": _chains(_BLOCKWISE, keyed=False),
+}
+# The smallest cases that show it: case and gamma, with the distance section 7 or 10 gives, `-` where it gives none.
+_PLACES = """
+hsd_literal          | cap index over i < t, as printed                             | B2 9/800, C2 -
+ratio form           | sums of (w p/q - 1) q, blind where q = 0                     | C2 29/600, C3 782/9375
+first failure ends   | the backward scan gives up at its first failure              | A2 -
+start weight         | a later candidate starts with the kept prefix's ratio, not with 1 | B2 1/1000, C2 1/800
+reference, 2 chains  | start weight, and every last test uncapped                   | A2 4/27, B2 43/625, C2 101/1600
+shared node retested | a caterpillar's shared node is tested once per chain         | C2 -
+softmax for arg-max  | an arg-max draft with the softmax on record                  | A1 1/6
+plain row kept       | siblings without replacement, recorded with the whole row    | C1 -
+stop token dropped   | the token that ended the draft is not in it                  | A2 1/9, B3 2597/10000
+key without round    | the same draws in every round                                | A2 7/108
+"""
 
 
 def _controls() -> Iterator[Control]:
-    """The wrong variants, each on the smallest cases that show it."""
-    yield from _each("hsd_literal", "cap index over i < t, as printed", _rule(drafting.chain, _scan(_literal)),
-                     "B2 9/800, C2 -")  # fmt: skip
-    yield from _each("ratio form", "sums of (w p/q - 1) q, blind where q = 0",
-                     _rule(drafting.chain, _scan(_right, with_ratios=True)), "C2 29/600, C3 782/9375")  # fmt: skip
-    yield from _each("first failure ends", "the backward scan gives up at its first failure",
-                     _rule(drafting.chain, _scan(_right, gives_up=True)), "A2 -")  # fmt: skip
-    yield from _each("start weight", "a later candidate starts with the kept prefix's ratio, not with 1",
-                     _rule(_two, _several(from_ratio=True)), "B2 1/1000, C2 1/800")  # fmt: skip
-    yield from _each("reference, 2 chains", "start weight, and every last test uncapped",
-                     _rule(_two, _several(from_ratio=True, uncapped_last=True)),
-                     "A2 4/27, B2 43/625, C2 101/1600")  # fmt: skip
-    yield from _each("shared node retested", "a caterpillar's shared node is tested once per chain",
-                     _rule(retested, _named("tokenwise")), "C2 -")  # fmt: skip
-    yield from _each("softmax for arg-max", "an arg-max draft with the softmax on record",
-                     _rule(softmax_argmax, _named("tokenwise")), "A1 1/6")  # fmt: skip
-    yield from _each("plain row kept", "siblings without replacement, recorded with the whole row",
-                     _rule(plain_row_kept, _named("tokenwise")), "C1 -")  # fmt: skip
-    yield from _each("stop token dropped", "the token that ended the draft is not in it",
-                     _rule(stop_dropped, _named("blockwise")), "A2 1/9, B3 2597/10000")  # fmt: skip
-    yield from _each("key without round", "the same draws in every round",
-                     _rule(drafting.chain, _named("blockwise"), keyed=False), "A2 7/108", chained=True)  # fmt: skip
-
-
-def _each(
-    name: str, mistake: str, rule: Callable[[Problem], Rule], places: str, chained: bool = False
-) -> Iterator[Control]:
-    """`places`: case and gamma with the distance section 7 or 10 gives, `-` where it gives none."""
-    for place in places.split(", "):
-        where, distance = place.split()
-        known = None if distance == "-" else Fraction(distance)
-        yield Control(name, mistake, where[0], int(where[1:]), rule, known, chained)
+    for line in _PLACES.strip().splitlines():
+        name, mistake, places = (part.strip() for part in line.split("|"))
+        for where, distance in (place.split() for place in places.split(", ")):
+            known = None if distance == "-" else Fraction(distance)
+            over_blocks = name == "key without round"  # one block cannot show it
+            yield Control(name, mistake, where[0], int(where[1:]), _RULES[name], known, over_blocks)
 
 
 CONTROLS: tuple[Control, ...] = tuple(_controls())

@@ -159,10 +159,7 @@ def paths(run: Callable[[Branch], T], known: Known = frozenset(), least_pos: int
 
 
 def staged(
-    prepare: Callable[[Branch], S],
-    run: Callable[[Branch, S], T],
-    known: Known = frozenset(),
-    least_pos: int = -1,
+    prepare: Callable[[Branch], S], run: Callable[[Branch, S], T], known: Known = frozenset(), least_pos: int = -1
 ) -> Iterator[tuple[T, Branch, Any]]:
     """Every execution of `prepare`, then `run`, with its probability; `prepare` is not repeated for what follows it."""
     for prepared, before in paths(prepare, known, least_pos):

@@ -2,17 +2,26 @@
 
 Without tables of the user's own: the golden cases with gamma 2 and 3, every verifier in every layout it is meant for.
 Layouts of which an enumeration is long are left out there, unless a golden number waits for them; asked for, they run.
+
+How long an enumeration takes is estimated before it is begun: drafts times outcomes times the texts rounds start from.
+The seconds are a rough measure of one core of a small machine; they decide what is refused, so they lean to the high
+side. A `PrefixTable` remembers everything, which costs a round per text in place of one per last token.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.probability.plan import Verifier
-from specviz.probability.table_models import CASES, Problem
-from specviz.prove.cost import A_LOT, Cost, cost
+from specviz.probability.table_models import CASES, Iid, Markov, PrefixTable, Problem, Table
 from specviz.prove.golden import TREE, Golden, golden
 from specviz.prove.layouts import Layout, get_layout, layout_of, meant_for, misfit
+from specviz.prove.proof import memory
 from specviz.registry import pick as named
 from specviz.verifiers import all_verifiers
 
@@ -24,6 +33,64 @@ _ABOUT = {
 }
 _QUICK, _EXACT = 1.0, 20.0  # seconds
 _UNTOLD, _YEAR = 1e12, 365 * 86400.0  # paths, seconds
+A_LOT = 60.0  # seconds
+_PATH, _DRAWN = 20e-6, 15e-6  # seconds for a path, and for each drawn token on it
+_TEXT = 10e-6  # seconds for a text of the target's law
+_SHARED = 3  # noise that outlives its round keeps texts apart that would be one
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An estimate."""
+
+    n_paths: float
+    seconds: float
+
+    @property
+    def is_too_much(self) -> bool:
+        """Minutes rather than seconds."""
+        return self.seconds > A_LOT
+
+
+def cost(problem: Problem, layout: Layout, verifier: Verifier) -> Cost:
+    """What proving one verifier on this layout will cost."""
+    n_drawn, options = layout.n_drawn(problem), _options(problem.p)
+    n_texts = _power(options, problem.gamma + 1)
+    outcomes = (problem.gamma + 1) * options
+    if verifier.carries:  # a block may go on for gamma tokens, each of them open
+        outcomes = max(outcomes, n_texts / options)
+    n_paths = _power(_options(problem.q), n_drawn) * outcomes * (1 + _starts(problem))
+    each = _PATH + _DRAWN * n_drawn
+    return Cost(max(n_paths, n_texts), n_paths * each * (_SHARED if layout.shared else 1) + n_texts * _TEXT)
+
+
+def _power(base: float, exponent: int) -> float:
+    try:
+        return base**exponent
+    except OverflowError:
+        return math.inf
+
+
+def _options(table: Table) -> float:
+    """Tokens with weight in a row, on average."""
+    return fmean(np.count_nonzero(row) for row in rows(table))
+
+
+def rows(table: Table) -> list[Any]:
+    """All rows a table was made of."""
+    if isinstance(table, Iid):
+        return [table.probs]
+    if isinstance(table, Markov):
+        return [table.init, *table.trans]
+    assert isinstance(table, PrefixTable), table
+    return [*table.rows.values(), *([] if table.default is None else [table.default])]
+
+
+def _starts(problem: Problem) -> float:
+    """Texts a round of the chained law starts after that are not the same to it."""
+    reach, options = memory(problem), _options(problem.p)
+    deepest = problem.gamma if reach is None else min(reach, problem.gamma)
+    return float(sum(options**depth for depth in range(deepest + 1)))
 
 
 @dataclass(frozen=True, slots=True)

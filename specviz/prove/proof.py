@@ -9,18 +9,18 @@ Two laws of the first gamma + 1 tokens are compared with the target's:
 Floats stand in where fractions would be endless; then a deviation counts from `TOLERANCE` on.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
 from typing import Any, cast
 
 from specviz.probability.plan import Verifier
-from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, Table, law
+from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, law
 from specviz.prove.closed_form import closed_form
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
-from specviz.prove.layouts import Begun, Block, Blocks, Layout, MakeDraft, MakePlan, draw
-from specviz.prove.several import Rounds
+from specviz.prove.layouts import Layout, draw
+from specviz.prove.rounds import Begun, Block, Blocks, MakeDraft, MakePlan, Rounds
 from specviz.verifiers.slack import DEFAULT, slack_plan
 from specviz.verifiers.slack import VERIFIER as SLACK
 
@@ -93,7 +93,10 @@ def prove(problem: Problem, verifier: Verifier, layout: Layout, tick: Tick | Non
     blocks = rounds.first()
     target = law(problem.p, problem.gamma + 1)
     emitted = continued(blocks, problem)
-    chain = _chained(rounds, problem.gamma + 1)
+    try:
+        chain = rounds.law(problem.gamma + 1)
+    except MissingRow:  # tables that end with the first block
+        chain = None
     lengths = accepted_law(blocks, problem.gamma)
     # What every lossless rule keeps of a fixed tree says nothing of one that is not.
     form = closed_form(verifier.name, layout, problem) if verifier.lossless else None
@@ -132,14 +135,6 @@ def rounds_of(problem: Problem, rule: Rule, tick: Tick | None = None) -> Rounds[
     return Rounds(blocks.begin, play, lambda block: block.tokens, keyed=rule.keyed, memory=memory(problem))
 
 
-def _chained(rounds: Rounds[Block], length: int) -> Law | None:
-    """The law over blocks, None when tables that end with the first block have no rows for it."""
-    try:
-        return rounds.law(length)
-    except MissingRow:
-        return None
-
-
 def continued(blocks: Mapping[Block, Any], problem: Problem) -> Law:
     """The law of the first gamma + 1 tokens when plain decoding follows the block."""
     length = problem.gamma + 1
@@ -158,12 +153,10 @@ def continued(blocks: Mapping[Block, Any], problem: Problem) -> Law:
 
 def memory(problem: Problem) -> int | None:
     """How many of the last tokens the rows depend on; None: on all."""
-    seen = [_memory(table) for table in (problem.p, problem.q)]
-    return None if None in seen else max(n for n in seen if n is not None)
-
-
-def _memory(table: Table) -> int | None:
-    return 0 if isinstance(table, Iid) else 1 if isinstance(table, Markov) else None
+    tables = (problem.p, problem.q)
+    if not all(isinstance(table, Iid | Markov) for table in tables):
+        return None
+    return int(any(isinstance(table, Markov) for table in tables))
 
 
 def accepted_law(blocks: Mapping[Block, Any], gamma: int) -> tuple[Any, ...]:
@@ -174,7 +167,7 @@ def accepted_law(blocks: Mapping[Block, Any], gamma: int) -> tuple[Any, ...]:
     return tuple(law_of_count)
 
 
-def mean(law_of_count: tuple[Any, ...]) -> Any:
+def mean(law_of_count: Sequence[Any]) -> Any:
     """The expectation of a law over 0, 1, 2, .."""
     return sum(k * prob for k, prob in enumerate(law_of_count))
 

@@ -1,6 +1,7 @@
 """What came out, for programs and for people: the objects of `--json`, numbers in words, and the verdict."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -70,10 +71,7 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> Verdict:
             (True, f"lossless, {exactly}: {', '.join(names)} ({_count(len(claims), 'proof')}, {paths:,} paths)")
         )
     # In the main tables on demand only: it says itself that it is not lossless.
-    lines += [
-        (True, f"{_place(d)} {_admitted(d.proof)}")
-        for d in done if not d.proof.claims_lossless
-    ]  # fmt: skip
+    lines += [(True, f"{_place(d)} {_admitted(d.proof)}") for d in done if not d.proof.claims_lossless]
     lines += _numbers(done)
     lines += _twins(done)
     lines += _races(done)
@@ -85,26 +83,20 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> Verdict:
     return Verdict(tuple(lines))
 
 
-def _numbers(done: Iterable[Done]) -> list[tuple[bool, str]]:
+def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
     """The golden numbers and closed forms in a line each, or a line for every one that is missed."""
-    lines = []
-    golden = [d for d in done if d.agrees is not None]
-    forms = [d for d in done if d.proof.closed_form_holds is not None]
-    for d in golden:
-        if not d.agrees and d.golden is not None:
-            found, wanted = number(d.proof.expected_accepted), number(d.golden.expected_accepted)
-            lines.append((False, f"{_place(d)} misses its golden vector: E[accepted] {found}, must be {wanted}"))
-    for d in forms:
-        if not d.proof.closed_form_holds:
-            found, wanted = number(d.proof.expected_accepted), number(d.proof.closed_form)
-            lines.append((False, f"{_place(d)} misses its closed form: E[accepted] {found}, must be {wanted}"))
-    if lines or not (golden or forms):
-        return lines
-    said = [
-        *([f"golden vectors ({len(golden)})"] if golden else []),
-        *([f"closed forms ({len(forms)})"] if forms else []),
+    golden = [(d, "golden vector", d.agrees, d.golden and d.golden.expected_accepted) for d in done]
+    forms = [(d, "closed form", d.proof.closed_form_holds, d.proof.closed_form) for d in done]
+    known = [each for each in (*golden, *forms) if each[2] is not None]
+    missed = [
+        f"{_place(d)} misses its {what}: E[accepted] {number(d.proof.expected_accepted)}, must be {number(wanted)}"
+        for d, what, holds, wanted in known
+        if not holds
     ]
-    return [(True, f"E[accepted] equals all {' and '.join(said)}")]
+    if missed or not known:
+        return [(False, line) for line in missed]
+    counts = Counter(what for _, what, _, _ in known)
+    return [(True, f"E[accepted] equals all {' and '.join(f'{what}s ({n})' for what, n in counts.items())}")]
 
 
 def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
@@ -113,13 +105,12 @@ def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
     for d in done:
         if d.proof.verifier in laws and d.proof.exact:
             laws[d.proof.verifier][d.job.subject.title, d.job.layout.name] = d.proof.accepted_law
-    both = laws["blockwise"].keys() & laws["hsd"].keys()
-    if not both:
-        return []
-    if any(laws["blockwise"][place] != laws["hsd"][place] for place in both):
+    one, other = laws.values()
+    both = one.keys() & other.keys()
+    if any(one[place] != other[place] for place in both):
         return [(False, "hsd and blockwise differ, and must be one rule")]
-    said = "hsd and blockwise are one rule: the same law of the accepted length"
-    return [(True, f"{said} ({_count(len(both), 'comparison')})")]
+    said = f"hsd and blockwise are one rule: the same law of the accepted length ({_count(len(both), 'comparison')})"
+    return [(True, said)] if both else []
 
 
 def _races(done: Sequence[Done]) -> list[tuple[bool, str]]:
@@ -184,42 +175,37 @@ def _decimal(value: Fraction) -> str | None:
     return f"{float(value):.{digits}f}" if digits <= _LONGEST else None
 
 
+_NUMBERS = ("max_abs_err", "tv", "expected_accepted", "chained_tv", "target_calls", "tokens_per_call", "closed_form")
+
+
 def as_object(done: Done) -> dict[str, Any]:
     """One verifier of `--json`. `exact` has the same numbers as fractions; floats have none."""
-    proof, vector = done.proof, done.golden
-    found: dict[str, Any] = {
+    proof, vector, problem = done.proof, done.golden, done.proof.problem
+
+    def told(name: str, form: Callable[[Any], Any] = float) -> Any:
+        value = getattr(proof, name)
+        return None if value is None else form(value)
+
+    found = {
         "law": _law(proof.law, float),
-        "max_abs_err": float(proof.max_abs_err),
-        "tv": float(proof.tv),
-        "expected_accepted": float(proof.expected_accepted),
+        **{name: told(name) for name in ("max_abs_err", "tv", "expected_accepted")},
         "accepted_law": [float(x) for x in proof.accepted_law],
         "lossless": proof.lossless,
         "claims_lossless": proof.claims_lossless,
         "layout": proof.layout.name,
-        "gamma": proof.problem.gamma,
-        "candidates": proof.problem.candidates,
-        "replacement": proof.problem.replacement,
-        "chained_max_abs_err": _float(proof.chained_max_abs_err),
-        "chained_tv": _float(proof.chained_tv),
-        "target_calls": float(proof.target_calls),
-        "tokens_per_call": float(proof.tokens_per_call),
-        "closed_form": _float(proof.closed_form),
-        "shared_by_race": float(shared_by_race(proof.problem)) if proof.layout.shared else None,
+        **{name: getattr(problem, name) for name in ("gamma", "candidates", "replacement")},
+        **{name: told(name) for name in ("chained_max_abs_err", "chained_tv", "target_calls", "tokens_per_call")},
+        "closed_form": told("closed_form"),
+        "shared_by_race": float(shared_by_race(problem)) if proof.layout.shared else None,
         "golden": None if vector is None else float(vector.expected_accepted),
         "golden_agrees": done.agrees,
         "n_paths": proof.n_paths,
         "exact": None,
     }
     if proof.exact:
-        found["exact"] = {
-            "law": _law(proof.law, str),
-            "accepted_law": [str(x) for x in proof.accepted_law],
-            **{
-                name: None if getattr(proof, name) is None else str(getattr(proof, name))
-                for name in ("max_abs_err", "tv", "expected_accepted", "chained_tv", "target_calls", "tokens_per_call",
-                             "closed_form")
-            },
-        }  # fmt: skip
+        lengths = [str(x) for x in proof.accepted_law]
+        numbers = {name: told(name, str) for name in _NUMBERS}
+        found["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **numbers}
     return found
 
 
@@ -240,7 +226,3 @@ def control_object(caught: Caught) -> dict[str, Any]:
 
 def _law(law: Mapping[tuple[int, ...], Any], form: Any) -> dict[str, Any]:
     return {",".join(map(str, text)): form(prob) for text, prob in sorted(law.items()) if prob}
-
-
-def _float(value: Any) -> float | None:
-    return None if value is None else float(value)

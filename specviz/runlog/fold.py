@@ -1,27 +1,26 @@
 """`fold(events) -> Run`: the whole stream as rounds. A live run is the same fold over a stream that still grows.
 
 `Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an
-aborted one is replaced when its number comes again (contract.md 1), a record that nobody knows is kept beside its
-round. The `Run` grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which cannot
-change.
+aborted one is replaced when its number comes again (contract.md 1), a record of a kind that nobody here knows is kept
+with its round. The `Run` grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which
+cannot change.
+
+Whoever wants rounds and no history (metrics, timing, checks) folds with `Run(whole=False)` or asks `finished(events)`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from specviz.events import (
     VERSION,
     WIRE_RECORDS,
     Adapt,
-    Block,
     Calibration,
-    Chain,
     Closing,
     Commit,
     End,
     Event,
     ExitTable,
-    Expansion,
     Finding,
     Header,
     Knob,
@@ -31,10 +30,7 @@ from specviz.events import (
     Prefill,
     RoundEnd,
     RoundStart,
-    Span,
     State,
-    TreeMade,
-    Verify,
     Warn,
 )
 from specviz.runlog.paintable import paintable
@@ -44,20 +40,27 @@ from specviz.text import LONGEST, quoted, running, shown
 from specviz.traits import MethodTraits, VerifierTraits
 
 _WARNINGS = 500
+_PENDING = 32  # rounds that are held where nothing is kept: a token drafted ahead is judged before so many have passed
+_QUERIES = 2  # and queries: what was learnt from one comes at its end
 _WIRE_ONLY = set(WIRE_RECORDS)
 _MARKS: dict[str, Mark] = {"accepted": "accepted", "branch": "accepted", "recovered": "recovered", "bonus": "bonus"}
 
 
 class Run:
-    """A run as far as it is known. Read its attributes; change it only by `apply`."""
+    """A run as far as it is known. Read its attributes; change it only by `apply`.
 
-    def __init__(self) -> None:
+    `whole=False`: only the newest rounds and queries are held, and no text strip, whatever the length of the run.
+    """
+
+    def __init__(self, whole: bool = True) -> None:
         self.header: Header | None = None
         self.calibration: Calibration | None = None  # what forwards cost on this machine
         self.end: End | None = None
         self.state: State | None = None  # what a worker last said it was doing
         self.queries: list[Query] = []
-        self.rounds = Rounds()
+        self.rounds = Rounds() if whole else Rounds(_PENDING, whole=False)
+        self.learnt: list[Adapt] = []  # in order
+        self.n_learnt = 0
         self.changes: list[Knob] = []  # every acknowledged knob change, in order
         self.warnings: list[Warn] = []  # the newest; all of them stand beside their rounds
         self.n_warnings = 0
@@ -75,8 +78,8 @@ class Run:
         handler = _HANDLERS.get(type(event))
         if handler:
             handler(self, event)
-        elif self.rounds and type(event) not in _WIRE_ONLY:
-            self.rounds[-1].other.append(event)
+        elif type(event) not in _WIRE_ONLY:
+            self._take(event)
 
     def extend(self, events: Iterable[Event]) -> "Run":
         """Take many; returns itself."""
@@ -126,9 +129,10 @@ class Run:
 
     def _find(self, query: Query, r: int) -> int | None:
         """Rounds are numbered one after another; where a trace has a hole they are looked through."""
-        places = range(query.first, query.first + query.n_rounds)
-        if 0 < r <= len(places) and self.rounds.place(places[r - 1])[1] == r:
-            return places[r - 1]
+        places = range(max(query.first, self.rounds.n_gone), query.first + query.n_rounds)
+        likely = query.first + r - 1
+        if likely in places and self.rounds.place(likely)[1] == r:
+            return likely
         return next((index for index in places if self.rounds.place(index)[1] == r), None)
 
     def word(self, token: int) -> str:
@@ -161,31 +165,53 @@ class Run:
         self.calibration = event
 
     def _prefill(self, event: Prefill) -> None:
-        query = Query(event.q, event, len(self.rounds), self.rounds, self._v, self.backward)
-        if event.text:
+        query = self._begin(event.q, event)
+        if event.text and self.rounds.whole:
             query.tokens.append(_prompt(event))
+
+    def _begin(self, number: int, prefill: Prefill | None) -> Query:
+        query = Query(number, prefill, len(self.rounds), self.rounds, self._v, self.backward)
         self.queries.append(query)
+        if not self.rounds.whole:
+            del self.queries[:-_QUERIES]
+        return query
+
+    def _query(self, number: int) -> Query:
+        known = self.queries and self.queries[-1].number == number
+        return self.queries[-1] if known else self._begin(number, None)
 
     def _round_start(self, event: RoundStart) -> None:
-        query = self._query(event.q)
-        if query.n_rounds and self.rounds[-1].r == event.r:
-            self._forget(query)
+        query, last = self._query(event.q), self.rounds.last
+        if query.n_rounds and last is not None and last.r == event.r and not last.complete:
+            self._forget(query, last)
         self._apply_due(event)
         self._serial += 1
-        record = RoundRecord(len(self.rounds), event, query, len(query.tokens), self._knobs, self._serial)
-        record.changes = [c for c in self.changes if (c.q, c.applied_r) == (event.q, event.r)]
+        record = RoundRecord(
+            len(self.rounds), event, query, len(query.tokens), self._knobs, self._serial, query.n_nodes
+        )
+        for change in self.changes:
+            if (change.q, change.applied_r) == (event.q, event.r):
+                record.take(change)
         query.n_rounds += 1
         self.rounds.append(record)
+
+    def _take(self, event: Event) -> None:
+        """A record of the round in hand."""
+        last = self.rounds.last
+        if last is not None:
+            last.take(event)
 
     def _pieces(self, event: Pieces) -> None:
         for token, text, raw in event.pieces:
             self.words.setdefault(token, (text, raw))
+        self._take(event)
 
-    def _forget(self, query: Query) -> None:
+    def _forget(self, query: Query, aborted: RoundRecord) -> None:
         """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
-        gone = self.rounds.pop()
+        self.rounds.pop()
         query.n_rounds -= 1
-        del query.tokens[gone.n_before :]
+        query.n_nodes = aborted.born
+        del query.tokens[aborted.n_before :]
 
     def _apply_due(self, start: RoundStart) -> None:
         now = [c for c in self._due if (c.q, c.applied_r) <= (start.q, start.r)]
@@ -193,71 +219,57 @@ class Run:
             self._due = [c for c in self._due if c not in now]
             self._knobs = {**self._knobs, **{c.name: c.new for c in now}}
 
-    def _query(self, number: int) -> Query:
-        if not self.queries or self.queries[-1].number != number:
-            self.queries.append(Query(number, None, len(self.rounds), self.rounds, self._v, self.backward))
-        return self.queries[-1]
-
     def _node(self, event: Node) -> None:
         self.words.setdefault(event.token, (event.text, event.bytes))
-        self._query(event.q).nodes.near[event.node] = event
-        if self.rounds:
-            self.rounds[-1].nodes[event.node] = event
-
-    def _verify(self, event: Verify) -> None:
-        if self.rounds:
-            self.rounds[-1].verdicts[event.node] = event
-
-    def _chain(self, event: Chain) -> None:
-        if self.rounds:
-            self.rounds[-1].chains[event.node] = event
+        query = self._query(event.q)
+        query.nodes.near[event.node] = event
+        query.n_nodes = max(query.n_nodes, event.node + 1)
+        self._take(event)
 
     def _closing(self, event: Closing) -> None:
         if event.token is not None and event.text:
             self.words.setdefault(event.token, (event.text, None))
-        if self.rounds:
-            self.rounds[-1].closing = event
+        self._take(event)
 
     def _commit(self, event: Commit) -> None:
-        if not self.rounds:
+        record = self.rounds.last
+        if record is None:
             return
-        record = self.rounds[-1]
-        record.commit = event
-        record.query.tokens.extend(self._strip_tokens(record, event))
+        record.take(event)
+        for token, text in zip(event.tokens, event.texts, strict=False):
+            if text:
+                self.words.setdefault(token, (text, None))
+        if self.rounds.whole:
+            record.query.tokens.extend(self._strip_tokens(record, event))
 
     def _strip_tokens(self, record: RoundRecord, commit: Commit) -> Iterable[TextToken]:
         first = commit.n - len(commit.tokens)
         path = kept_path(record)
         for k, (token, text, kind) in enumerate(zip(commit.tokens, commit.texts, commit.kinds, strict=False)):
-            if text:
-                self.words.setdefault(token, (text, None))
             mark = _MARKS.get(kind, "accepted")
             mark = record.closing_mark or mark if mark == "bonus" else mark
-            node = path[k] if k < len(path) and mark == "accepted" else None
             own, raw = self.words.get(token, (text, None))
             yield TextToken(
-                shown=shown(own, raw), running=running(text, most=LONGEST), token=token, mark=mark,
-                round=record.r, pos=first + k, node=node, breaks=k == 0,
-            )  # fmt: skip
-
-    def _round_end(self, event: RoundEnd) -> None:
-        if self.rounds:
-            self.rounds[-1].end = event
-
-    def _span(self, event: Span) -> None:
-        if self.rounds:
-            self.rounds[-1].spans.append(event)
+                shown=shown(own, raw),
+                running=running(text, most=LONGEST),
+                token=token,
+                mark=mark,
+                round=record.r,
+                pos=first + k,
+                node=path[k] if k < len(path) and mark == "accepted" else None,
+                breaks=k == 0,
+            )
 
     def _knob(self, event: Knob) -> None:
         self.changes.append(event)
-        last = self.rounds[-1] if self.rounds else None
-        if last and (last.q, last.r) >= (event.q, event.applied_r):  # the acknowledgement came after its round began
+        last = self.rounds.last
+        if last is not None and (last.q, last.r) >= (event.q, event.applied_r):  # acknowledged after that began
             self._knobs = {**self._knobs, event.name: event.new}
             index = self.find(event.q, event.applied_r)
             self.rounds.set_knobs(last.index if index is None else index, self._knobs)
             if index is not None:
                 record = self.rounds[index]
-                record.changes.append(event)
+                record.take(event)
                 self.rounds.keep(record)
             return
         self._due.append(event)
@@ -267,27 +279,27 @@ class Run:
         self.n_warnings += 1
         if len(self.warnings) > 2 * _WARNINGS:
             del self.warnings[:-_WARNINGS]
-        if self.rounds and event.r == self.rounds[-1].r:
-            self.rounds[-1].warnings.append(event)
+        last = self.rounds.last
+        if last is not None and event.r == last.r:
+            last.take(event)
 
     def _note(self, event: Note) -> None:
         self.notes.append(event)
         index = self.find(event.q, event.at.r)
         if index is not None:
             record = self.rounds[index]
-            record.notes.append(event)
+            record.take(event)
             self.rounds.keep(record)
 
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)
 
-    def _grown(self, event: Block | Expansion | TreeMade) -> None:
-        """What a drafter that grows a tree by calls leaves of a round."""
-        if self.rounds:
-            self.rounds[-1].grew(event)
-
     def _adapt(self, event: Adapt) -> None:
         """It comes when its query is over."""
+        self.n_learnt += 1
+        self.learnt.append(event)
+        if not self.rounds.whole:
+            del self.learnt[:-_QUERIES]
         for query in reversed(self.queries):
             if query.number == event.q:
                 query.adapt = event
@@ -312,6 +324,17 @@ def fold(events: Iterable[Event]) -> Run:
     return Run().extend(events)
 
 
+def finished(events: Iterable[Event]) -> Iterator[RoundRecord]:
+    """The rounds of a stream, each as it comes to its end; none is kept here for long."""
+    run, last = Run(whole=False), None
+    for event in events:
+        run.apply(event)
+        record = run.rounds.last
+        if isinstance(event, RoundEnd) and record is not None and record.complete and record is not last:
+            last = record
+            yield record
+
+
 def kept_path(record: RoundRecord) -> list[int]:
     """Ids of the drafted nodes that became text, root to leaf, as far as the verdicts tell."""
     kept = [v.node for v in record.verdicts.values() if v.status == "accepted"]
@@ -327,10 +350,20 @@ def _prompt(event: Prefill) -> TextToken:
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
-    Header: Run._header, Calibration: Run._calibration, Prefill: Run._prefill, RoundStart: Run._round_start,
-    Pieces: Run._pieces, Node: Run._node,
-    Verify: Run._verify, Chain: Run._chain, Closing: Run._closing, Commit: Run._commit, RoundEnd: Run._round_end,
-    Span: Run._span, Knob: Run._knob, Warn: Run._warn, Note: Run._note, Finding: Run._finding,
-    Block: Run._grown, Expansion: Run._grown, TreeMade: Run._grown, Adapt: Run._adapt,
-    ExitTable: Run._exit_table, End: Run._end, State: Run._state,
-}  # fmt: skip
+    Header: Run._header,
+    Calibration: Run._calibration,
+    Prefill: Run._prefill,
+    RoundStart: Run._round_start,
+    Pieces: Run._pieces,
+    Node: Run._node,
+    Closing: Run._closing,
+    Commit: Run._commit,
+    Knob: Run._knob,
+    Warn: Run._warn,
+    Note: Run._note,
+    Finding: Run._finding,
+    Adapt: Run._adapt,
+    ExitTable: Run._exit_table,
+    End: Run._end,
+    State: Run._state,
+}  # all others are records of the round in hand

@@ -1,14 +1,14 @@
 """What the fold keeps: a `RoundRecord` per round and a `Query` per prompt. Plain events, nothing worked out twice.
 
 A record may be unfinished (the stream stops inside a round, or grows while it is looked at): every part that has not
-come is None or empty, and `level` says whether it ever will.
+come is None or empty, and the level of the run says whether it ever will.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 from weakref import WeakKeyDictionary, ref
 
 import msgspec
@@ -34,25 +34,11 @@ from specviz.events import (
     Verify,
     Warn,
 )
-from specviz.trace.spool import Place, Spool
+from specviz.runlog.spool import Place, Spool
 
-if TYPE_CHECKING:
-    from specviz.runlog.rounds import Rounds
-
-Mark = Literal[
-    "root",
-    "drafted",
-    "testing",
-    "accepted",
-    "rejected",
-    "recovered",
-    "bonus",
-    "plain",
-    "untested",
-    "pruned",
-    "exit",
-    "prompt",
-]
+Drafted = Literal["root", "drafted", "testing", "accepted", "rejected", "untested", "pruned", "exit"]
+Written = Literal["recovered", "bonus", "plain", "prompt"]
+Mark = Drafted | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +65,9 @@ Kind = TypeVar("Kind", bound=Event)
 class RoundRecord:
     """One round as recorded. `index` counts over the whole run; `n_before` tokens of the query were text before it.
 
-    `serial` is its own, also when it was read again; a round that takes the place of an aborted one has another.
+    Every record of the round stands in `by_kind`, of whatever kind it is, in the order it came; nodes, verdicts and
+    chains are found by their node as well. `serial` is its own, also when it was read again; a round that takes the
+    place of an aborted one has another.
     """
 
     index: int
@@ -88,29 +76,39 @@ class RoundRecord:
     n_before: int
     knobs: Mapping[str, Any]
     serial: int = 0
+    born: int = 0  # nodes with smaller ids were drafted in earlier rounds
+    by_kind: dict[type[Event], list[Any]] = field(default_factory=dict)
     nodes: dict[int, Node] = field(default_factory=dict)
     verdicts: dict[int, Verify] = field(default_factory=dict)
     chains: dict[int, Chain] = field(default_factory=dict)
-    closing: Closing | None = None
-    commit: Commit | None = None
-    end: RoundEnd | None = None
-    spans: list[Span] = field(default_factory=list)
-    changes: list[Knob] = field(default_factory=list)  # knobs that took effect with this round
-    notes: list[Note] = field(default_factory=list)
-    warnings: list[Warn] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)  # calls of a tree drafter
-    expansions: list[Expansion] = field(default_factory=list)  # a place in this list is their id
-    tree: TreeMade | None = None
-    other: list[Event] = field(default_factory=list)  # records of one method
 
-    def grew(self, event: Block | Expansion | TreeMade) -> None:
-        """File what a tree drafter said of itself."""
-        if isinstance(event, Block):
-            self.blocks.append(event)
-        elif isinstance(event, Expansion):
-            self.expansions.append(event)
-        else:
-            self.tree = event
+    def take(self, event: Event) -> None:
+        """File a record of this round."""
+        self.by_kind.setdefault(type(event), []).append(event)
+        if isinstance(event, Node):
+            self.nodes[event.node] = event
+        elif isinstance(event, Verify):
+            self.verdicts[event.node] = event
+        elif isinstance(event, Chain):
+            self.chains[event.node] = event
+
+    def every(self, kind: type[Kind]) -> list[Kind]:
+        """The records of one kind, in order."""
+        return self.by_kind.get(kind, [])
+
+    def first(self, kind: type[Kind]) -> Kind | None:
+        """The first record of a kind; None where there is none."""
+        found = self.by_kind.get(kind)
+        return found[0] if found else None
+
+    def last(self, kind: type[Kind]) -> Kind | None:
+        """The newest record of a kind; None when none has come."""
+        found = self.by_kind.get(kind)
+        return found[-1] if found else None
+
+    def node(self, number: int) -> Node | None:
+        """A node drafted in this round, or earlier and still pending."""
+        return self.nodes.get(number) or self.query.nodes.get(number)
 
     @property
     def q(self) -> int:
@@ -121,20 +119,57 @@ class RoundRecord:
         return self.start.r
 
     @property
-    def complete(self) -> bool:
-        """Whether the round came to its end, with text."""
-        return self.end is not None and self.end.walk_end != "abort"
+    def closing(self) -> Closing | None:
+        return self.last(Closing)
 
     @property
-    def stamp(self) -> tuple[int, int, int, int, int, bool, bool, bool, bool]:
-        """Changes whenever the record does: a key for what was worked out from it."""
-        closed = (self.closing is not None, self.commit is not None, self.end is not None, self.tree is not None)
-        counts = (len(self.nodes), len(self.verdicts), len(self.chains), len(self.other), len(self.expansions))
-        return (*counts, *closed)
+    def commit(self) -> Commit | None:
+        return self.last(Commit)
 
-    def every(self, kind: type[Kind]) -> list[Kind]:
-        """The records of one kind that only some methods write, in order."""
-        return [event for event in self.other if isinstance(event, kind)]
+    @property
+    def end(self) -> RoundEnd | None:
+        return self.last(RoundEnd)
+
+    @property
+    def spans(self) -> list[Span]:
+        return self.every(Span)
+
+    @property
+    def changes(self) -> list[Knob]:
+        """Knobs that took effect with this round."""
+        return self.every(Knob)
+
+    @property
+    def notes(self) -> list[Note]:
+        return self.every(Note)
+
+    @property
+    def warnings(self) -> list[Warn]:
+        return self.every(Warn)
+
+    @property
+    def blocks(self) -> list[Block]:
+        return self.every(Block)
+
+    @property
+    def expansions(self) -> list[Expansion]:
+        """What a tree drafter offered; a place in this list is its id."""
+        return self.every(Expansion)
+
+    @property
+    def tree(self) -> TreeMade | None:
+        return self.last(TreeMade)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the round came to its end, with text."""
+        end = self.end
+        return end is not None and end.walk_end != "abort"
+
+    @property
+    def stamp(self) -> int:
+        """Changes whenever the record does: a key for what was worked out from it."""
+        return sum(map(len, self.by_kind.values()))
 
     @property
     def closing_mark(self) -> Mark | None:
@@ -169,6 +204,15 @@ class RoundRecord:
         return "⚠" * bool(self.warnings) + "⚑" * bool(self.notes) + "◆" * bool(self.changes)
 
 
+class AllRounds(Protocol):
+    """What a query asks of the rounds of its run."""
+
+    def __getitem__(self, index: int) -> RoundRecord: ...
+
+    def node(self, index: int, stop: int, node: int) -> Node | None:
+        """A node drafted in one of the rounds from `index` to `stop`, of those out of memory."""
+
+
 class _Kept(msgspec.Struct, array_like=True):
     """A query in the spool."""
 
@@ -198,6 +242,7 @@ class Query:
         "backward",
         "exit_table",
         "first",
+        "n_nodes",
         "n_rounds",
         "nodes",
         "number",
@@ -205,10 +250,11 @@ class Query:
     )  # fmt: skip
 
     def __init__(
-        self, number: int, prefill: Prefill | None, first: int, all_rounds: "Rounds", v: tuple[int, int] = VERSION,
+        self, number: int, prefill: Prefill | None, first: int, all_rounds: AllRounds, v: tuple[int, int] = VERSION,
         backward: bool = False,
     ) -> None:  # fmt: skip
         self.number, self.first, self.n_rounds = number, first, 0
+        self.n_nodes = 0  # ids of nodes so far are below this
         self.v = v  # of the trace: what some fields mean depends on it
         self.backward = backward  # the rule tests drafts from their end
         self.nodes = Nodes(self, all_rounds)
@@ -221,12 +267,10 @@ class Query:
 
     @property
     def rounds(self) -> "QueryRounds":
-        """Its rounds so far."""
         return QueryRounds(self._all, self.first, self.n_rounds)
 
     @property
     def prefill(self) -> Prefill | None:
-        """Its prompt."""
         return self._content.prefill
 
     @property
@@ -270,7 +314,7 @@ class Nodes(Mapping[int, Node]):
 
     __slots__ = ("_all", "_query", "near")
 
-    def __init__(self, query: Query, all_rounds: "Rounds") -> None:
+    def __init__(self, query: Query, all_rounds: AllRounds) -> None:
         self._query, self._all = ref(query), all_rounds
         self.near: dict[int, Node] = {}  # of the rounds in memory
 
@@ -298,7 +342,7 @@ class QueryRounds(Sequence[RoundRecord]):
 
     __slots__ = ("_all", "_first", "_n")
 
-    def __init__(self, all_rounds: "Rounds", first: int, n: int) -> None:
+    def __init__(self, all_rounds: AllRounds, first: int, n: int) -> None:
         self._all, self._first, self._n = all_rounds, first, n
 
     def __len__(self) -> int:

@@ -189,7 +189,6 @@ class Family:
             node = self.parent(node)
 
     def descendants(self, node: int) -> Iterator[int]:
-        """Everything below a node."""
         for child in self.children.get(node, ()):
             yield child
             yield from self.descendants(child)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from specviz.events import Event, decode, encode_lines
-from specviz.trace.spool import Place, Spool
+from specviz.runlog.spool import Place, Spool
 
 TAIL = 512  # events that go to the spool together
 

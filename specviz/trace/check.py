@@ -6,11 +6,13 @@ what an earlier one drafted), and the sums named in `end.totals`.
 """
 
 from collections.abc import Callable
-from functools import singledispatchmethod
 from pathlib import Path
+from typing import Any
 
 from specviz.errors import TraceError
-from specviz.events import WIRE_RECORDS, Closing, Commit, End, Event, Node, Prefill, RoundEnd, RoundStart, Verify
+from specviz.events import WIRE_RECORDS, Commit, End, Event, Prefill, RoundEnd, RoundStart, Verify
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 from specviz.trace.recorder import Totals
 
 _EDGE = 1e-12  # two ways to round u * total: an interval's edge and the draw itself
@@ -21,123 +23,90 @@ class Checker:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._run = Run(whole=False)
         self._totals = Totals()
-        self._tokens: dict[int, int] = {}  # node -> token, of the query
-        self._positions: dict[int, int] = {}
-        self._length: int | None = None
-        self._root: int | None = None
-        self._begin_round()
-        self._fail: Callable[[str], TraceError] = lambda reason: TraceError(reason)
+        self._length: int | None = None  # of the text of the query in hand
+        self._root: int | None = None  # its last token
+        self._where = ""
 
     def take(self, event: Event, line: int) -> None:
         """Checks one record against what came before it."""
-        self._fail = lambda reason: TraceError(f"{self._path} line {line} (query {event.q}, round {event.r}): {reason}")
-        if isinstance(event, WIRE_RECORDS):
-            raise self._fail(f"a '{event.__struct_config__.tag}' record belongs on the wire, not in a file")
+        self._where = f"{self._path} line {line} (query {event.q}, round {event.r})"
+        tag = event.__struct_config__.tag
+        self._expect(not isinstance(event, WIRE_RECORDS), f"a '{tag}' record belongs on the wire, not in a file")
         self._totals.take(event)
-        self._check(event)
-
-    def _begin_round(self) -> None:
-        self._verdicts: list[Verify] = []
-        self._closing: Closing | None = None
-        self._commit: Commit | None = None
+        self._run.apply(event)
+        check = _RULES.get(type(event))
+        if check is not None:
+            check(self, event)
 
     def _expect(self, holds: bool, reason: str) -> None:
         if not holds:
-            raise self._fail(reason)
+            raise TraceError(f"{self._where}: {reason}")
 
-    @singledispatchmethod
-    def _check(self, event: Event) -> None:
-        """Records without a rule of their own."""
-
-    @_check.register
-    def _(self, event: Prefill) -> None:
+    def _prefill(self, event: Prefill) -> None:
         self._expect(
             event.n_prompt == len(event.prompt), f"n_prompt {event.n_prompt}, but {len(event.prompt)} prompt tokens"
         )
         self._length, self._root = event.n_prompt, event.prompt[-1] if event.prompt else None
-        self._tokens, self._positions = {}, {}
 
-    @_check.register
-    def _(self, event: RoundStart) -> None:
-        self._begin_round()  # an aborted round's number is used again: what it left is void
+    def _round_start(self, event: RoundStart) -> None:
         self._expect(self._length is not None, "a round before its query's prefill")
         self._expect(event.n == self._length, f"starts at n {event.n}, but {self._length} tokens are committed")
         self._expect(event.root == self._root, f"root {event.root} is not the last committed token {self._root}")
 
-    @_check.register
-    def _(self, event: Node) -> None:
-        self._tokens[event.node], self._positions[event.node] = event.token, event.pos
+    def _verify(self, event: Verify) -> None:
+        query = self._run.queries[-1] if self._run.queries else None
+        known = query is not None and event.node in query.nodes
+        self._expect(known, f"verdict on node {event.node}, which was never drafted")
+        decided = event.order is not None and not event.implied and event.status in ("accepted", "rejected")
+        if decided and event.kind == "test" and event.thr is not None and event.u is not None:
+            below = event.u < event.thr
+            passed, rule = event.status == "accepted", "is" if below else "is not"
+            self._expect(passed == below, f"node {event.node} {event.status}, but u {rule} below thr")
 
-    @_check.register
-    def _(self, event: Verify) -> None:
-        self._expect(event.node in self._tokens, f"verdict on node {event.node}, which was never drafted")
-        self._verdicts.append(event)
-        decided = event.order is not None and not event.implied and event.u is not None
-        if not decided or event.status not in ("accepted", "rejected"):
-            return
-        passed = event.status == "accepted"
-        if event.kind == "test" and event.thr is not None and event.u is not None:
-            rule = "is" if event.u < event.thr else "is not"
-            self._expect(passed == (event.u < event.thr), f"node {event.node} {event.status}, but u {rule} below thr")
-
-    @_check.register
-    def _(self, event: Closing) -> None:
-        self._closing = event
-
-    @_check.register
-    def _(self, event: Commit) -> None:
+    def _commit(self, event: Commit) -> None:
         count = len(event.tokens)
         self._expect(count == len(event.texts) == len(event.kinds), "tokens, texts and kinds differ in number")
         self._expect(self._length is not None, "a commit before its query's prefill")
-        expected = (self._length or 0) + count
-        self._expect(event.n == expected, f"commit says n {event.n}, but its tokens end at {expected}")
-        for verdict in self._verdicts:
-            self._check_drawn(verdict, event, self._length or 0)
-        if (
-            self._closing is not None
-            and self._closing.token is not None
-            and (event.kinds or ["accepted"])[-1] != "accepted"
-        ):
-            self._expect(event.tokens[-1] == self._closing.token, "the closing token is not the last one committed")
+        n = self._length or 0
+        self._expect(event.n == n + count, f"commit says n {event.n}, but its tokens end at {n + count}")
+        record = self._run.rounds.last
+        if record is not None:
+            for verdict in record.every(Verify):
+                self._check_drawn(record, verdict, event, n)
+            token = record.closing.token if record.closing is not None else None
+            if token is not None and (event.kinds or ["accepted"])[-1] != "accepted":
+                self._expect(event.tokens[-1] == token, "the closing token is not the last one committed")
         self._length, self._root = event.n, event.tokens[-1] if event.tokens else self._root
-        self._commit = event
 
-    def _check_drawn(self, verdict: Verify, commit: Commit, n: int) -> None:
+    def _check_drawn(self, record: RoundRecord, verdict: Verify, commit: Commit, n: int) -> None:
         """The token committed at a node's position decides whether a drawn node was kept."""
-        place, token = self._positions[verdict.node] - n, self._tokens[verdict.node]
-        if verdict.status == "accepted":
-            kept = 0 <= place < len(commit.tokens) and commit.tokens[place] == token
+        node, status = record.node(verdict.node), verdict.status
+        if status == "accepted" and node is not None:
+            place = node.pos - n
+            kept = 0 <= place < len(commit.tokens) and commit.tokens[place] == node.token
             self._expect(kept, f"node {verdict.node} accepted, but its token was not committed at its position")
-        if (
-            verdict.kind == "draw"
-            and verdict.order is not None
-            and verdict.u is not None
-            and verdict.interval is not None
-        ):
+        drawn = verdict.kind == "draw" and verdict.order is not None
+        if drawn and verdict.u is not None and verdict.interval is not None:
             lo, hi = verdict.interval
             inside = lo - _EDGE <= verdict.u < hi + _EDGE
             outside = verdict.u < lo + _EDGE or verdict.u >= hi - _EDGE
-            agrees = inside if verdict.status == "accepted" else outside or verdict.status != "rejected"
-            self._expect(
-                agrees, f"node {verdict.node} {verdict.status}, but u {verdict.u} and interval [{lo}, {hi}) disagree"
-            )
+            agrees = inside if status == "accepted" else outside or status != "rejected"
+            self._expect(agrees, f"node {verdict.node} {status}, but u {verdict.u} and interval [{lo}, {hi}) disagree")
 
-    @_check.register
-    def _(self, event: RoundEnd) -> None:
-        commit = self._commit
-        if commit is None:
-            raise self._fail("ends without a commit")
-        accepted = sum(kind in ("accepted", "branch") for kind in commit.kinds)
-        self._expect(
-            event.n_emitted == len(commit.tokens), f"n_emitted {event.n_emitted}, committed {len(commit.tokens)}"
-        )
+    def _round_end(self, event: RoundEnd) -> None:
+        record = self._run.rounds.last
+        commit = record.commit if record is not None else None
+        self._expect(commit is not None, "ends without a commit")
+        tokens, kinds = (commit.tokens, commit.kinds) if commit is not None else ([], [])
+        accepted = sum(kind in ("accepted", "branch") for kind in kinds)
+        self._expect(event.n_emitted == len(tokens), f"n_emitted {event.n_emitted}, committed {len(tokens)}")
         self._expect(event.n_accepted == accepted, f"n_accepted {event.n_accepted}, committed {accepted} of that kind")
         closing = event.n_emitted - event.n_accepted
         self._expect(closing in (0, 1), f"{closing} closing tokens in one round")
 
-    @_check.register
-    def _(self, event: End) -> None:
+    def _end(self, event: End) -> None:
         sums = self._totals.as_dict()
         for name in ("n_accepted", "n_tested"):
             self._expect(
@@ -147,3 +116,13 @@ class Checker:
             self._expect(
                 sums.get(name, value) == value, f"totals say {name} {value}, the records add up to {sums.get(name)}"
             )
+
+
+_RULES: dict[type[Event], Callable[[Checker, Any], None]] = {
+    Prefill: Checker._prefill,
+    RoundStart: Checker._round_start,
+    Verify: Checker._verify,
+    Commit: Checker._commit,
+    RoundEnd: Checker._round_end,
+    End: Checker._end,
+}

@@ -1,6 +1,7 @@
 """`specviz ablate`: rows from real runs of a small pair, claims and clocks by arithmetic, bad input in one line."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from specviz.bench.ours import OurArm
 from specviz.bench.settings import Settings
 from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
-from specviz.cost.model_clock import Rates, fate_counts
+from specviz.cost.model_clock import Rates
 from specviz.cost.timing import run_facts
 from specviz.engine.run.local import load_pair
 from specviz.events import RoundEnd
@@ -170,7 +171,8 @@ def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, tempera
         ends = [event for event in events if isinstance(event, RoundEnd)]
         counted = [(end.r, end.n_draft_calls, end.n_emitted) for end in ends]
         assert [(f.number, len(f.before) + len(f.beside), f.n_new) for f in facts] == counted, variant.name
-        fates, found = fate_counts(facts), Recorded([events], [0]).metrics()
+        fates = Counter(fate for f in facts for _, fate in f.fates)
+        found = Recorded([events], [0]).metrics()
         total = sum(fates.values())
         rate = found.rollback_rate_tokens
         assert (total == 0) == (rate is None), variant.name

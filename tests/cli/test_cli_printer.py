@@ -1,17 +1,24 @@
 """What a run prints: text safe for a terminal, one line for a round, and what the narrator says."""
 
 import io
+from typing import TextIO
 
 from cli.scripted import Script
 from specviz import events
-from specviz.cli.printing import Narrator, TextStream, terminal_text
+from specviz.cli.printing import Narrator, Sink, TextStream, fan_out, terminal_text
 from specviz.cli.run.lines import RoundLines
+from specviz.runlog.fold import Run
 from trace_factory import make_events
 
 
 class _Screen(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def _round_lines(out: TextIO, verbose: bool = False) -> Sink:
+    run = Run(whole=False)
+    return fan_out(run.apply, RoundLines(run, out, verbose))
 
 
 def test_a_terminal_gets_safe_text_and_whole_lines() -> None:
@@ -28,7 +35,7 @@ def test_a_terminal_gets_safe_text_and_whole_lines() -> None:
 
 def test_a_round_line_shows_every_token_of_a_chain_and_how_it_fared() -> None:
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     recorded = make_events(new_tokens=24, temperature=1.0, seed=2)
     for event in recorded:
         lines(event)
@@ -45,7 +52,7 @@ def test_a_round_line_shows_every_token_of_a_chain_and_how_it_fared() -> None:
 
 def test_a_round_without_a_draft_shows_its_closing_token_once() -> None:
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     recorded = make_events(shape="none", new_tokens=8, level="summary")
     for event in recorded:
         lines(event)
@@ -55,7 +62,7 @@ def test_a_round_without_a_draft_shows_its_closing_token_once() -> None:
 
 def test_a_tree_shows_tested_tokens_and_counts_the_others() -> None:
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     recorded = make_events(shape="tree", new_tokens=16)
     for event in recorded:
         lines(event)
@@ -68,7 +75,7 @@ def test_a_tree_shows_tested_tokens_and_counts_the_others() -> None:
 
 def test_verbose_rounds_say_why_and_stay_on_their_line() -> None:
     out = io.StringIO()
-    lines = RoundLines(out, verbose=True)
+    lines = _round_lines(out, verbose=True)
     recorded = make_events(new_tokens=12, temperature=1.0)
     for event in recorded:
         lines(event)
@@ -81,7 +88,7 @@ def test_verbose_rounds_say_why_and_stay_on_their_line() -> None:
 
 def test_a_stream_without_the_glyphs_gets_ascii() -> None:
     raw = io.BytesIO()
-    lines = RoundLines(io.TextIOWrapper(raw, encoding="ascii"), verbose=True)
+    lines = _round_lines(io.TextIOWrapper(raw, encoding="ascii"), verbose=True)
     for event in make_events(new_tokens=12, temperature=1.0):
         lines(event)
     assert b"+" in raw.getvalue()
@@ -89,7 +96,7 @@ def test_a_stream_without_the_glyphs_gets_ascii() -> None:
 
 def test_level_none_shows_what_was_kept() -> None:
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     for event in make_events(new_tokens=12, level="none"):
         lines(event)
     first = out.getvalue().splitlines()[0]
@@ -155,7 +162,7 @@ def test_a_round_that_works_ahead_says_what_it_was_and_how_its_fork_came_out() -
         events.Closing(node=-1, kind="recovered", token=9, text="new", u=0.1), _ended(0, 1, 1),
     ]  # fmt: skip
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     header = make_events(new_tokens=1)[0]
     for number, event in enumerate([header, *first, *second]):
         event.i, event.r = number, 0 if event is header else 1 if event in first else 2
@@ -191,7 +198,7 @@ def test_tokens_that_no_verdict_is_about_are_counted() -> None:
         _drafted(1, -1, 1), _drafted(2, 1, 2), _judged(0, "accepted", 0), _ended(1, 1, 1),
     ]  # fmt: skip
     out = io.StringIO()
-    lines = RoundLines(out)
+    lines = _round_lines(out)
     for number, event in enumerate(recorded):
         event.i, event.r = number, min(number, 1)
         lines(event)

@@ -60,7 +60,7 @@ def test_json_is_one_object_with_the_promised_names(cli: Cli, script: Script, tm
     assert found["rounds"] == sum(isinstance(e, events.RoundEnd) for e in script.events)
     assert found["trace"] == str(tmp_path / "a.sv.jsonl.gz")
     metrics = Tally().add_all(script.events).summary()
-    assert found["metrics"] == json.loads(msgspec.json.encode(metrics))
+    assert found["metrics"] == json.loads(msgspec.json.encode(metrics.as_dict()))
     spent = [e.stage_ns for e in script.events if isinstance(e, events.RoundEnd)]
     assert found["timings"]["target"] == pytest.approx(sum(ns["target"] for ns in spent) / 1e6, abs=1e-3)
     assert {"prefill", "draft", "target", "verdict", "commit", "adapt", "other"} <= found["timings"].keys()

@@ -8,14 +8,17 @@ import pytest
 from rank_trace import rank_events
 from specviz import events as ev
 from specviz.cli import main
+from specviz.cli.printing import fan_out
 from specviz.cli.run.lines import RoundLines
 from specviz.metrics import measure
+from specviz.runlog.fold import Run
 from trace_factory import write_trace
 
 
 def lines(events: list[ev.Event], verbose: bool = False) -> list[str]:
     out = io.StringIO()
-    written = RoundLines(out, verbose)
+    run = Run(whole=False)
+    written = fan_out(run.apply, RoundLines(run, out, verbose))
     for event in events:
         written(event)
     return out.getvalue().splitlines()

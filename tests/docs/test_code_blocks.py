@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from docs.pages import DOCS, PAGES, ROOT, Block, blocks
 from docs.shell import Pipeline, flags, parse, prints, typed
 from specviz.cli import COMMANDS, main
+from specviz.metrics.registry import METRICS, RATIOS
 from tools.check_versions import main as check_versions
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -143,6 +144,16 @@ def _pip(args: list[str], _stdin: bytes, _printed: str) -> bytes:
         else:
             assert word.startswith("-") or (ROOT / word).is_file(), word
     return b""
+
+
+@pytest.fixture(autouse=True)
+def _metrics_as_they_were() -> Iterator[None]:
+    """A page declares one of its own."""
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = [(METRICS, {**METRICS}), (RATIOS, {**RATIOS})]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=NAMES)

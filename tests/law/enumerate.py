@@ -14,7 +14,7 @@ from specviz.prove.enumerate import (
     paths,
     total_variation,
 )
-from specviz.prove.several import Play, chained
+from specviz.prove.rounds import Play, chained
 
 __all__ = [
     "SLIVER", "Branch", "BranchKeys", "Decision", "Key", "Known", "Law", "Play", "Uniform", "chained",

@@ -3,18 +3,14 @@
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from law.drafts import Builder, Grow
 from law.enumerate import Law, Play, chained, deviation, paths
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Outcome, Plan, Verifier
-from specviz.probability.table_models import Problem, Table, law
-
-
-def target_rows(table: Table, text: tuple[int, ...], draft: Draft) -> Any:
-    """`[n_fed + 1, V]`: the target's row after the root and after every fed node."""
-    return np.stack([table.row(text), *(table.row((*text, *draft.path(i))) for i in range(draft.n_fed))])
+from specviz.probability.table_models import Problem, law
+from specviz.prove.proof import mean as mean
+from specviz.prove.rounds import emitted as emitted
+from specviz.prove.rounds import target_rows as target_rows
 
 
 def draw_draft(keys: Any, text: tuple[int, ...], problem: Problem, grow: Grow, *, shared: bool = False) -> Draft:
@@ -30,12 +26,6 @@ def play_once(
     """One round."""
     draft = draw_draft(keys, text, problem, grow, shared=shared)
     return draft, plan(draft, target_rows(problem.p, text, draft)).walk(keys, len(text))
-
-
-def emitted(draft: Draft, outcome: Outcome) -> tuple[int, ...]:
-    """The tokens a round commits."""
-    closing = () if outcome.closing is None else (outcome.closing,)
-    return (*(draft.tokens[i] for i in outcome.accepted), *closing)
 
 
 def play(problem: Problem, grow: Grow, plan: Any, *, shared: bool = False) -> Play:
@@ -72,11 +62,6 @@ def accepted_law(problem: Problem, grow: Grow, plan: Any, *, shared: bool = Fals
         count = len(outcome.accepted)
         out[count] = out.get(count, 0) + branch.prob
     return [out.get(k, 0) for k in range(max(out) + 1)]
-
-
-def mean(law_of_count: list[Any]) -> Any:
-    """The expectation of a law over 0, 1, 2, .."""
-    return sum(k * prob for k, prob in enumerate(law_of_count))
 
 
 def fractions(text: str) -> list[Fraction]:

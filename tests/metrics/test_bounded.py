@@ -1,4 +1,4 @@
-"""What a tally holds does not grow with the run, and its numbers are those of all its rounds."""
+"""What a tally holds does not grow with the run, nor the fold before it; its numbers are those of all its rounds."""
 
 import gc
 import itertools
@@ -16,6 +16,7 @@ from specviz.metrics import Tally
 from specviz.metrics import sums as module
 from specviz.metrics.estimate import ratio
 from specviz.metrics.sums import Median, Ratio
+from specviz.runlog.fold import Run
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 
@@ -52,9 +53,14 @@ def test_a_tally_of_many_rounds_is_as_small_as_of_few(name: str, monkeypatch: py
     events = read_events(TRACES[name])
     sizes = []
     for n in (10, 40):
-        tally = Tally().add_all(_again(events, n))
+        run, tally = Run(whole=False), Tally()
+        for event in _again(events, n):
+            run.apply(event)
+            tally.follow(run)
         assert tally.summary().n_queries == n
         sizes.append(_size(tally))
+        assert len(list(run.rounds)) <= 32 < len(run.rounds)
+        assert len(run.queries) <= 2
     assert sizes[1] - sizes[0] < 4_000, sizes  # wider integers; a row a round would take a hundred times that
 
 

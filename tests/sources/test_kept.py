@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
+from specviz.runlog.spool import Spool
 from specviz.sources import kept
 from specviz.sources.bundled import bundled_traces
 from specviz.sources.kept import Kept
 from specviz.trace import read_events
-from specviz.trace.spool import Spool
 
 EVENTS = read_events(bundled_traces()["code-draft"])
 

@@ -112,7 +112,7 @@ def test_notes_findings_and_unknown_records_find_their_place() -> None:
     run.apply(ev.Gap(from_=3, to=4))
     assert run.rounds[1].markers == "⚑"
     assert run.findings[0].evidence == [2]
-    assert all(not r.other for r in run.rounds)
+    assert all(ev.Gap not in r.by_kind for r in run.rounds)
 
 
 def test_words_name_tokens_the_trace_has_spelled() -> None:

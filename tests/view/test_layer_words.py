@@ -6,6 +6,7 @@ from exit_trace import exit_events
 from specviz import events as ev
 from specviz.cost.exit_replay import Setting
 from specviz.runlog.fold import fold
+from specviz.runlog.run import RoundRecord
 from specviz.view import Run
 from trace_factory import of_kind
 from view.exit_rounds import golden, heat_of, layers
@@ -18,6 +19,11 @@ def words(run: Run, index: int, row: int, layer: int) -> str:
     assert cell is not None
     assert cell.column.row == row
     return cell.words
+
+
+def _without_exits(record: RoundRecord) -> None:
+    for kind in (ev.Climb, ev.Gate, ev.ExitRound):
+        record.by_kind.pop(kind, None)
 
 
 def test_a_stop_says_why_and_what_it_earned() -> None:
@@ -63,7 +69,7 @@ def test_drafts_that_skip_sublayers_have_no_climbs_and_say_so() -> None:
     run = golden([], 6, 4, 0)
     assert run.header is not None
     of_kind(run.header, "draft_and_verify")
-    run.rounds[0].other.clear()
+    _without_exits(run.rounds[0])
     assert "sublayers skipped" in (layers(run).missing or "")
 
 
@@ -71,7 +77,7 @@ def test_an_end_token_is_drafted_but_not_fed() -> None:
     run = golden([], 6, 4, 0)
     record = run.rounds[0]
     record.every(ev.Climb)[0].draft_token = 0
-    record.other.append(
+    record.take(
         ev.Gate(r=1, row=0, layer=3, raw_conf=0.95, temp=1.25, conf=0.9, tau=0.8, raw_thr=0.87, took=True, top1=0)
     )
     assert "An end token is not fed: the row climbs on and judges it." in words(run, 0, 0, 3)
@@ -95,7 +101,7 @@ def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) ->
     run = golden([], 6, 4, 0)
     assert run.header is not None
     of_kind(run.header, method).level = level  # type: ignore[assignment]
-    run.rounds[0].other.clear()
+    _without_exits(run.rounds[0])
     assert said in (layers(run).missing or "")
 
 

@@ -1,7 +1,6 @@
 """The sentences on drafted trees: why a width, why this shape, why the walk ended there; and branches and windows."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -244,7 +243,8 @@ def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | 
     record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, knobs)
     fork = ev.Fork(r=1, pos=1, conf=0.5, k_raw=1.0, k=0 if used is None else 2, k_max=6, known=False,
                    reason="low_conf", branch_len=used or 0)  # fmt: skip
-    items = {item.name: item.text for item in knob_bar(run, replace(record, other=[fork]), Options(), Feed()).items}
+    record.take(fork)
+    items = {item.name: item.text for item in knob_bar(run, record, Options(), Feed()).items}
     assert items["branch_len"] == shown
 
 

@@ -11,9 +11,9 @@ from specviz.events import At, End, Event, Knob, Note, Prefill, RoundEnd, RoundS
 from specviz.runlog import rounds
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
+from specviz.runlog.spool import Spool
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
-from specviz.trace.spool import Spool
 from specviz.view import Player
 from specviz.view.frame.frame import Options
 
@@ -187,3 +187,25 @@ def test_an_aborted_round_is_replaced_beside_rounds_that_are_away(little: None) 
     assert len(run.rounds) == len(whole.rounds)
     assert [r.start.r for r in run.rounds] == [r.start.r for r in whole.rounds]
     assert run.queries[0].text == whole.queries[0].text
+
+
+class _Seen(Event, tag="seen_by_a_test", kw_only=True):
+    """A kind that nobody in the package has heard of."""
+
+    depth: int
+    words: dict[str, list[float]]
+
+
+@pytest.mark.usefixtures("little")
+def test_a_kind_declared_elsewhere_stays_with_its_round() -> None:
+    """In memory, and read again from the spool as what it was."""
+    events = read_events(TRACES["code-draft"])
+    ends = [k for k, event in enumerate(events) if isinstance(event, RoundEnd)]
+    told = [_Seen(r=events[k].r, depth=events[k].r, words={"a": [0.5, k]}) for k in ends]
+    for k, event in reversed(list(zip(ends, told, strict=True))):
+        events.insert(k, event)
+    run = fold(events)
+    gc.collect()
+    assert run.rounds.n_away > 3
+    assert [event for record in run.rounds for event in record.every(_Seen)] == told
+    assert type(run.rounds[0].first(_Seen)) is _Seen

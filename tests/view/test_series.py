@@ -2,10 +2,12 @@
 
 import pytest
 
+from specviz.events import Event
 from specviz.metrics import measure
 from specviz.runlog.fold import fold
+from specviz.runlog.run import RoundRecord
 from specviz.view import Player
-from specviz.view.frame.series import Meter, histogram, records_of, series
+from specviz.view.frame.series import Meter, histogram, series
 from trace_factory import make_events, plain_round, plain_run
 
 
@@ -60,8 +62,11 @@ def test_the_histogram_has_no_hole() -> None:
     assert histogram(measure(plain_run(rounds))) == ((0, 2), (1, 0), (2, 0), (3, 0), (4, 1))
 
 
-def test_records_come_out_as_they_went_in() -> None:
+def test_a_round_has_every_record_as_it_went_in() -> None:
     events = make_events(temperature=0.8, seed=3)
-    run = Player(fold(events)).run
-    kept = [e for record in run.rounds for e in records_of(record)]
-    assert [e.i for e in kept] == [e.i for e in events[1:-1]]
+    kept = [e for record in Player(fold(events)).run.rounds for e in (record.start, *every(record))]
+    assert sorted(kept, key=lambda e: e.i) == events[2:-1]
+
+
+def every(record: RoundRecord) -> list[Event]:
+    return [event for events in record.by_kind.values() for event in events]

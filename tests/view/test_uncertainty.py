@@ -2,13 +2,12 @@
 
 import re
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.metrics import Estimate, measure
+from specviz.metrics import Estimate, Metrics, measure
 from specviz.metrics.estimate import Unknown, mean, ratio, share
 from specviz.runlog.fold import fold
 from specviz.view.frame.series import metric, overhead
@@ -68,4 +67,4 @@ def test_a_table_says_so_too(unknown: Unknown | None, cell: str) -> None:
 @pytest.mark.parametrize(("share", "text"), [(0.021, "+2 %"), (0.9995, "+>99.9 %"), (1.0, "2×"), (2.4, "3.4×")])
 def test_recording_that_doubles_a_round_says_how_many_times(share: float, text: str) -> None:
     metrics = measure(plain_run([plain_round(1, 6, 4, 2)]))
-    assert overhead(msgspec.structs.replace(metrics, overhead=Estimate(value=share, n=1))) == text
+    assert overhead(Metrics({**metrics, "overhead": Estimate(value=share, n=1)})) == text

@@ -9,7 +9,7 @@ An ablation as rows of words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -20,7 +20,7 @@ from specviz.bench.machine import Machine
 from specviz.bench.report.sheet import Sheet
 from specviz.bench.report.text import equality_sheet
 from specviz.bench.statistics import Equality, PairedRatio, Spread
-from specviz.cost.model_clock import Facts, Rates, Timing, timing
+from specviz.cost.model_clock import Rates, Timing, TimingTally, timing
 from specviz.cost.timing import run_facts
 from specviz.events import Event, Signal
 from specviz.metrics import Metrics, Tally
@@ -150,11 +150,14 @@ class Recorded:
 
     def on_clock(self, rates: Rates) -> OnClock:
         """The rounds at these costs; the speed-up with an interval over prompts."""
-        facts = [list(run_facts(events)) for events in self.runs]
-        whole = timing(_all(facts), rates)
-        by_prompt: dict[int, list[Timing]] = {}
-        for prompt, rounds in zip(self.prompts, facts, strict=True):
+        over_all, by_prompt = TimingTally(), dict[int, list[Timing]]()
+        for prompt, events in zip(self.prompts, self.runs, strict=True):
+            rounds = list(run_facts(events))
             by_prompt.setdefault(prompt, []).append(timing(rounds, rates))
+            over_all.forget()  # nodes of one run are not those of another
+            for facts in rounds:
+                over_all.add(facts)
+        whole = over_all.timing(rates)
         plain, took = (
             np.array([sum(getattr(t, name) for t in found) for _, found in sorted(by_prompt.items())])
             for name in ("plain", "elapsed")
@@ -165,23 +168,6 @@ class Recorded:
             bubble_draft=whole.bubble_draft, overlap_efficiency=whole.overlap_efficiency,
             wasted_share=whole.wasted / whole.busy_draft if whole.busy_draft else None,
         )  # fmt: skip
-
-
-def _all(runs: Sequence[Sequence[Facts]]) -> list[Facts]:
-    """Rounds of several runs; node numbers of one run are not those of another."""
-    out, shift = [], 0
-    for rounds in runs:
-        out += [_shifted(facts, shift) for facts in rounds]
-        shift += 1 + max((n for f in rounds for forward in (*f.before, *f.beside) for n in forward.nodes), default=0)
-    return out
-
-
-def _shifted(facts: Facts, by: int) -> Facts:
-    before, beside = (
-        tuple(replace(forward, nodes=tuple(n + by for n in forward.nodes)) for forward in part)
-        for part in (facts.before, facts.beside)
-    )
-    return replace(facts, before=before, beside=beside, fates=tuple((n + by, fate) for n, fate in facts.fates))
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:

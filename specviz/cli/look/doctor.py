@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.cli.flags import JSON
 from specviz.cli.printing import echo_json, echo_sections
 
 # Enough to know that an extra is there; the rest of it comes along.
@@ -26,7 +27,7 @@ _MIB = 1 << 20
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@JSON
 def command(as_json: bool) -> None:
     """Show versions, devices, memory, terminal and missing extras.
 

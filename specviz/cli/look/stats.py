@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.limits import max_mb_option
+from specviz.cli.flags import max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
 from specviz.events import End, Header
@@ -97,5 +97,5 @@ def as_object(run: Measured) -> dict[str, Any]:
         "file": run.file, "method": header.method, "verifier": header.verifier, "lossless": header.lossless,
         "level": header.level, "sampling": header.sampling, "knobs": header.knobs,
         "end": run.end.reason if run.end else None, "torn": run.torn,
-        "metrics": msgspec.to_builtins(run.metrics, str_keys=True),
+        "metrics": run.metrics.as_dict(),
     }  # fmt: skip

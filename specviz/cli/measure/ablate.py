@@ -6,16 +6,16 @@ torch is imported.
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from specviz.bench.ablation.results import VARIANTS
-from specviz.bench.settings import LANES, Settings, parse_knobs
-from specviz.cli.measure.bench import command_line, place, threads
-from specviz.cli.printing import SectionedCommand, narrate
-from specviz.cli.request import check_models, checked_device, checked_dtype
+from specviz.bench.settings import Settings
+from specviz.cli import flags
+from specviz.cli.measure import shared
+from specviz.cli.printing import narrate
+from specviz.cli.request import check_models
 from specviz.errors import KnobError, SpecvizError
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
@@ -28,21 +28,12 @@ _SECTIONS = {
 }
 
 
-@click.command("ablate", cls=SectionedCommand, sections=_SECTIONS)
+@click.command("ablate", cls=flags.SectionedCommand, sections=_SECTIONS)
 @click.option(
     "--gamma", type=click.IntRange(1, 16), default=4, show_default=True, help="Drafted tokens, for all alike."
 )
-@click.option(
-    "--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help="Tokens every run writes."
-)
-@click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy.")
-@click.option(
-    "--knob",
-    "knobs",
-    multiple=True,
-    metavar="METHOD.NAME=VALUE",
-    help="A knob of one of the methods, of all its rows that do not switch it off; repeatable.",
-)
+@shared.length("Tokens every run writes.")
+@shared.knob("A knob of one of the methods, of all its rows that do not switch it off; repeatable.")
 @click.option(
     "--ratio",
     "ratios",
@@ -59,31 +50,17 @@ _SECTIONS = {
     metavar="X",
     help="A weak draft model: noise on its matrices, X times their own spread.",
 )
-@click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
-@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Times every prompt is measured.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Stop measuring in time.")
+@shared.amounts(repeats=3)
 @click.option(
     "--timed/--not-timed",
     default=True,
     show_default=True,
     help="Time whole runs; without, rollback and the modelled clock alone.",
 )
-@click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
-@click.option("--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one].")
-@click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
-@click.option("--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own].")
-@click.option("--threads", default="auto", metavar="N", help="Threads, or auto: one for a small target.")
-@click.option(
-    "--lanes",
-    type=click.Choice(LANES),
-    default="auto",
-    show_default=True,
-    help="Where methods that overlap run; auto: by a probe.",
-)
-@click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
-@click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
-@click.option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
+@flags.TARGET
+@flags.DRAFT
+@shared.machine("one for a small target", show_default=False)
+@shared.OUTPUT
 def command(**given: Any) -> None:
     """Take SpecBranch apart: rollback rate and speed-up with and without H-RAD and with and without branches.
 
@@ -97,7 +74,7 @@ def command(**given: Any) -> None:
       specviz ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
     """  # fmt: skip
     settings = _settings(given)
-    page = place(given["html"])
+    page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
@@ -105,7 +82,7 @@ def command(**given: Any) -> None:
     from specviz.bench.ablation.run import Question, ablate
 
     question = Question(settings, tuple(given["ratios"]), given["noise"], given["timed"])
-    report = ablate(question, command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
+    report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     if page is not None:
         from specviz.bench.report.page import write_sheets
 
@@ -125,13 +102,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
     if not all(map(math.isfinite, given["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
-    same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "target", "draft", "lanes")
-    settings = Settings(
-        arms=(), device=checked_device(given["device"]), dtype=checked_dtype(given["dtype"]),
-        threads=threads(given["threads"]), knobs=parse_knobs(given["knobs"]), memory=False,
-        prompts=Path(given["prompts"]) if given["prompts"] else None,
-        **{name: given[name] for name in same},
-    )  # fmt: skip
+    settings = shared.settings_of(given, arms=(), memory=False)
     _check_knobs(settings)
     return settings
 

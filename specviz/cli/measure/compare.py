@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specviz.cli import INTERRUPTED, OK, options
-from specviz.cli.printing import SectionedCommand
+from specviz.cli import INTERRUPTED, OK, flags, options
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
@@ -38,7 +37,7 @@ _SIZES = ("shape", "gamma", "candidates", "replacement", "d_max", "w_max", "k_ma
 _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
-@click.command("compare", cls=SectionedCommand, sections=_SECTIONS)
+@click.command("compare", cls=flags.SectionedCommand, sections=_SECTIONS)
 @click.option(
     "--verifiers",
     metavar="LIST",
@@ -46,18 +45,16 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
     f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
 )
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
-@click.option("--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts].")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file.")
+@flags.PROMPTS
+@flags.LIMIT
 @click.option(
     "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of every prompt, from --seed on."
 )
-@click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Begin no prompt after so long."
-)
+@flags.minutes("Begin no prompt after so long.")
 @options.knob_options
 @options.model_options
-@click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress; errors are still told.")
+@flags.JSON_LINE
+@flags.quiet("No progress; errors are still told.")
 def command(**given: Any) -> int:
     """Compare verifiers on the same drafts.
 

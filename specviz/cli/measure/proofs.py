@@ -14,7 +14,7 @@ from rich.text import Text
 
 from specviz.console import standard_output
 from specviz.prove.controls import Caught
-from specviz.prove.cost import Cost
+from specviz.prove.jobs import Cost
 from specviz.prove.layouts import LAYOUTS
 from specviz.prove.report import Done, Verdict, full, number
 from specviz.prove.worked import Branch
@@ -43,23 +43,19 @@ TRACE = (
 def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
     """All of it on standard output."""
     with standard_output(_NARROWEST) as console:
-        _print_proofs(console, done, caught, verdict)
-
-
-def _print_proofs(console: Console, done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
-    console.print(Text(WHAT, style="dim"))
-    for _, group in groupby(done, key=lambda d: d.job.subject.title):
-        rows = list(group)
-        subject = rows[0].job.subject
-        title = f"{running(subject.title)}: V = {subject.problem.vocab}{subject.about}"
-        _show(console, title, _proofs(rows, console.width))
-    if caught:
-        _show(console, "wrong rules, which the check must catch", _controls(caught))
-    console.print()
-    console.print(Text(LEGEND, style="dim"))
-    console.print()
-    for good, line in verdict.lines:
-        console.print(_line(good, line))
+        console.print(Text(WHAT, style="dim"))
+        for _, group in groupby(done, key=lambda d: d.job.subject.title):
+            rows = list(group)
+            subject = rows[0].job.subject
+            title = f"{running(subject.title)}: V = {subject.problem.vocab}{subject.about}"
+            _show(console, title, _proofs(rows, console.width))
+        if caught:
+            _show(console, "wrong rules, which the check must catch", _controls(caught))
+        console.print()
+        console.print(Text(LEGEND, style="dim"))
+        console.print()
+        for good, line in verdict.lines:
+            console.print(_line(good, line))
 
 
 def _proofs(group: list[Done], width: int) -> Table:
@@ -94,12 +90,6 @@ def _controls(caught: Sequence[Caught]) -> Table:
 
 def print_trace(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
     """Case D: the positions of one draft, and where each verifier stops on it."""
-    with standard_output(_NARROWEST) as console:
-        _print_trace(console, found, stops, good)
-
-
-def _print_trace(console: Console, found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
-    console.print(Text(TRACE, style="dim"))
     table = _table()
     for title in ("t", "p/q", "ratio r", "cap at", "capped c", "D+ below", "D- below", "keep h", "residual row"):
         table.add_column(title, justify="right" if title != "residual row" else "left", no_wrap=True)
@@ -107,15 +97,17 @@ def _print_trace(console: Console, found: Sequence[Branch], stops: dict[str, dic
         row = "" if b.residual is None else " ".join(f"{float(x):.3f}" for x in b.residual)
         cells = [_short(x) for x in (b.rho, b.r, b.cap_at, b.c, b.lack, b.over, b.h)]
         table.add_row(str(b.t), *cells, row)
-    _show(console, "case D, gamma 6: id 0 drafted six times", table)
     laws = _table()
     for title in ("verifier", "accepted length: chance"):
         laws.add_column(title, no_wrap=True)
     for name, law in stops.items():
         laws.add_row(running(name), ", ".join(f"{t}: {number(x)}" for t, x in law.items()))
-    _show(console, "where they stop", laws)
-    console.print()
-    console.print(_line(good, "every value is the golden one" if good else "a value differs from its golden one"))
+    with standard_output(_NARROWEST) as console:
+        console.print(Text(TRACE, style="dim"))
+        _show(console, "case D, gamma 6: id 0 drafted six times", table)
+        _show(console, "where they stop", laws)
+        console.print()
+        console.print(_line(good, "every value is the golden one" if good else "a value differs from its golden one"))
 
 
 def _short(value: Any) -> str:

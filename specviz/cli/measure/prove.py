@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from specviz.cli import FAILED, OK
+from specviz.cli.flags import JSON
 from specviz.cli.measure.proofs import print_proofs, print_trace, progress
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError
@@ -44,7 +45,7 @@ CASES = ("A", "B", "C", "D")
 @click.option("--distinct", is_flag=True, help="Draw siblings without replacement.")
 @click.option("--floats", is_flag=True, help="Compute in float64, as in a session, and not in fractions.")
 @click.option("--long", "any_length", is_flag=True, help="Enumerate also what takes minutes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@JSON
 def command(
     verifiers: tuple[str, ...], cases: tuple[str, ...], tables: Path | None, gamma: int | None, layout: str | None,
     candidates: int | None, distinct: bool, floats: bool, any_length: bool, as_json: bool,

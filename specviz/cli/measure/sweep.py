@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.limits import max_mb_option
+from specviz.cli.flags import max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.recording import check_place
 from specviz.cost.exit_grid import Text, grid

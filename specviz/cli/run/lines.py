@@ -43,23 +43,21 @@ class RoundLines:
     `verbose` adds a sentence for every tested token and for the closing one.
     """
 
-    def __init__(self, out: TextIO | None = None, verbose: bool = False) -> None:
+    def __init__(self, run: Run, out: TextIO | None = None, verbose: bool = False) -> None:
+        self._run = run  # folded by whoever stands before us
         self._out = out or sys.stdout
         self._verbose = verbose
-        self._run = Run()
         self._ascii = not _can_print(self._out, "✓✗↻★◦·→▁")
 
     def __call__(self, event: Event) -> None:
-        """Fold the event; write the round when it ends."""
-        self._run.apply(event)
-        if isinstance(event, events.RoundEnd):
-            self._write(self.line(event))
-            for sentence in self._sentences() if self._verbose else ():
+        """Write the round when it has ended."""
+        record = self._run.rounds.last
+        if isinstance(event, events.RoundEnd) and record is not None:
+            self._write(self._line(record, event))
+            for sentence in self._sentences(record) if self._verbose else ():
                 self._write(f"      {sentence}")
 
-    def line(self, end: events.RoundEnd) -> str:
-        """The round that just ended, as one line."""
-        record = self._run.rounds[-1]
+    def _line(self, record: RoundRecord, end: events.RoundEnd) -> str:
         tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)
         counts = f"{self._kept(record, end)}, {end.n_emitted} new"
         spent = numbers.duration(sum(end.stage_ns.values()))
@@ -136,9 +134,8 @@ class RoundLines:
     def _piece(self, mark: Mark, token: str) -> str:
         return palette.glyph(mark, self._ascii) + (ascii_only(token) if self._ascii else token)
 
-    def _sentences(self) -> Iterator[str]:
+    def _sentences(self, record: RoundRecord) -> Iterator[str]:
         """What `specviz.view` says of every tested node, in the order of the tests, and of the closing token."""
-        record = self._run.rounds[-1]
         family = Family(record)
         for verdict in family.tests:
             yield self._readable(node_words(case(self._run, family, verdict.node)))
@@ -224,7 +221,6 @@ class StreamLines:
         print(text, file=self._out, flush=True)
 
     def finish(self) -> None:
-        """The domains."""
         rows = self._result.domain_lines()
         if not rows:
             return
@@ -248,7 +244,7 @@ def plain(row: QueryRow) -> list[str]:
     """A query without a bandit."""
     metrics = row.metrics
     return [
-        str(row.q), _domain(row, 12), str(row.n_tokens), str(row.n_rounds),
+        str(row.q), _domain(row, 12), str(metrics.n_emitted), str(metrics.n_rounds),
         _value(metrics.mean_acceptance_length), _value(metrics.draft_acceptance_rate),
         _value(metrics.tokens_per_second),
     ]  # fmt: skip

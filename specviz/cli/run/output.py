@@ -18,7 +18,7 @@ class Output:
         self._request, self._result = request, result
         self._narrator = None if request.quiet else Narrator(prompt=_prompt_view(request))
         self._text = None if request.as_json or request.rounds or request.stream else TextStream()
-        rounds = RoundLines(sys.stderr, request.verbose) if request.rounds else None
+        rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
         told = self._recorded if self._narrator is not None and request.record is not None else None
         sinks: list[Sink | None] = [self._narrator, told, rounds, self._text, self._queries]

@@ -1,10 +1,8 @@
-"""What a finished `specviz run` says of itself: a few lines for people, one object for programs.
+"""What a finished `specviz run` says of itself: a few lines for people, one object for programs; of a stream of prompts
+also every query, every domain, and what was learnt.
 
-Numbers come from `specviz.metrics`, by the names defined there; nothing is worked out a second time here.
-
-What a `specviz run --stream` says of itself: every query, every domain, what was learnt; for people and programs.
-
-Numbers come from `specviz.metrics`, one tally a query and one a domain; the bandit's from its own records.
+Numbers come from `specviz.metrics`, by the names defined there: one tally for the run, one a query, one a domain. The
+bandit's come from its own records.
 """
 
 from collections import Counter
@@ -18,6 +16,8 @@ from specviz import events
 from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.metrics import Estimate, Metrics, Tally
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 from specviz.text import running
 from specviz.view.words import numbers
 
@@ -36,38 +36,51 @@ class RunError(SpecvizError):
 
 
 class Result:
-    """A sink that folds a run into its metrics and remembers how it ended. `text`, `tokens`, `trace` are set on it."""
+    """A sink that folds a run into its metrics and remembers how it ended. `text`, `tokens`, `trace` are set on it.
+
+    `run` is the fold of what came so far, its newest rounds only.
+    """
 
     def __init__(self) -> None:
         self.text = ""
         self.tokens: list[int] = []
         self.trace: Path | None = None
+        self.run = Run(whole=False)
         self.tally = Tally()
-        self._header: events.Header | None = None
-        self._prefill: events.Prefill | None = None
+        self._header: events.Header | None = None  # as the core wrote it, for programs
         self._finish: str | None = None
-        self._n_tokens = 0
-        self._end: events.End | None = None
         self._stage_ns: dict[str, int] = dict.fromkeys(STAGES, 0)
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        self.tally.add(event)
-        if isinstance(event, events.Header):
-            self._header = event
-        elif isinstance(event, events.Prefill):
-            self._prefill = event
-            self._stage_ns["prefill"] += event.dur_ns
-        elif isinstance(event, events.Commit):
-            self._finish = event.finish
-            self._n_tokens += len(event.tokens)
-        elif isinstance(event, events.RoundEnd):
+        self.run.apply(event)
+        if event.inside_round:
+            return
+        self.tally.follow(self.run)
+        record = self.run.rounds.last
+        if isinstance(event, events.RoundEnd) and record is not None:
+            self._ended(record)
             for stage, ns in event.stage_ns.items():
                 self._stage_ns[stage] = self._stage_ns.get(stage, 0) + ns
+        elif isinstance(event, events.Header):
+            self._header = event
+        elif isinstance(event, events.Prefill):
+            self._begun(event)
+            self._stage_ns["prefill"] += event.dur_ns
         elif isinstance(event, events.Adapt):
+            self._learn(event)
             self._stage_ns["adapt"] += event.dur_ns
-        elif isinstance(event, events.End):
-            self._end = event
+
+    def _begun(self, prefill: events.Prefill) -> None:
+        """A query begins."""
+
+    def _ended(self, record: RoundRecord) -> None:
+        """A round came to its end."""
+        if record.commit is not None:
+            self._finish = record.commit.finish
+
+    def _learn(self, found: events.Adapt) -> None:
+        """What was done at the end of a query."""
 
     @property
     def has_begun(self) -> bool:
@@ -77,16 +90,17 @@ class Result:
     @property
     def is_done(self) -> bool:
         """Whether it came to its own end."""
-        return self._end is not None and self._end.reason in _FINISHED
+        return self.run.end is not None and self.run.end.reason in _FINISHED
 
     @property
     def finish(self) -> str:
         """Why the text ended, or why the run did when the text had not."""
-        return self._finish or (self._end.reason if self._end else "unfinished")
+        return self._finish or (self.run.end.reason if self.run.end else "unfinished")
 
     def as_json(self) -> dict[str, Any]:
         """The object of `--json`. Timings are milliseconds by stage, over the whole run."""
         assert self._header is not None
+        prefill = self.run.queries[-1].prefill if self.run.queries else None
         return {
             "text": self.text,
             "tokens": self.tokens,
@@ -95,8 +109,8 @@ class Result:
             "lossless": self._header.lossless,
             "rounds": self.tally.n_rounds,
             "finish": self.finish,
-            "n_prompt": self._prefill.n_prompt if self._prefill else None,
-            "metrics": msgspec.to_builtins(self.tally.summary(), str_keys=True),
+            "n_prompt": prefill.n_prompt if prefill else None,
+            "metrics": self.tally.summary().as_dict(),
             "timings": {stage: round(ns / 1e6, 3) for stage, ns in self._stage_ns.items()},
             "models": msgspec.to_builtins(self._header.models),
             "trace": str(self.trace) if self.trace else None,
@@ -108,7 +122,7 @@ class Result:
         seconds = self.tally.totals["ns"]
         ended = _REASONS.get(self.finish, self.finish)
         lines = [
-            f"{self._n_tokens} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
+            f"{metrics.n_emitted} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
             f"{shown_estimate(metrics.tokens_per_second)} tokens/s · ended: {ended}",
             f"acceptance  {_acceptance(metrics)}",
             f"time        {self._shares()}",
@@ -149,16 +163,12 @@ class QueryRow:
     whole: bool = True
     text: str = ""
     tokens: list[int] = field(default_factory=list)
-    n_tokens: int = 0
-    n_rounds: int = 0
     settled: Metrics | None = None
     finish: str | None = None
-    ended: bool = False  # its last round is over
     adapt: events.Adapt | None = None
 
     @property
     def q(self) -> int:
-        """Its number."""
         return self.prefill.q
 
     @property
@@ -166,25 +176,34 @@ class QueryRow:
         """As the file has it: hostile text."""
         return self.prefill.domain or ""
 
-    def take(self, event: Event) -> None:
-        """One event of this query."""
+    @property
+    def n_rounds(self) -> int:
+        return self.metrics.n_rounds
+
+    @property
+    def ended(self) -> bool:
+        """Whether its last round is over."""
+        return self.finish is not None
+
+    def take(self, record: RoundRecord) -> None:
+        """A round of this query came to its end."""
         if self.tally is not None:
-            self.tally.add(event)
-        if isinstance(event, events.Commit):
-            self.n_tokens += len(event.tokens)
+            self.tally.take(record)
+        commit = record.commit
+        if commit is not None:
+            self.finish = commit.finish
             if self.whole:
-                self.text += "".join(event.texts)
-                self.tokens += event.tokens
-            self.finish = event.finish
-        elif isinstance(event, events.RoundEnd):
-            self.n_rounds += 1
-            self.ended = self.finish is not None
-        elif isinstance(event, events.Adapt):
-            self.adapt = event
+                self.text += "".join(commit.texts)
+                self.tokens += commit.tokens
+
+    def learn(self, found: events.Adapt) -> None:
+        """What was made of it at its end."""
+        self.adapt = found
+        if self.tally is not None:
+            self.tally.learn(found)
 
     @property
     def metrics(self) -> Metrics:
-        """Of its rounds so far."""
         if self.settled is not None:
             return self.settled
         assert self.tally is not None
@@ -195,7 +214,6 @@ class QueryRow:
         self.settled, self.tally = self.metrics, None
 
     def as_json(self) -> dict[str, Any]:
-        """Its part of `--json`."""
         return {
             "q": self.q,
             "domain": self.domain,
@@ -206,7 +224,7 @@ class QueryRow:
             "tokens": self.tokens,
             "finish": self.finish,
             "rounds": self.n_rounds,
-            "metrics": msgspec.to_builtins(self.metrics, str_keys=True),
+            "metrics": self.metrics.as_dict(),
             "adapt": None if self.adapt is None else msgspec.to_builtins(self.adapt),
         }
 
@@ -218,7 +236,7 @@ def seconds(value: float) -> str:
     return f"{'-' if value < 0 else ''}{numbers.duration(round(abs(value) * 1e9))}"
 
 
-_LEARNT = ("seconds", "update_s", "dur_ns", "regret", "replay_regret", "next_regret")  # fields that are summed
+_LEARNT = ("seconds", "update_s", "dur_ns", "replay_regret", "next_regret")  # fields that are summed
 
 
 class StreamResult(Result):
@@ -234,42 +252,39 @@ class StreamResult(Result):
         self.domains: dict[str, Tally] = {}
         self._whole = whole
         self._n_queries: Counter[str] = Counter()  # by domain
-        self._n_tokens_of: Counter[str] = Counter()
-        self._taken: dict[str, Counter[str]] = {}  # by domain: queries by action
         self._sums: dict[str, float | None] = dict.fromkeys(_LEARNT)  # None: on no record
         self._n_kept = self._n_reverted = self._n_resets = 0
-        self._learnt_last: events.Adapt | None = None
-        self._opening: list[Event] = []  # what stands before the first query, for every tally
 
-    def __call__(self, event: Event) -> None:
-        """Take one event."""
-        super().__call__(event)
-        if isinstance(event, events.Header):
-            self._opening.append(event)
-        elif isinstance(event, events.Prefill):
-            self._begin(QueryRow(event, Tally().add_all(self._opening), self._whole))
-        if self.rows and not isinstance(event, events.End):
-            row = self.rows[-1]
-            row.take(event)
-            self.domains.setdefault(row.domain, Tally().add_all(self._opening)).add(event)
-            if isinstance(event, events.Commit):
-                self._n_tokens_of[row.domain] += len(event.tokens)
-            elif isinstance(event, events.Adapt):
-                self._learn(row.domain, event)
-
-    def _begin(self, row: QueryRow) -> None:
+    def _begun(self, prefill: events.Prefill) -> None:
         if self.rows:
             self.rows[-1].settle()
         if not self._whole:
             self.dropped += len(self.rows[:-1])
             del self.rows[:-1]
+        row = QueryRow(prefill, self._new_tally(), self._whole)
         self.rows.append(row)
+        self.domains.setdefault(row.domain, self._new_tally())
         self._n_queries[row.domain] += 1
 
-    def _learn(self, domain: str, found: events.Adapt) -> None:
-        """What was done at the end of a query."""
-        self._learnt_last = found
-        self._taken.setdefault(domain, Counter())[found.action] += 1
+    def _new_tally(self) -> Tally:
+        tally = Tally()
+        if self.run.header is not None:
+            tally.begin(self.run.header)
+        return tally
+
+    def _ended(self, record: RoundRecord) -> None:
+        super()._ended(record)
+        if self.rows:
+            row = self.rows[-1]
+            row.take(record)
+            self.domains[row.domain].take(record)
+
+    def _learn(self, found: events.Adapt) -> None:
+        if not self.rows:
+            return
+        row = self.rows[-1]
+        row.learn(found)
+        self.domains[row.domain].learn(found)
         for name in _LEARNT:
             value = getattr(found, name)
             if value is not None:
@@ -286,20 +301,20 @@ class StreamResult(Result):
     @property
     def decided(self) -> bool:
         """Whether anything was decided at the end of a query."""
-        return self._learnt_last is not None
+        return self.tally.adapted.n > 0
 
     def as_json(self) -> dict[str, Any]:
         """One object: the whole, then queries, domains, and what was learnt."""
         whole = super().as_json()
         for name in ("text", "tokens", "n_prompt", "finish"):
             del whole[name]
-        whole["ended"] = self._end.reason if self._end else None
+        whole["ended"] = self.run.end.reason if self.run.end else None
         whole["queries"] = [row.as_json() for row in self.rows]
         whole["domains"] = {
             domain: {
                 "n_queries": self._n_queries[domain],
                 "actions": self._actions(domain),
-                "metrics": msgspec.to_builtins(tally.summary(), str_keys=True),
+                "metrics": tally.summary().as_dict(),
             }
             for domain, tally in self.domains.items()
         }
@@ -307,25 +322,25 @@ class StreamResult(Result):
         return whole
 
     def _actions(self, domain: str) -> dict[str, int]:
-        taken = self._taken.get(domain, Counter())
+        taken = self.domains[domain].adapted.actions
         return {action: taken[action] for action in ("skip", "head", "full")}
 
     def _learning(self) -> dict[str, Any]:
         """Sums over the run; regrets in seconds, null where nothing tells."""
-        last, sums = self._learnt_last, self._sums
-        assert last is not None
+        whole, sums = self.tally.adapted.summary(), self._sums
+        assert whole is not None
         return {
             "n_updates": self._n_kept + self._n_reverted,
             "n_kept": self._n_kept,
             "n_reverted": self._n_reverted,
             "n_resets": self._n_resets,
-            "version": last.version_after,
+            "version": whole.version,
             "serving_s": sums["seconds"] or 0.0,
             "update_s": sums["update_s"] or 0.0,
             "boundary_s": (sums["dur_ns"] or 0) / 1e9,
-            "explored_s": last.spent,
-            "budget_s": last.budget,
-            "regret_s": sums["regret"],
+            "explored_s": whole.spent_s,
+            "budget_s": whole.budget_s,
+            "regret_s": whole.regret,
             "replay_regret_s": sums["replay_regret"],
             "next_regret_s": sums["next_regret"],
         }
@@ -334,9 +349,9 @@ class StreamResult(Result):
         """The lines of a single run, for all queries together; then what learning took and what it gave up."""
         n = self._n_queries.total()
         head, *rest = super().summary()
-        lines = [f"{n} {'query' if n == 1 else 'queries'}: {head}", *rest]
-        behind = lines[len(lines) - (self.trace is not None) :]
-        return [*lines[: len(lines) - len(behind)], *(self._learnt() if self.decided else []), *behind]
+        trace = [rest.pop()] if self.trace else []
+        learnt = self._learnt() if self.decided else []
+        return [f"{n} {'query' if n == 1 else 'queries'}: {head}", *rest, *learnt, *trace]
 
     def _learnt(self) -> list[str]:
         sums = self._learning()
@@ -352,7 +367,7 @@ class StreamResult(Result):
             f"learning    {kept}{resets}, weights v{sums['version']} · updates took {seconds(sums['update_s'])} beside "
             f"{seconds(sums['serving_s'])} of serving ({numbers.percent(share)}), exploring "
             f"{seconds(sums['explored_s'])} of {seconds(sums['budget_s'])}",
-            f"regret      {' · '.join(regret)}, over {sum(taken.total() for taken in self._taken.values())} queries",
+            f"regret      {' · '.join(regret)}, over {self.tally.adapted.n} queries",
         ]
 
     def domain_lines(self) -> list[tuple[str, ...]]:
@@ -362,7 +377,7 @@ class StreamResult(Result):
             metrics, taken = tally.summary(), self._actions(domain)
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
             out.append((
-                domain, str(self._n_queries[domain]), str(self._n_tokens_of[domain]),
+                domain, str(self._n_queries[domain]), str(metrics.n_emitted),
                 shown_estimate(metrics.mean_acceptance_length),
                 shown_estimate(metrics.draft_acceptance_rate), shown_estimate(metrics.tokens_per_second), actions,
             ))  # fmt: skip

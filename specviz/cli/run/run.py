@@ -15,7 +15,8 @@ import click
 
 from specviz.cli import Terminated, options
 from specviz.cli import request as prompts
-from specviz.cli.printing import SectionedCommand, Sink, fan_out
+from specviz.cli.flags import SectionedCommand
+from specviz.cli.printing import Sink, fan_out
 from specviz.cli.recording import recording
 from specviz.cli.request import Request
 from specviz.cli.run.output import Output
@@ -36,17 +37,11 @@ if TYPE_CHECKING:
     "bundled prompts.",
 )
 @click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
-@click.option("--verifier", metavar="NAME", help=options.verifier_help())
+@options.VERIFIER
 @options.model_options
 @options.lane_options
-@click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
-@click.option(
-    "--record",
-    metavar="FILE",
-    help=f"Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends. {options.RECORD_HELP}",
-)
-@options.redact_option
-@click.option("--force", is_flag=True, help="With --record: over a trace that is there.")
+@options.CHAT
+@options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
 @click.option("--level", metavar="NAME", help="none, summary or full [default: full with --record].")
 @click.option("--rounds", is_flag=True, help="A line for every round on standard error; the text follows at the end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output instead of the text.")

@@ -4,7 +4,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -13,14 +13,10 @@ from typing import Any
 import click
 
 from specviz.cli import Terminated
-from specviz.cli.printing import Minutes
+from specviz.cli.flags import DEVICE, TARGET, Command, Minutes, Option, with_options
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-Command = Callable[..., Any]
-Option = Callable[[Command], Command]
-
-TARGET = click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
 SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 
 
@@ -31,7 +27,7 @@ def machine(text: str = "text") -> tuple[Option, ...]:
             "--packages", is_flag=True, help=f"Also take {text} from the packages of this Python environment."
         ),
         click.option("--text", "texts", type=FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable."),
-        click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu]."),
+        DEVICE,
         click.option("--threads", type=click.IntRange(min=1), help="Threads for torch."),
     )
 
@@ -51,11 +47,6 @@ def clock(minutes: float | None, clocked: str) -> tuple[Option, ...]:
         return ()
     told = f"{clocked}; reading text and measuring come on top."
     return (click.option("--minutes", type=Minutes(min=0.05), default=minutes, show_default=True, help=told),)
-
-
-def with_options(options: Iterable[Option]) -> Option:
-    """All of them, in that order."""
-    return lambda function: functools.reduce(lambda so_far, option: option(so_far), reversed([*options]), function)
 
 
 def trainer(

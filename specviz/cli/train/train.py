@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from specviz.cli.printing import Minutes
+from specviz.cli.flags import Minutes
 from specviz.cli.train.options import FILE, FOLDER, resumable, trainer, usual_work
 from specviz.cli.train.trees import COMMANDS
 from specviz.errors import KnobError

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from specviz.cli.train.options import SEED, TARGET, Command, machine, trainer, with_options
+from specviz.cli.flags import TARGET, Command, with_options
+from specviz.cli.train.options import SEED, machine, trainer
 
 _PACE = (
     click.option(

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from specviz.events import Event
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import RoundRecord
@@ -15,21 +14,9 @@ if TYPE_CHECKING:
     from specviz.metrics import Estimate, Metrics, Tally
 
 
-_SERIES = (  # name, label
-    ("survival", "drafts of which at least t tokens were kept"),
-    ("position_acceptance", "kept / tested at position t"),
-    ("depth_acceptance", "kept / tested at depth d"),
-    ("share_above", "rounds that gave more than w tokens"),
-)
 _HIGHEST = (1 << 31) - 1
 _NOT_DEFINED = "not defined for this run, or not recorded"
 _PER_TEST = ("position_acceptance", "depth_acceptance")
-_HEADER = (  # name, label, help
-    ("mean_acceptance_length", "len", "tokens per draft, the drawn ones included"),
-    ("draft_acceptance_rate", "acc/drafted", "kept / drafted tokens"),
-    ("test_acceptance_rate", "acc/tested", "kept / tested tokens, the draft's tests alone"),
-    ("tokens_per_second", "tok/s", "new tokens / time of all rounds"),
-)
 
 
 class Meter:
@@ -37,52 +24,25 @@ class Meter:
 
     def __init__(self) -> None:
         self._tally: Tally | None = None
-        self._done = self._counted = self._learnt = 0
         self._metrics: Metrics | None = None
 
     def metrics(self, run: Run) -> "Metrics | None":
         """The metrics of all rounds finished so far; None before the first one."""
-        taken = self._take(run, len(run.rounds)) + self._take_steps(run)
-        if taken or self._metrics is None:
-            assert self._tally is not None
-            self._metrics = self._tally.summary() if self._counted else None
+        tally = self._counting()
+        if tally.follow(run) or self._metrics is None:
+            self._metrics = tally.summary() if tally.n_rounds else None
         return self._metrics
 
     def leaving(self, run: Run, record: RoundRecord) -> None:
         """A round is about to go out of memory: it is counted now, so that it need not be read again for that."""
-        self._take(run, record.index + 1)
+        if self._counting().follow(run, record.index + 1):
+            self._metrics = None
 
-    def _take(self, run: Run, stop: int) -> int:
-        """Count the rounds before `stop` that have ended; only the last of a run may yet."""
+    def _counting(self) -> "Tally":
         from specviz.metrics import Tally  # numpy: not needed to open a window
 
-        if self._tally is None:
-            self._tally = Tally()
-            self._tally.add_all(_of_run(run))
-        counted = self._counted
-        while self._done < stop:
-            record = run.rounds[self._done]
-            if record.complete:
-                self._tally.add_all(records_of(record))
-                self._counted += 1
-            elif record.index == len(run.rounds) - 1:
-                break
-            self._done += 1
-        return self._counted - counted
-
-    def _take_steps(self, run: Run) -> int:
-        """Count what was learnt since the last call; it comes at the end of a query, in their order."""
-        assert self._tally is not None
-        taken = 0
-        while self._learnt < len(run.queries):
-            step = run.queries[self._learnt].adapt
-            if step is not None:
-                self._tally.add(step)
-                taken += 1
-            elif self._learnt == len(run.queries) - 1:
-                break
-            self._learnt += 1
-        return taken
+        self._tally = self._tally or Tally()
+        return self._tally
 
 
 def metrics_of(run: Run, rounds: Iterable[RoundRecord]) -> "Metrics":
@@ -90,42 +50,19 @@ def metrics_of(run: Run, rounds: Iterable[RoundRecord]) -> "Metrics":
     from specviz.metrics import Tally
 
     tally = Tally()
-    tally.add_all(_of_run(run))
+    if run.header is not None:
+        tally.begin(run.header, run.calibration)
     for record in rounds:
-        tally.add_all(records_of(record))
+        tally.take(record)
     return tally.summary()
-
-
-def _of_run(run: Run) -> Iterable[Event]:
-    """What is written once, before the first round."""
-    yield from (event for event in (run.header, run.calibration) if event is not None)
-
-
-def records_of(record: RoundRecord) -> Iterable[Event]:
-    """The records of a finished round again, in the order they are written."""
-    if record.index == record.query.first and record.query.prefill is not None:
-        yield record.query.prefill
-    yield record.start
-    yield from record.nodes.values()
-    yield from record.verdicts.values()
-    yield from record.chains.values()
-    yield from (event for event in (record.closing, record.commit) if event is not None)
-    yield from record.spans
-    yield from record.blocks
-    yield from record.expansions
-    yield from (event for event in (record.tree,) if event is not None)
-    yield from record.other
-    if record.end is not None:
-        yield record.end
 
 
 def header_metrics(metrics: "Metrics | None") -> tuple[Metric, ...]:
     """The numbers of the header line, with their intervals."""
-    out = []
-    for name, label, help_ in _HEADER:
-        estimate = getattr(metrics, name) if metrics is not None else None
-        out.append(metric(name, label, estimate, help_))
-    return tuple(out)
+    from specviz.metrics import METRICS
+
+    shown = [(spec.name, *spec.header) for spec in METRICS.values() if spec.header is not None]
+    return tuple(metric(name, label, None if metrics is None else metrics[name], words) for name, label, words in shown)
 
 
 def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") -> Metric:
@@ -139,16 +76,15 @@ def metric(name: str, label: str, estimate: "Estimate | None", help_: str = "") 
 
 def series(metrics: "Metrics | None") -> dict[str, Series]:
     """Per-position and per-depth numbers, ready for a plot or a table."""
-    return {name: one_series(name, metrics) for name, _ in _SERIES}
+    from specviz.metrics import METRICS
+
+    return {spec.name: one_series(spec.name, metrics) for spec in METRICS.values() if spec.group == "positions"}
 
 
 def one_series(name: str, metrics: "Metrics | None") -> Series:
-    """The numbers of one name."""
-    column = getattr(metrics, name) if metrics is not None else None
-    return _series(name, dict(_SERIES)[name], column, metrics)
+    from specviz.metrics import METRICS
 
-
-def _series(name: str, label: str, column: "dict[int, Estimate] | None", metrics: "Metrics | None") -> Series:
+    label, column = METRICS[name].help, None if metrics is None else metrics[name]
     if not column:
         missing = "no round has ended yet" if column is not None or metrics is None else _NOT_DEFINED
         if metrics is not None and metrics.survival and name in _PER_TEST:
@@ -198,7 +134,6 @@ class Spark:
 
 
 def spark(points: Sequence[RoundPoint]) -> str:
-    """The bars of these rounds."""
     return Spark().bars(points, 0)
 
 

@@ -79,7 +79,7 @@ class Moment:
         if self.all_tested:
             verdict = family.record.verdicts.get(node)
             return verdict.status if verdict else "drafted" if family.ahead(node) else "untested"
-        if self.phase >= Phase.CLOSE and "window" in family.nodes[node].src:
+        if self.phase >= Phase.CLOSE and family.nodes[node].filler:
             return "untested"  # guesses for a pool, beside the text: no round judges them
         lost = any(v.status == "rejected" for a in family.ancestors(node) if (v := self.verdicts.get(a)))
         return "untested" if lost else "drafted"

@@ -23,7 +23,6 @@ from specviz.cost.timing import facts_of
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.series import records_of
 from specviz.view.panels.lanes.model import Block, Fate
 from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import BlockKind
@@ -51,7 +50,6 @@ class Stretch:
     clock: ModelClock
     rounds: deque[Known] = field(default_factory=deque)
     settled: dict[tuple[int, int], tuple[Fate, int]] = field(default_factory=dict)  # (query, node): fate, round index
-    born: int = 0  # ids below were drafted before the next round
 
     @property
     def stop(self) -> int:
@@ -60,11 +58,7 @@ class Stretch:
 
     def take(self, record: RoundRecord) -> Work | None:
         """The next round; None where the modelled clock knows none such."""
-        assert record.end is not None
-        if record.index == record.query.first:
-            self.born = 0
-        facts = facts_of(list(records_of(record)), record.end, self.born)
-        self.born = max([self.born, *(node + 1 for node in record.nodes)])
+        facts = facts_of(record)
         played = self.clock.play(facts) if facts is not None else None
         work = work_of(facts) if facts is not None else None
         facts = facts or _self_drafted(record)
@@ -214,9 +208,6 @@ class RunFacts:
         """Rounds once more, at the present costs."""
         rates = self._rates or self.rates
         out = Stretch(first, ModelClock(rates, self._starts[first] if first < len(self._starts) else 0.0))
-        if first and first < len(self.run.rounds):
-            before = self.run.rounds[first - 1]
-            out.born = max(before.nodes, default=-1) + 1 if before.query is self.run.rounds[first].query else 0
         for index in range(first, stop):
             out.take(self.run.rounds[index])
         return out

@@ -11,7 +11,7 @@ from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.run_header import NOTHING, run_info
-from specviz.view.frame.series import histogram, metric, overhead, records_of, series
+from specviz.view.frame.series import histogram, metric, overhead, series
 from specviz.view.words.numbers import number, percent, prob
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def overview(run: Run) -> Overview:
 
     tally = Tally()
     if run.header is not None:
-        tally.add(run.header)
+        tally.begin(run.header)
     n_ended, seen = 0, Counter[str]()
     for record in run.rounds:
         if record.complete:
-            tally.add_all(records_of(record))
+            tally.take(record)
             n_ended += 1
             seen.update(v.status for v in record.verdicts.values())
     metrics, fit = (tally.summary(), geometric_fit(tally)) if n_ended else (None, None)
@@ -96,7 +96,7 @@ def overview(run: Run) -> Overview:
 
 
 def _estimate(metrics: "Metrics | None", name: str) -> "Estimate | None":
-    found: Estimate | None = getattr(metrics, name) if metrics is not None else None
+    found: Estimate | None = metrics[name] if metrics is not None else None
     return found
 
 

@@ -53,11 +53,9 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
         return self._end
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,0 +1,102 @@
+"""Options that several commands share, in the words of their help, and how a command takes them.
+
+Knobs, methods and verifiers have flags of their own tables (`specviz.cli.options`).
+"""
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+
+TARGET = click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
+DRAFT = click.option(
+    "--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one]."
+)
+DEVICE = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
+DTYPE = click.option(
+    "--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own]."
+)
+PROMPTS = click.option(
+    "--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts]."
+)
+LIMIT = click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+JSON_LINE = click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
+
+
+def with_options(options: Iterable[Option]) -> Option:
+    """All of them, in that order."""
+    return lambda function: functools.reduce(lambda so_far, option: option(so_far), reversed([*options]), function)
+
+
+def minutes(words: str) -> Option:
+    """The time a measurement may take."""
+    return click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="X", help=words)
+
+
+def quiet(words: str = "No narration; errors are still told.") -> Option:
+    """No lines on standard error."""
+    return click.option("--quiet", "-q", is_flag=True, help=words)
+
+
+class SectionedCommand(click.Command):
+    """A command whose help puts its many options under headings.
+
+    `sections`: heading → names of parameters. What stands in none comes last, under `Other`.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options section by section, each in the order of its names."""
+        records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
+        for title, names in self.sections.items():
+            found = [records.pop(name) for name in names if name in records]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+        if records:
+            with formatter.section("Other"):
+                formatter.write_dl(list(records.values()))
+
+
+class Minutes(click.FloatRange):
+    """A finite time: neither nan nor inf ever ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no time in minutes", param, ctx)
+        return found
+
+
+def _hold(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+    """Set the bound in the environment, for the processes that the command starts too, until it ends."""
+    if value is None:
+        return
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(value)
+
+    def back() -> None:
+        os.environ.pop(VARIABLE, None)
+        os.environ.update({} if before is None else {VARIABLE: before})
+
+    ctx.call_on_close(back)
+
+
+max_mb_option = click.option(
+    FLAG, metavar="N", type=click.IntRange(1, 1 << 20), expose_value=False, callback=_hold,
+    help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
+)  # fmt: skip

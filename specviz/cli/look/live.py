@@ -1,0 +1,67 @@
+"""What `specviz tui` and `specviz web` share: the options of a live run, and the run they ask for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specviz.cli import options
+from specviz.cli.flags import with_options
+from specviz.cli.recording import check_place
+from specviz.cli.request import check_models, checked_lanes, prompt_text
+from specviz.commands import Start
+from specviz.errors import SpecvizError
+
+REPLAY = click.option("--replay", metavar="FILE", help="Show a recorded trace; one that still grows is followed.")
+PROMPT_AND_MODELS = with_options((
+    click.option("--prompt", metavar="TEXT", help="Decode this prompt live."),
+    click.option("--prompt-file", metavar="FILE", help="Decode the prompt of a UTF-8 file live."),
+    click.option("--example", metavar="NAME", help="Decode a bundled prompt live: code, prose, sums."),
+    click.option("--method", metavar="NAME", help=f"{options.method_help()} [default: draft]"),
+    options.VERIFIER,
+    options.model_options,
+))  # fmt: skip
+_PROMPTS = ("prompt", "prompt_file", "example")
+_ARGV = ("target", "draft", "device", "dtype", "threads")
+_NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes")
+_FLAGS = ("chat", "paused", "full_speed", "redact")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """The worker's command line, the run it begins with, and the file it is recorded in."""
+
+    argv: tuple[str, ...]
+    start: Start
+    record: Path | None
+
+
+def wants_run(given: Mapping[str, Any]) -> bool:
+    """Whether anything was named that only a run of one's own has. SpecvizError beside a recording."""
+    typed = any(given.get(name) not in (None, ()) for name in options.knob_specs())
+    live = typed or any(given.get(name) is not None for name in _NAMED) or any(given.get(name) for name in _FLAGS)
+    if live and given["replay"] is not None:
+        raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
+    return live
+
+
+def first_run(given: Mapping[str, Any], record: Path | None) -> FirstRun:
+    """The run, checked as far as that goes without a model; without a prompt the screen asks for one."""
+    method = options.chosen_method(given["method"] or "draft", given["verifier"])
+    asked = any(given[name] is not None for name in _PROMPTS)
+    start = Start(
+        prompt=prompt_text({**given, "stdin": None}) if asked else "",
+        method=method.name,
+        verifier=given["verifier"],
+        knobs=options.given_knobs(method, given),
+        chat=given["chat"],
+        paused=given["paused"],
+        lanes=checked_lanes(given.get("lanes") or "auto"),
+    )
+    check_models(given["target"], given["draft"], method.needs_draft)
+    if record is not None:
+        check_place(record, given["force"])
+    argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
+    return FirstRun(tuple(argv), start, record)

@@ -1,0 +1,103 @@
+"""What `specviz bench`, `ablate` and `compare` share: options, checks, and the command line told again."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specviz.bench.settings import LANES, Settings, parse_knobs
+from specviz.cli import flags
+from specviz.cli.request import checked_device, checked_dtype
+from specviz.errors import SpecvizError
+
+HTML = click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
+OUTPUT = flags.with_options((HTML, flags.JSON_LINE, flags.quiet()))
+
+
+def length(words: str) -> flags.Option:
+    """How much every run writes and how."""
+    return flags.with_options((
+        click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help=words),
+        click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."),
+    ))  # fmt: skip
+
+
+def knob(words: str) -> flags.Option:
+    """Knobs of single methods."""
+    return click.option("--knob", "knobs", multiple=True, metavar="METHOD.NAME=VALUE", help=words)
+
+
+def amounts(repeats: int) -> flags.Option:
+    """Prompts, and how often and how long they are measured."""
+    times = "Times every prompt is measured."
+    return flags.with_options((
+        flags.PROMPTS,
+        flags.LIMIT,
+        click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help=times),
+        flags.minutes("Stop measuring in time."),
+    ))  # fmt: skip
+
+
+def machine(auto: str, show_default: bool = True) -> flags.Option:
+    """What is computed on and in. `auto`: how the number of threads is found."""
+    words, where = f"Threads, or auto: {auto}.", "Where methods that overlap run; auto: by a probe."
+    return flags.with_options((
+        flags.DEVICE,
+        flags.DTYPE,
+        click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
+        click.option("--lanes", type=click.Choice(LANES), default="auto", show_default=True, help=where),
+    ))  # fmt: skip
+
+
+def settings_of(given: Mapping[str, Any], **fixed: Any) -> Settings:
+    """What `bench` and `ablate` measure, by the options of the same names. Raises SpecvizError."""
+    same = {each.name: given[each.name] for each in fields(Settings) if each.name in given}
+    checked: dict[str, Any] = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
+    checked |= {"threads": _threads(given["threads"]), "knobs": parse_knobs(given["knobs"])}
+    checked["prompts"] = Path(given["prompts"]) if given["prompts"] else None
+    return Settings(**{**same, **checked, **fixed})
+
+
+def _threads(text: str) -> int:
+    """The number of `--threads`, 0 for auto. Raises SpecvizError."""
+    if text == "auto":
+        return 0
+    if not text.isdigit() or int(text) < 1:
+        raise SpecvizError(f"--threads '{text}': give a number from 1 on, or auto")
+    return int(text)
+
+
+def page_of(html: str | None) -> Path | None:
+    """Where the page goes; a folder that is not there is told now, not after minutes of measuring."""
+    if html is None:
+        return None
+    path = Path(html)
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder '{path.parent}'"
+        raise SpecvizError(f"--html '{html}': {why}; name a file in a folder that exists")
+    return path
+
+
+def command_line(of: click.Command, given: Mapping[str, Any]) -> str:
+    """The command line again, files and models by their names alone."""
+    words = [f"specviz {of.name}"]
+    for parameter in of.params:
+        value = given.get(str(parameter.name))
+        if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):
+            continue
+        if parameter.name in ("html", "as_json", "quiet") or value in (None, ()):
+            continue
+        words += [_flag(parameter, item) for item in (value if isinstance(value, tuple) else (value,))]
+    return " ".join(words)
+
+
+def _flag(option: click.Option, value: Any) -> str:
+    if isinstance(value, bool):
+        return option.opts[0] if value else option.secondary_opts[0]
+    if option.name == "prompts":
+        value = Path(value).name
+    elif option.name in ("target", "draft"):
+        value = f"{Path(value).parent.name}/{Path(value).name}"
+    return f"{option.opts[0]} {value}"
