@@ -52,7 +52,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CorpusRequest:
     """What the user asked to train on, besides the standard library."""
 
     packages: bool = False
@@ -66,7 +66,7 @@ def key_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def gather(wanted: Wanted) -> list[Document]:
+def gather(wanted: CorpusRequest) -> list[Document]:
     """All documents, without repeats, ordered by key."""
     seen: dict[tuple[str, str], Document] = {}
     for document in _all(wanted):
@@ -74,7 +74,7 @@ def gather(wanted: Wanted) -> list[Document]:
     return [seen[name] for name in sorted(seen)]
 
 
-def _all(wanted: Wanted) -> Iterator[Document]:
+def _all(wanted: CorpusRequest) -> Iterator[Document]:
     paths = sysconfig.get_paths()
     stdlib = Path(paths["stdlib"])
     yield from _topics()

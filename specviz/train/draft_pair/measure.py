@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from specviz.train.common.objectives import held_out_loss
 from specviz.train.common.tokens import Ids, fixed
+from specviz.train.draft_pair.objective import held_out_loss
 
 GAMMA = 4
 SAMPLE_PROMPT = "def fibonacci(n):"
@@ -24,7 +24,7 @@ _N_PROMPTS, _PROMPT, _N_NEW = 16, 64, 96
 
 
 @dataclass(frozen=True, slots=True)
-class DomainRow:
+class PairAgreement:
     """One domain of held-out text: losses in nats per token, rates as shares."""
 
     target_loss: float
@@ -34,7 +34,7 @@ class DomainRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class PairSpeed:
     """Median milliseconds of a one-token step, float32, one thread."""
 
     target_ms: float
@@ -46,10 +46,10 @@ class Speed:
         return self.target_ms / self.draft_ms
 
 
-def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Ids) -> DomainRow:
+def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Ids) -> PairAgreement:
     """All rates of one held-out stream."""
     windows, prompts = fixed(stream, _N_WINDOWS, _LENGTH), fixed(stream, _N_PROMPTS, _PROMPT)
-    return DomainRow(
+    return PairAgreement(
         held_out_loss(target, windows),
         held_out_loss(draft, windows),
         agreement(target, draft, windows),
@@ -112,13 +112,13 @@ def step_ms(model: LlamaForCausalLM, context: int = 128, n_steps: int = 120) -> 
     return median(times[n_steps // 6 :])
 
 
-def measure_speed(target: LlamaForCausalLM, draft: LlamaForCausalLM, n_turns: int = 5) -> Speed:
+def measure_speed(target: LlamaForCausalLM, draft: LlamaForCausalLM, n_turns: int = 5) -> PairSpeed:
     """Both models in turns, the best median of each: a busy neighbour should not decide the ratio."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     turns = [(step_ms(target), step_ms(draft)) for _ in range(n_turns)]
     torch.set_num_threads(n_threads)
-    return Speed(min(target_ms for target_ms, _ in turns), min(draft_ms for _, draft_ms in turns))
+    return PairSpeed(min(target_ms for target_ms, _ in turns), min(draft_ms for _, draft_ms in turns))
 
 
 def sample(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str = SAMPLE_PROMPT) -> str:

@@ -35,12 +35,12 @@ from specviz.methods.specblock.files import Trained as BlockTrained
 from specviz.methods.specblock.losses import DraftLoss, How, Losses, Tally, Truth, block_losses, draft_losses
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
-from specviz.train.trees.loop import Lesson, Seen, Step, look
+from specviz.train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target
 from specviz.train.trees.rank_shares import Shares, shares
 
 
 @dataclass(slots=True)
-class Placed:
+class PlaceResult:
     """One place: its loss, and the rank of the target's best token `[W, A]`, 0 where nothing counts."""
 
     loss: Tensor
@@ -58,7 +58,7 @@ class Placed:
         return float(self.right.sum() / self.counted.sum().clamp(min=1))
 
 
-def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> Placed:
+def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
     """`at` `[W, A]`: the rows of the truth that are spoken of; `speak` gives logits `[n, V_d]` of a mask over them."""
     window = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
     inside = at < truth.length
@@ -69,18 +69,18 @@ def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: Dr
     loss = draft_losses(logits, truth.probs[where], kind).sum() / counted.sum().clamp(min=1)
     rank = torch.zeros_like(at)
     rank[counted] = ranks(logits.detach(), truth.best[where])
-    return Placed(loss, rank, counted)
+    return PlaceResult(loss, rank, counted)
 
 
-def stepped(told: Sequence[Placed], decay: float, seen: Seen) -> Step:
+def stepped(told: Sequence[PlaceResult], decay: float, seen: TargetOutputs) -> PartResult:
     """A step's loss: that of place i weighs decay^i."""
     loss = sum((decay**i * each.loss for i, each in enumerate(told)), torch.zeros((), device=seen.tokens.device))
-    return Step(loss, float(told[0].loss.detach()), (told[0].share_right, told[-1].share_right), seen.n_pairs)
+    return PartResult(loss, float(told[0].loss.detach()), (told[0].share_right, told[-1].share_right), seen.n_pairs)
 
 
 def levels_of(
-    trained: EagleTrained, embed: Callable[[Tensor], Tensor], seen: Seen, steps: int, kind: DraftLoss = "full"
-) -> list[Placed]:
+    trained: EagleTrained, embed: Callable[[Tensor], Tensor], seen: TargetOutputs, steps: int, kind: DraftLoss = "full"
+) -> list[PlaceResult]:
     """All levels at all pairs of what was seen."""
     network, n_pairs = trained.network, seen.features.shape[1]
     anchors = torch.arange(n_pairs, device=seen.tokens.device).expand(len(seen.tokens), -1)
@@ -93,17 +93,17 @@ def levels_of(
 
 
 @dataclass(frozen=True, slots=True)
-class EagleSteps:
+class EagleLoss:
     """Everything a step depends on besides its number and the weights."""
 
-    lesson: Lesson
+    batches: DrafterBatches
     embed: Callable[[Tensor], Tensor]
     decay: float = 0.8
     draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
         """The loss of a part of a step."""
-        seen, trained = self.lesson.seen(step, part), self.lesson.trained
+        seen, trained = self.batches.seen(step, part), self.batches.trained
         told = levels_of(trained, self.embed, seen, trained.config.trained_steps, self.draft_loss)
         return stepped(told, self.decay, seen)
 
@@ -111,7 +111,7 @@ class EagleSteps:
 N_RANKS = 10
 
 
-def heads_of(trained: MedusaTrained, seen: Seen, kind: DraftLoss = "full") -> list[Placed]:
+def heads_of(trained: MedusaTrained, seen: TargetOutputs, kind: DraftLoss = "full") -> list[PlaceResult]:
     """All heads over what was seen. One head at a time: the logits of all would be large."""
     network = trained.network
     states = seen.features.to(network.inner.dtype)
@@ -124,24 +124,26 @@ def heads_of(trained: MedusaTrained, seen: Seen, kind: DraftLoss = "full") -> li
 
 
 @dataclass(frozen=True, slots=True)
-class MedusaSteps:
+class MedusaLoss:
     """Everything a step depends on besides its number and the weights."""
 
-    lesson: Lesson
+    batches: DrafterBatches
     decay: float = 0.8
     draft_loss: DraftLoss = "full"
 
-    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
         """The loss of a part of a step."""
-        seen = self.lesson.seen(step, part)
-        return stepped(heads_of(self.lesson.trained, seen, self.draft_loss), self.decay, seen)
+        seen = self.batches.seen(step, part)
+        return stepped(heads_of(self.batches.trained, seen, self.draft_loss), self.decay, seen)
 
 
 @torch.no_grad()
 def counted_ranks(adapter: ModelAdapter, trained: MedusaTrained, windows: Tensor, answer_from: int) -> Shares:
     """The shares of ranks in every head, on `windows` the target wrote greedily."""
     taps = (trained.config.target_layers,)
-    parts = (heads_of(trained, look(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4))
+    parts = (
+        heads_of(trained, read_target(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4)
+    )
     return shares(parts, trained.network.n, min(N_RANKS, trained.vocabulary.n_draft))
 
 
@@ -152,7 +154,7 @@ AT_MOST = 0.5  # of the budget that block 1 has for itself, however short that i
 def losses_of(
     trained: BlockTrained,
     embed: Callable[[Tensor], Tensor],
-    seen: Seen,
+    seen: TargetOutputs,
     anchors: Tensor,
     cuts: tuple[int, ...],
     how: How,
@@ -169,18 +171,18 @@ def losses_of(
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSteps:
+class BlockLoss:
     """Everything a step depends on besides its number and the weights. `alone`: steps that block 1 has for itself."""
 
-    lesson: Lesson
+    batches: DrafterBatches
     embed: Callable[[Tensor], Tensor]
     how: How
     alone: int = 0
 
-    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> Step:
+    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
         """The loss of a part of a step."""
-        seen, trained = self.lesson.seen(step, part), self.lesson.trained
-        anchors, cuts = self._places(seen, self.lesson.key(step, part, 2))
+        seen, trained = self.batches.seen(step, part), self.batches.trained
+        anchors, cuts = self._places(seen, self.batches.key(step, part, 2))
         alone = step < self.alone and progress < AT_MOST
         how = replace(self.how, floor=1.0) if alone else self.how
         told = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
@@ -189,14 +191,14 @@ class BlockSteps:
         for each in told:
             tally.add(each.tally)
         right = (tally.right / tally.total.clamp(min=1)).tolist()
-        return Step(loss, float(told[0].first), (right[0], right[-1]), seen.n_pairs)
+        return PartResult(loss, float(told[0].first), (right[0], right[-1]), seen.n_pairs)
 
-    def _places(self, seen: Seen, key: tuple[int, int, int]) -> tuple[Tensor, tuple[int, ...]]:
+    def _places(self, seen: TargetOutputs, key: tuple[int, int, int]) -> tuple[Tensor, tuple[int, ...]]:
         """Anchors `[W, A]` whose blocks have something to predict, and one cut for every further block."""
-        rng, trained = np.random.default_rng(key), self.lesson.trained
+        rng, trained = np.random.default_rng(key), self.batches.trained
         n_cuts = trained.config.trained_blocks - 1
         cuts = tuple(int(cut) for cut in rng.integers(1, trained.network.slots + 1, size=n_cuts))
-        answer_from = self.lesson.windows.answer_from
+        answer_from = self.batches.windows.answer_from
         first, last = max(0, answer_from - 2 - sum(cuts)), seen.features.shape[1] - 1 - sum(cuts)
         picked = np.stack([rng.permutation(np.arange(first, max(last, first + 1)))[:ANCHORS] for _ in seen.tokens])
         return torch.from_numpy(np.sort(picked, 1)).to(seen.tokens.device), cuts
