@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from specviz.bench.arms import Arm, Sample, Split, Tokens, turns
+from specviz.bench.arms import BenchArm, Sample, Split, Tokens, turns
 
 Tell = Callable[[str], None]
 Clock = Callable[[], float]
@@ -25,7 +25,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MeasuringPlan:
     """How much is measured."""
 
     n_tokens: int
@@ -35,7 +35,11 @@ class Plan:
 
 
 def measure(
-    arms: Sequence[Arm], prompts: Sequence[Tokens], plan: Plan, tell: Tell, clock: Clock = time.perf_counter
+    arms: Sequence[BenchArm],
+    prompts: Sequence[Tokens],
+    plan: MeasuringPlan,
+    tell: Tell,
+    clock: Clock = time.perf_counter,
 ) -> Measured:
     """Run everything. A turn begins only when one as long as the longest so far would end in time; the first always."""
     out, began, longest = Measured(), clock(), 0.0
@@ -70,7 +74,7 @@ def measure(
 
 
 def _timed(
-    arm: Arm, index: int, prompt: int, repeat: int, prompts: Sequence[Tokens], plan: Plan, clock: Clock
+    arm: BenchArm, index: int, prompt: int, repeat: int, prompts: Sequence[Tokens], plan: MeasuringPlan, clock: Clock
 ) -> Sample:
     run = arm.ready(prompts[prompt], plan.n_tokens, repeat)
     gc.collect()

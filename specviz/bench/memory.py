@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.bench.arms import Arm, Tokens
+from specviz.bench.arms import BenchArm, Tokens
 from specviz.bench.settings import Contestant, Settings
 
 _MIB = 1 << 20
@@ -68,7 +68,7 @@ def _main(order: dict[str, Any]) -> Memory:
     names = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
     settings = Settings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in names})
     before = high_water()
-    arm: Arm
+    arm: BenchArm
     if arm_of.peer:
         arm = PeerArm(arm_of, settings, Peers(settings))
     else:

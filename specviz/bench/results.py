@@ -54,7 +54,7 @@ class Bar(msgspec.Struct, kw_only=True):
     is_cost: bool = False
 
 
-class Prompts(msgspec.Struct, kw_only=True):
+class PromptsUsed(msgspec.Struct, kw_only=True):
     """What was read and used. `n_left_out`: too long for the models' context together with the new tokens."""
 
     source: str
@@ -75,7 +75,7 @@ class Report(msgspec.Struct, kw_only=True):
     models: dict[str, str]
     settings: dict[str, object]
     thread_probe_ms: dict[int, float] | None
-    prompts: Prompts
+    prompts: PromptsUsed
     arms: list[ArmResult]
     ratios: list[PairedRatio]
     equality: list[Equality]

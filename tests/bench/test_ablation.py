@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from branch_trace import worked
-from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, Row, claims_of
-from specviz.bench.ablation.run import Question, ablate, arms_of, disturb
+from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, VariantResult, claims_of
+from specviz.bench.ablation.run import AblationSettings, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
 from specviz.bench.settings import Settings
 from specviz.bench.statistics import PairedRatio
@@ -29,7 +29,7 @@ SMALL = ("--max-new-tokens", "10", "--repeats", "1", "--limit", "2", "--threads"
 @pytest.fixture(scope="module")
 def report(pair: Folders) -> Ablation:
     settings = Settings((), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False)
-    return ablate(Question(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
+    return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
 
 
 def test_every_variant_is_run_and_writes_the_target_s_text(report: Ablation) -> None:
@@ -79,7 +79,7 @@ def test_runs_add_up_as_queries_of_their_own() -> None:
     assert found.rollback_rate.value == pytest.approx(10 / 14)
 
 
-def row(name: str, rollback: float, speed: float) -> Row:
+def row(name: str, rollback: float, speed: float) -> VariantResult:
     clock = OnClock(
         c=4,
         speedup=Estimate(value=speed, n=2),
@@ -89,7 +89,7 @@ def row(name: str, rollback: float, speed: float) -> Row:
         overlap_efficiency=1,
         wasted_share=0,
     )
-    return Row(
+    return VariantResult(
         name=name, method=name, knobs={}, lanes="serial", hrad=None, hrad_ms=0.0, tokens_per_second=None, over_ar=None,
         modelled=[clock], rollback_rate=Estimate(value=rollback, n=2), rollback_rate_tokens=None,
         draft_acceptance_rate=None, accepted_run_length=None, block_efficiency=None, branch_hit_rate=None,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from specviz.bench import memory
-from specviz.bench.report.page import page
+from specviz.bench.report.speed import page
 from specviz.bench.results import Report
 from specviz.bench.settings import Settings, contestants
 from specviz.cli import main

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from specviz.bench.compare import run
-from specviz.bench.compare.results import ALL, Counted, Domain, Ratio, difference_of, domains
+from specviz.bench.compare.results import ALL, PromptKind, Ratio, RunCounts, difference_of, domains
 from specviz.cli import main
 from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts
@@ -61,8 +61,8 @@ def test_pairs_are_narrower_than_two_lots_of_prompts() -> None:
     assert paired.interval[1] - paired.interval[0] < (alone.interval[1] - alone.interval[0]) / 10
 
 
-def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> Counted:
-    return Counted(verifier, prompt, emitted, calls, emitted - calls, 3 * calls, calls, ())
+def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> RunCounts:
+    return RunCounts(verifier, prompt, emitted, calls, emitted - calls, 3 * calls, calls, ())
 
 
 def test_domains_come_by_name_and_all_last() -> None:
@@ -134,7 +134,7 @@ def test_several_candidates(told: tuple[str, ...], capsys: Captured) -> None:
     options = ("--verifiers", "multi_tokenwise,multi_hsd", "--shape", "chains", "--candidates", "2", "--json")
     code, out, _ = call(capsys, *SMALL, *told, *options)
     assert code == 0
-    whole = msgspec.convert(json.loads(out)["domains"][-1], Domain)
+    whole = msgspec.convert(json.loads(out)["domains"][-1], PromptKind)
     assert [line.verifier for line in whole.lines] == ["multi_tokenwise", "multi_hsd"]
     assert whole.same_drafts == []
 

@@ -6,7 +6,7 @@ from engine.zoo import build, planted, save, tokenizer
 from specviz.bench.arms import Split
 from specviz.bench.exit_costs import costs_of_records, costs_of_splits
 from specviz.bench.peers import PeerArm, Peers, exit_layer, refusal
-from specviz.bench.report.text import sheets
+from specviz.bench.report.speed import sheets
 from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, Settings, contestants
 from specviz.bench.speed.run import bench
 from specviz.errors import SpecvizError

@@ -9,9 +9,9 @@ import msgspec
 import torch
 
 from specviz.bench import machine
-from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, Recorded, Row, Variant, claims_of
+from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, Recorded, Variant, VariantResult, claims_of
 from specviz.bench.arms import Sample, Tokens, of_arm
-from specviz.bench.measure import Measured, Plan, measure
+from specviz.bench.measure import Measured, MeasuringPlan, measure
 from specviz.bench.ours import OurArm
 from specviz.bench.results import ratio_of
 from specviz.bench.settings import Contestant, Settings
@@ -29,7 +29,7 @@ PATIENCE_S = 10.0  # of the calibration: it is what the modelled clock stands on
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AblationSettings:
     """`settings` as for a bench, its arms made here. `ratios`: further values of c; `noise`: on the draft's weights;
     `timed`: whether whole runs are timed, which is the slow part; rollback and the modelled clock do without."""
 
@@ -44,7 +44,7 @@ def arms_of(variants: Sequence[Variant] = VARIANTS) -> tuple[Contestant, ...]:
     return tuple(Contestant(v.name, v.method, None, None, tuple(v.knobs.items())) for v in variants)
 
 
-def ablate(question: Question, command: str, tell: Tell) -> Ablation:
+def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     """Load, calibrate, measure, record. Raises SpecvizError for what the user can mend, before anything is timed."""
     settings = replace(question.settings, arms=arms_of())
     prompts = load_prompts(settings.prompts, settings.limit)
@@ -74,12 +74,12 @@ def ablate(question: Question, command: str, tell: Tell) -> Ablation:
     )  # fmt: skip
 
 
-def _measured(question: Question, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measured:
+def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measured:
     """The timed runs; untimed, one prompt and seed after the other in name only."""
     settings = question.settings
     if question.timed:
         seconds = settings.minutes * 60 if settings.minutes else None
-        return measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
+        return measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
     repeats = 1 if settings.temperature == 0 else settings.repeats
     return Measured([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
 
@@ -101,8 +101,8 @@ def _told(costs: Calibration) -> dict[str, Any]:
 
 def _row(
     index: int, arm: OurArm, settings: Settings, measured: Measured, ids: Sequence[Tokens], costs: Calibration,
-    question: Question,
-) -> Row:  # fmt: skip
+    question: AblationSettings,
+) -> VariantResult:  # fmt: skip
     mine, plain, base = of_arm(measured.samples, index), of_arm(measured.samples, 0), settings.arms[0].name
     seeds = sorted({(s.prompt, s.repeat) for s in measured.samples})
     if settings.temperature == 0:
@@ -113,7 +113,7 @@ def _row(
     rates = Rates.of(costs, hrad_s)
     timed = question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None
-    return Row(
+    return VariantResult(
         name=arm.name, method=arm.method.name, knobs={k: arm.knobs[k] for k in _own(arm)}, lanes=arm.used_lanes,
         hrad=recorded.source(), hrad_ms=hrad_s * 1e3, tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
@@ -142,7 +142,7 @@ def disturb(pair: Pair, noise: float) -> None:
     object.__setattr__(pair.draft, "info", info)
 
 
-def _plain(question: Question) -> dict[str, Any]:
+def _plain(question: AblationSettings) -> dict[str, Any]:
     settings = question.settings
     names = ("gamma", "max_new_tokens", "repeats", "temperature", "minutes", "lanes")
     values = {name: getattr(settings, name) for name in names}
@@ -151,7 +151,7 @@ def _plain(question: Question) -> dict[str, Any]:
     return {**values, "knobs": knobs, **rest}
 
 
-def _notes(rows: Sequence[Row], question: Question) -> list[str]:
+def _notes(rows: Sequence[VariantResult], question: AblationSettings) -> list[str]:
     out = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored"]
     full = next(row for row in rows if row.name == FULL)
     if full.hrad != "hrad":

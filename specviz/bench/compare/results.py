@@ -24,7 +24,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RunCounts:
     """One run, in counts. `calls`: target passes, which is rounds."""
 
     verifier: str
@@ -37,7 +37,7 @@ class Counted:
     replays: tuple[Replay, ...]
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
     """One verifier on one domain. `difference`: of block efficiency, to the base, paired by prompt (null: the base)."""
 
     verifier: str
@@ -51,7 +51,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate | None
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
     """A rule on the drafts of all runs: mean tokens kept in expectation, and the paired difference to tokenwise."""
 
     rule: str
@@ -60,16 +60,16 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate | None
 
 
-class Domain(msgspec.Struct, frozen=True, kw_only=True):
+class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one kind of prompt, or about all."""
 
     name: str
     n_prompts: int
-    lines: list[Line]
-    same_drafts: list[Expected]
+    lines: list[VerifierResult]
+    same_drafts: list[ExpectedKept]
 
 
-def domains(verifiers: Sequence[Verifier], found: Sequence[Counted], prompts: PromptSet) -> list[Domain]:
+def domains(verifiers: Sequence[Verifier], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
     named = [(_apart(kind), [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
@@ -81,16 +81,16 @@ def _apart(kind: str) -> str:
     return f"{ALL} (a kind)" if kind == ALL else kind
 
 
-def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[Counted]) -> Domain:
+def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:
     base = [run for run in found if run.verifier == verifiers[0].name]
     lines = [
         _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
         for k, verifier in enumerate(verifiers)
     ]
-    return Domain(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
+    return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
 
 
-def _line(verifier: Verifier, mine: Sequence[Counted], base: Sequence[Counted] | None) -> Line:
+def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
     emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
     drafted = _by_prompt(mine, "drafted")
     difference = None
@@ -98,7 +98,7 @@ def _line(verifier: Verifier, mine: Sequence[Counted], base: Sequence[Counted] |
         other = Ratio(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
         difference = difference_of(Ratio(emitted, calls), other)
     accepted = _by_prompt(mine, "accepted")
-    return Line(
+    return VerifierResult(
         verifier=verifier.name, lossless=verifier.lossless, n_runs=len(mine), n_rounds=int(calls.sum()),
         n_tokens=int(emitted.sum()), block_efficiency=Ratio(emitted, calls).estimate(),
         mean_accepted=Ratio(accepted, _by_prompt(mine, "blocks")).estimate(),
@@ -107,7 +107,7 @@ def _line(verifier: Verifier, mine: Sequence[Counted], base: Sequence[Counted] |
     )  # fmt: skip
 
 
-def _by_prompt(found: Iterable[Counted], name: str) -> Any:
+def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
     """`[prompts]` sums over the runs of each prompt, in the order of prompts."""
     sums: dict[int, int] = {}
     for run in found:
@@ -150,7 +150,7 @@ def _estimate(value: float, pulls: Any) -> Estimate:
     return Estimate(value=value, interval=(value - half, value + half), n=n)
 
 
-def _same(base: Sequence[Counted]) -> list[Expected]:
+def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     """The three rules on the drafts of the base's runs; nothing when they were no sampled chains."""
     by_prompt: dict[int, list[Replay]] = {}
     for run in base:
@@ -164,7 +164,7 @@ def _same(base: Sequence[Counted]) -> list[Expected]:
         for rule in RULES
     }
     return [
-        Expected(
+        ExpectedKept(
             rule=rule, n_drafts=int(counts.sum()), expected_accepted=credit[rule].estimate(),
             difference=difference_of(credit[rule], credit[RULES[0]]) if k else None,
         )

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from specviz.bench import machine
-from specviz.bench.arms import Arm, Tokens, of_arm
+from specviz.bench.arms import BenchArm, Tokens, of_arm
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
-from specviz.bench.measure import Measured, Plan, measure
+from specviz.bench.measure import Measured, MeasuringPlan, measure
 from specviz.bench.memory import Memory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
+from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
 from specviz.bench.settings import CLIMBERS, Settings
 from specviz.bench.shapes import shaped_pair
 from specviz.bench.statistics import check_equal
@@ -38,7 +38,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
         arms = _arms(settings, pair)
         probed = _threads(settings, arms, ids, tell)
         seconds = settings.minutes * 60 if settings.minutes else None
-        measured = measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
+        measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
         margin = margin_of(pair)
         same = check_equal([a.name for a in arms], _references(settings, arms), measured.samples, ids, margin)
     costs = _exit_costs(settings, arms, measured, ids, tell)
@@ -48,7 +48,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
         machine=machine_of(pair, before), models=models_of(pair),
         settings=_plain(settings, pair), thread_probe_ms=probed,
-        prompts=Prompts(
+        prompts=PromptsUsed(
             source=prompts.source, sha256=prompts.sha256, n_found=prompts.n_found, n_used=len(ids),
             n_left_out=len(prompts.texts) - len(ids), mean_tokens=sum(map(len, ids)) / len(ids),
         ),
@@ -79,12 +79,14 @@ def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
     return fitting
 
 
-def _arms(settings: Settings, pair: Pair) -> list[Arm]:
+def _arms(settings: Settings, pair: Pair) -> list[BenchArm]:
     peers = Peers(settings)
     return [PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms]
 
 
-def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tell: Tell) -> dict[int, float] | None:
+def _threads(
+    settings: Settings, arms: Sequence[BenchArm], ids: Sequence[Tokens], tell: Tell
+) -> dict[int, float] | None:
     if settings.threads:
         torch.set_num_threads(settings.threads)
         return None
@@ -93,7 +95,7 @@ def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tel
     return probe_threads(unwatched or arms, ids[0])
 
 
-def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
+def _references(settings: Settings, arms: Sequence[BenchArm]) -> list[str | None]:
     """The arm whose tokens each arm promises to write."""
     out: list[str | None] = []
     plain = next((arm.name for arm in settings.arms if arm.plain), None)
@@ -126,7 +128,7 @@ def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memo
 
 
 def _exit_costs(
-    settings: Settings, arms: Sequence[Arm], measured: Measured, ids: Sequence[Tokens], tell: Tell
+    settings: Settings, arms: Sequence[BenchArm], measured: Measured, ids: Sequence[Tokens], tell: Tell
 ) -> dict[str, ExitCosts | None]:
     """Layer calls, cells and tests of every arm that runs the target alone, if any of them climbs it."""
     if not any(spec.kind in CLIMBERS for spec in settings.arms):
@@ -145,7 +147,7 @@ def _exit_costs(
 
 
 def _results(
-    arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory | None], costs: dict[str, ExitCosts | None]
+    arms: Sequence[BenchArm], measured: Measured, memories: dict[str, Memory | None], costs: dict[str, ExitCosts | None]
 ) -> list[Any]:
     out = []
     for index, arm in enumerate(arms):
@@ -198,7 +200,7 @@ def _bars_apply(settings: Settings, pair: Pair) -> bool:
     return own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
 
 
-def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[Arm]) -> list[str]:
+def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[BenchArm]) -> list[str]:
     notes = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored by all arms"]
     peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
     if peer is not None:

@@ -101,19 +101,18 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
-    from specviz.bench.ablation.results import heading, sheets
-    from specviz.bench.ablation.run import Question, ablate
+    from specviz.bench.ablation.run import AblationSettings, ablate
+    from specviz.bench.report import ablation
+    from specviz.bench.report import sheets as reports
 
-    question = Question(settings, tuple(given["ratios"]), given["noise"], given["timed"])
+    question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
     report = ablate(question, command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
+    heading, sheets = ablation.heading(report), ablation.sheets(report)
     if page is not None:
-        from specviz.bench.report.page import write_sheets
-
-        write_sheets("specviz ablate", heading(report), sheets(report), f"{report.command} · {report.wall}", page)
+        foot = f"{report.command} · {report.wall}"
+        reports.write_page(page, reports.page("specviz ablate", heading, sheets, foot))
     if not given["as_json"]:
-        from specviz.bench.report.card import print_sheets
-
-        print_sheets(heading(report), sheets(report))
+        reports.print_sheets(heading, sheets)
     click.echo(msgspec.json.encode(report).decode())
 
 

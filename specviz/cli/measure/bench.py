@@ -80,17 +80,14 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
+    from specviz.bench.report import sheets, speed
     from specviz.bench.speed.run import bench
 
     report = bench(settings, command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     if page is not None:
-        from specviz.bench.report.page import write_page
-
-        write_page(report, page)
+        sheets.write_page(page, speed.page(report))
     if not given["as_json"]:
-        from specviz.bench.report.card import print_card
-
-        print_card(report)
+        sheets.print_sheets(speed.heading(report), speed.sheets(report))
     click.echo(msgspec.json.encode(report).decode())
 
 
