@@ -13,6 +13,7 @@ from engine.zoo import build
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
+from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3 import drafter as drafting
 from specviz.methods.eagle3 import network as files
 from specviz.methods.eagle3.drafter import Eagle
@@ -21,7 +22,6 @@ from specviz.methods.eagle3.spec import EAGLE3
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import Calls, Link, Start
 from specviz.methods.trained.parts import fingerprint, taps
-from specviz.methods.trained.tree_builder import Levels
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
@@ -84,7 +84,7 @@ def test_710_candidates_for_8_calls() -> None:
         calls += 1
         parents = levels.next()
     assert (calls, len(levels.nodes)) == (8, 710)
-    kept = levels.kept(60)
+    kept = levels.pruned(60)
     worst = min(levels.nodes[n].cum for n in kept)
     assert len(kept) == 60
     assert all(node.cum <= worst for n, node in enumerate(levels.nodes) if n not in kept)
@@ -101,7 +101,7 @@ def test_levels_by_hand() -> None:
     assert [levels.nodes[n].token for n in levels.next()] == [3, 4]  # .15 each, the earlier first; 9 ends the text
     levels.offer(levels.next(), [([6, 7], low), ([8, 6], low)])
     assert levels.next() == []
-    assert [levels.nodes[n].token for n in levels.kept(3)] == [1, 2, 9]
+    assert [levels.nodes[n].token for n in levels.pruned(3)] == [1, 2, 9]
 
 
 def made(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None) -> files.Trained:

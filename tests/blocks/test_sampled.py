@@ -21,7 +21,7 @@ from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import KnobTable
 from specviz.methods import pick_verifier
-from specviz.methods.common.draft_sampler import Sampler
+from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Config, Trained
 from specviz.methods.specblock.grower import SiblingDraws
@@ -157,10 +157,10 @@ def test_what_spoils_the_law_and_what_does_not(monkeypatch: pytest.MonkeyPatch, 
 def test_draws_need_uniforms_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Siblings that share one are no draws without replacement."""
 
-    def shared(self: Sampler, depth: int, law: Any) -> int:
+    def shared(self: DraftSampler, depth: int, law: Any) -> int:
         return self.ctx.draw("draft", depth, law, 0).token
 
-    monkeypatch.setattr(Sampler, "token", shared)
+    monkeypatch.setattr(DraftSampler, "token", shared)
     assert off(THREE, 2, k_max=3, blocks=1) > 1e-3
 
 

@@ -171,7 +171,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     windows = OwnWindows(ids, 5)
 
     def batches(made: Any) -> DrafterBatches:
-        return DrafterBatches(adapter.model, made, made.config.made_for.taps, windows, 3)
+        return DrafterBatches(adapter.model, made, made.config.taps, windows, 3)
 
     def trained(folder: Path, stops: list[int]) -> torch.Tensor:
         folder.mkdir()

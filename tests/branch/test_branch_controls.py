@@ -14,6 +14,7 @@ from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
 from specviz.methods.branch.fork import Choice
 from specviz.methods.branch.round import Flight
+from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
 
@@ -77,7 +78,7 @@ def test_a_cut_that_reads_a_drafted_token(monkeypatch: pytest.MonkeyPatch) -> No
 def test_argmax_drafts_judged_by_their_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     knobs = {"epsilon": 0.0, "n": 3, "length": 3}
     assert off(SKEWED, **knobs) < 1e-12
-    monkeypatch.setattr(Flight, "draw", lambda self, law, depth: int(law.argmax()))
+    monkeypatch.setattr(DraftSampler, "token", lambda self, depth, law: int(law.argmax()))
     assert off(SKEWED, **knobs) > 0.1
 
 

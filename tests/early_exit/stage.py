@@ -11,8 +11,9 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Event
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.drafter import EarlyExit
-from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
 
 SURE = 60.0
@@ -66,7 +67,7 @@ class Hearsay:
 class Placed(EarlyExit):
     """Tells its heads where the row stands that they are asked about."""
 
-    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+    def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
         self.heads.pos = ctx.rows.position(row)  # type: ignore[attr-defined]
         return super()._climb(ctx, limits, trail, row)
 

@@ -18,7 +18,8 @@ from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
-from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.common.top_k import RowConfidence
+from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
 from specviz.methods.kangaroo.adapter import Reader, StateRows
 from specviz.methods.kangaroo.drafter import Kangaroo
@@ -97,7 +98,7 @@ def test_law_with_settings_changed_every_round(rule: str) -> None:
 class ThrowsWeakAway(Kangaroo):
     """The mistake: the weak token is drawn and then not verified, told by what was drawn."""
 
-    def _fill(self, ctx: Context, limits: Limits, trail: Trail, tree: Tree) -> DraftEnd:
+    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: Tree) -> DraftEnd:
         row, node = ctx.root_row, ROOT
         while len(tree) < min(limits.w_max, ctx.reach):
             look = self._climb(ctx, limits, trail, row)
@@ -114,7 +115,7 @@ class ThrowsWeakAway(Kangaroo):
 class SoftArgmax(Kangaroo):
     """The mistake: the best token is drafted and judged as if it had been drawn from the adapter's law."""
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: Look) -> int:
+    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
         return tree.add(look.top1, parent, ctx.warper.laws(look.logits)[0], None, "sampled")
 
 

@@ -14,8 +14,9 @@ from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.drafter import EarlyExit
-from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import law
@@ -98,14 +99,14 @@ def test_law_with_settings_changed_every_round(rule: str) -> None:
 class SoftArgmax(EarlyExit):
     """Mistake 1: the arg-max is drafted and judged as if it had been drawn from the soft row."""
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: Look) -> int:
+    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
         return tree.add(look.top1, parent, ctx.warper.laws(look.logits)[0], None, "sampled")
 
 
 class GateSeesTheDraw(EarlyExit):
     """Mistake 2: the token is drawn first, and drafted only if its own probability clears the threshold."""
 
-    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+    def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
         open_ = Limits(limits.alpha, 0.0, limits.d_max, limits.w_max, limits.layers)
         look = super()._climb(ctx, open_, trail, row)
         assert look is not None

@@ -19,7 +19,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows
 from specviz.events import Climb, DraftStep, ExitRound
 from specviz.methods import get_method
-from specviz.methods.early_exit.recorder import Look
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.self_skip import drafter as skip
 from specviz.methods.self_skip.drafter import Control, SkipDrafter
 from specviz.methods.self_skip.model import Borrowed, SkippedModel
@@ -166,7 +166,7 @@ class ThrowsWeakAway(SkipDrafter):
         rows = Rows(self.model, Borrowed(ctx.rows.cache))
         row = rows.add_line(list(ctx.tokens[rows.first :]))
         while len(tree) < min(now.most, ctx.reach):
-            look = Look.at(row, 0, rows.take(1), 1.0, False)
+            look = RowConfidence.at(row, 0, rows.take(1), 1.0, False)
             law_ = ctx.warper.laws(look.logits)[0]
             token = ctx.draw("draft", len(tree) + 1, law_).token
             if float(law_[token]) < now.bound:

@@ -117,7 +117,7 @@ class Branching:
                 flight.step(None, look, bound)
                 return "low_conf"
             law = flight.law([flight.tip], [look])[0]
-            node = flight.add(flight.draw(law, len(flight.pending) + 1), flight.tip, law, look)
+            node = flight.add(flight.sampler.token(len(flight.pending) + 1, law), flight.tip, law, look)
             flight.pending.append(node)
             flight.step(node, look, bound)
             if tree.ends(node):

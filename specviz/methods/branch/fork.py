@@ -18,8 +18,6 @@ Counts come from the raw softmax, draws from the processed law; mixing the two b
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 from specviz.cost.pipelines import auto_branch_len
 from specviz.engine.model.rows import Tensor
 from specviz.events import BranchToken, Fork, log6, six
@@ -27,7 +25,7 @@ from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import BranchRows
 from specviz.methods.branch.round import Flight, Look
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
-from specviz.methods.common.draft_sampler import LEAST, without
+from specviz.methods.common.draft_sampler import without, without_replacement
 from specviz.methods.common.runner import prefixes
 from specviz.probability.rows import Certain, Row, at
 
@@ -45,11 +43,12 @@ class Choice:
 def choose(rule: Rule, scores: Tensor, law: Row, k: int, draw: DrawFrom) -> list[Choice]:
     """At most k branch tokens. `scores` `[V]` rank the allowed tokens (banned: -inf), `law` `[V]` is the draft law."""
     if rule == "swor":
-        return _drawn(law, k, draw)
+        return [Choice(*drawn) for drawn in without_replacement(law, k, draw)]
     fixed = _best(scores, k if rule == "topk" else k - 1)
     out = [Choice(token, None) for token in fixed]
     if rule == "hybrid":
-        out += _drawn(_without_all(law, fixed) if fixed else law, 1, draw)
+        rest = without(law, *fixed) if fixed else law
+        out += [Choice(*drawn) for drawn in without_replacement(rest, 1, draw)]
     return out
 
 
@@ -58,26 +57,6 @@ def _best(scores: Tensor, k: int) -> list[int]:
         return []
     top = scores.topk(min(k, len(scores)))
     return [token for token, score in zip(top.indices.tolist(), top.values.tolist(), strict=True) if score > -1e300]
-
-
-def _drawn(law: Row | None, k: int, draw: DrawFrom) -> list[Choice]:
-    """Draws without replacement, one after the other, until nothing is left."""
-    out: list[Choice] = []
-    while law is not None and len(out) < k:
-        token = draw(law)
-        out.append(Choice(token, law))
-        law = without(law, token)
-    return out
-
-
-def _without_all(law: Row, tokens: list[int]) -> Row | None:
-    """The law once several tokens are struck out, renormalised; None when nothing is left."""
-    if isinstance(law, Certain):
-        return None if law.token in tokens else law
-    left: torch.Tensor = law.clone()
-    left[tokens] = 0.0
-    mass = left.sum()
-    return left / mass if float(mass) > LEAST else None
 
 
 class Forking:
@@ -145,7 +124,7 @@ class Forking:
         scores = self.ctx.warper.allowed(look.raw[None], prefixes(self.ctx, self.tree, [tip]))[0]
         depth = self.tree.depth(tip) + 1
         flight.rule = self.rule
-        choices = choose(flight.rule, scores, law, k, lambda row: flight.draw(row, depth))
+        choices = choose(flight.rule, scores, law, k, lambda row: flight.sampler.token(depth, row))
         for b, choice in enumerate(choices):
             node = flight.add(choice.token, tip, choice.law, look, len(choices), b)
             self.tree.unfed.add(node)
@@ -177,6 +156,6 @@ class Forking:
             logits = self.rows.branch(self.ctx, ends, [tree.token(node) for node in ends], before)
             looks = flight.looks(logits, self.rows, f"branch x{len(live)}")
             for b, end, look, law in zip(live, ends, looks, flight.law(ends, looks), strict=True):
-                node = flight.add(flight.draw(law, tree.depth(end) + 1), end, law, look, len(live), b)
+                node = flight.add(flight.sampler.token(tree.depth(end) + 1, law), end, law, look, len(live), b)
                 flight.branches[b].append(node)
                 flight.step(node, look, None, b)

@@ -8,26 +8,21 @@ committed text only, so that drafting as it says keeps the law (5.1 b).
 A folder holds `hrad.safetensors` and `config.json`, and is refused for any other target or draft model than its own.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import msgspec
 import torch
 from torch import nn
 
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.errors import ModelError
-from specviz.methods.trained import parts as part_files
-from specviz.methods.trained.parts import fingerprint
+from specviz.methods import Part
+from specviz.methods.trained.part_kind import PartKind, misshapen
 
 Tensor = torch.Tensor
-FORMAT, VERSION = "specviz-hrad", 1
 LAYERS = 4  # K of the paper
 CLASSES = ("none", "some", "all")  # of the drafted tokens are accepted
-_OPTION = "--hrad"
 _ADVICE = "train one for this pair with specviz train hrad"
 
 
@@ -72,11 +67,36 @@ class Config:
 
     def write(self, folder: Path) -> None:
         """Beside the weights."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        KIND.save(folder, self)
 
 
-_NAMES = tuple(each.name for each in fields(Config))
+def _unsound(config: Config) -> str | None:
+    if 1 <= config.hrad_layers <= config.n_layers + 1 and config.gamma_label >= 1:
+        return None
+    wrong = "hrad_layers" if config.gamma_label >= 1 else "gamma_label"
+    return f": {wrong} is {getattr(config, wrong)}, which cannot be"
+
+
+def _unfit(config: Config, target: ModelAdapter) -> str | None:
+    width = width_of(target)
+    if (config.n_layers, config.width) == (target.n_layers, width):
+        return None
+    return (
+        f"made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
+        f"the target {target.name} has {target.n_layers} of width {width}; {_ADVICE}"
+    )
+
+
+KIND = PartKind(
+    part=Part("weights of H-RAD", "specviz train hrad", "hrad*", knob="hrad"),
+    format="specviz-hrad",
+    config=Config,
+    weights="hrad.safetensors",
+    hint="give one that specviz train hrad wrote, or none",
+    advice=_ADVICE,
+    sound=_unsound,
+    fits=_unfit,
+)
 
 
 def taps(n_layers: int, hrad_layers: int = LAYERS) -> tuple[int, ...]:
@@ -160,53 +180,23 @@ def pick(target: Model, draft: Model | None, wanted: str | None = None, gamma: i
         return None
     if wanted is not None:
         return load(Path(wanted), target, draft)
-    own = (fingerprint(target), fingerprint(draft))
-    found = {folder: _read(folder) for folder in part_files.shipped(target, "hrad*", "hrad*")}
-    fitting = [folder for folder, given in found.items() if (given.get("target"), given.get("draft")) == own]
+    fitting = list(KIND.shipped_for(target, draft))
     nearest = min(fitting, key=lambda folder: abs(read(folder).gamma_label - gamma), default=None)
     return None if nearest is None else load(nearest, target, draft)
 
 
 def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
     """The H-RAD in a folder. Raises ModelError in one line for one that holds none, or none of this pair."""
-    config = read(folder)
-    _refuse_other_pair(folder, config, target, draft)
+    config, tensors = KIND.opened(folder, target, draft)
     with torch.device("meta"):  # no weights are drawn only to be replaced: decoding leaves torch's generator alone
         network = Network(config.n_inputs)
-    tensors = part_files.read_tensors(folder, _OPTION, target.device)
-    part_files.refuse_odd(folder, _OPTION, tensors)
     try:
         network.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error
+        raise misshapen(folder, KIND.option, error) from error
     return Hrad(target, config, network)
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    return part_files.read_config(folder, _OPTION, "give one that specviz train hrad wrote, or none")
 
 
 def read(folder: Path) -> Config:
     """The checked `config.json` of a folder. Raises ModelError in one line."""
-    given = _read(folder)
-    part_files.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "weights of H-RAD")
-    try:
-        config = msgspec.convert({name: given[name] for name in _NAMES if name in given}, Config)
-    except msgspec.ValidationError as error:
-        raise ModelError(f"{_OPTION} {folder}: config.json: {error}") from None
-    if not 1 <= config.hrad_layers <= config.n_layers + 1 or config.gamma_label < 1:
-        wrong = "hrad_layers" if config.gamma_label >= 1 else "gamma_label"
-        raise ModelError(f"{_OPTION} {folder}: config.json: {wrong} is {getattr(config, wrong)}, which cannot be")
-    return config
-
-
-def _refuse_other_pair(folder: Path, config: Config, target: ModelAdapter, draft: ModelAdapter) -> None:
-    width = width_of(target)
-    if (config.n_layers, config.width) != (target.n_layers, width):
-        raise ModelError(
-            f"{_OPTION} {folder}: made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
-            f"the target {target.name} has {target.n_layers} of width {width}; {_ADVICE}"
-        )
-    part_files.refuse_other_model(folder, _OPTION, "target", (config.target_name, config.target), target, _ADVICE)
-    part_files.refuse_other_model(folder, _OPTION, "draft model", (config.draft_name, config.draft), draft, _ADVICE)
+    return KIND.parsed(folder, KIND.given(folder))

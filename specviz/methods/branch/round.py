@@ -9,17 +9,18 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.rows import Tensor
+from specviz.engine.record.device_stats import entropies, top_lists
 from specviz.errors import SpecvizError
-from specviz.events import DraftStep, Event, Span, log6, six
+from specviz.events import DraftStep, Event, Span, six
 from specviz.events.branch import ForkReason, Rule, TokenFate
 from specviz.methods.branch.model_cache import BranchRows
+from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.runner import laws
+from specviz.methods.common.top_k import TOP
 from specviz.names import Mode
 from specviz.probability.draft import ROOT, Node
-from specviz.probability.draws import NOT_FINITE, Stream
-from specviz.probability.rows import Certain, Row
-
-TOP = 8
+from specviz.probability.draws import NOT_FINITE
+from specviz.probability.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,10 @@ class Flight:
     fates: dict[int, TokenFate] = field(default_factory=dict)
     costs: dict[int, int] = field(default_factory=dict)  # by stable id
     spans: list[Span] = field(default_factory=list)
-    _ordinals: dict[int, int] = field(default_factory=dict)  # nodes drawn so far, by depth
+    sampler: DraftSampler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampler = DraftSampler(self.ctx, self.mode)
 
     @property
     def recorded(self) -> bool:
@@ -104,25 +108,12 @@ class Flight:
         rows = laws(self.ctx, self.tree, parents, torch.stack([look.raw for look in looks]))
         return [rows[k] for k in range(len(looks))]
 
-    def draw(self, law: Row, depth: int) -> int:
-        """A token at a depth: keyed, the most likely one in mode argmax, with the target's noise in mode shared."""
-        if isinstance(law, Certain):
-            return law.token
-        self.ctx.counters.n_syncs += 1
-        if self.mode == "argmax":
-            return int(law.argmax())
-        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
-        stream: Stream = "target" if self.mode == "shared" else "draft"
-        return self.ctx.draw(stream, depth, law, 0 if self.mode == "shared" else ordinal).token
-
     def add(
         self, token: int, parent: int, law: Row | None, look: Look, share: int = 1, branch: int | None = None
     ) -> int:
-        """A drawn token; `law` None: it was fixed. `share`: how many tokens came from the same forward."""
-        drawn = law is not None and not isinstance(law, Certain) and self.mode != "argmax"
-        mode: Mode = self.mode if drawn else "argmax"
-        node = self.tree.add(token, parent, law if drawn else None, None, mode, look.raw, branch=branch)
-        self._hold(node, Held(self.tree.node(node), law if drawn else None, look, look.cost_ns // share))
+        """A chosen token; `law` None: it was fixed. `share`: how many tokens came from the same forward."""
+        node = self.sampler.add(self.tree, parent, token, law, look.raw, branch=branch)
+        self._hold(node, Held(self.tree.node(node), self.tree.law(node), look, look.cost_ns // share))
         return node
 
     def put(self, held: Held) -> None:
@@ -145,12 +136,8 @@ class Flight:
             conf=six(look.conf), bound=bound, stopped=node is None,
         )  # fmt: skip
         if node is None and self.ctx.level == "full":  # of a drawn token they stand on its node
-            probs = look.raw.softmax(-1)
-            best = probs.topk(min(TOP, len(probs)))
-            record.top = [
-                (t, log6(p)) for t, p in zip(best.indices.tolist(), best.values.tolist(), strict=True) if p > 0
-            ]
-            record.entropy = six(float(-(probs * probs.clamp_min(1e-300).log()).sum()))
+            probs = look.raw.softmax(-1)[None]
+            record.top, record.entropy = top_lists(probs, TOP)[0], six(entropies(probs)[0])
         self.ctx.note(record)
 
     def settle(self, nodes: Iterable[int], fate: TokenFate) -> None:

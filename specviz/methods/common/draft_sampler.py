@@ -1,96 +1,81 @@
-"""Children drawn one after another below the nodes of a draft, each with the law it was really drawn from.
+"""Which tokens become a round's nodes: draws with a key each, most likely tokens, or draws with the target's own noise.
 
-With replacement every child comes from its parent's law. Without, from what its elder siblings left of it: their
-entries removed, the rest renormalised; sequential draws of that kind are Gumbel top-k, one uniform each. Where nothing
-is drawn (temperature 0, mode argmax) children are the most likely tokens in turn, whatever `replacement` says: the
-limit of draws without it, and a second copy of a certain token could only waste a row.
+What a token is chosen by is known before it is drawn and goes on record with it, so drawn drafts keep their law.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.rows import Tensor
-from specviz.methods.common.runner import Expander, laws, prefixes
+from specviz.methods.common.runner import laws, prefixes
+from specviz.methods.common.top_k import RowConfidence
 from specviz.names import Mode
-from specviz.probability.draft import ROOT
 from specviz.probability.rows import Certain, Row
 
 LEAST = 1e-30  # mass below which nothing is left to draw; a quotient by it is still exact in float32
 
 
-class Sampler:
-    """Draws the tokens of a round's nodes; the draws of a depth are numbered in the order they are made."""
+class DraftSampler:
+    """The tokens of one round, by `mode`. The draws of a depth are numbered in the order they are made."""
 
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
+    def __init__(self, ctx: Context, mode: Mode) -> None:
+        self.ctx, self.mode = ctx, mode
         self._ordinals: dict[int, int] = {}
 
     def token(self, depth: int, law: Row) -> int:
-        """A node's token at a tree depth, from `law` `[V]`."""
-        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
+        """The token of a node at a tree depth, under `law` `[V]`."""
+        if isinstance(law, Certain):
+            return law.token
         self.ctx.counters.n_syncs += 1
+        if self.mode == "argmax":
+            return int(law.argmax())
+        if self.mode == "shared":
+            return self.ctx.draw("target", depth, law).token
+        ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
         return self.ctx.draw("draft", depth, law, ordinal).token
 
+    def add(self, tree: Tree, parent: int, token: int, law: Row | None, raw: Tensor, **facts: Any) -> int:
+        """The node of a chosen token. `law` None: it was fixed, not drawn; `raw`: the draft's logits `[V]`."""
+        drawn = law is not None and not isinstance(law, Certain) and self.mode != "argmax"
+        return tree.add(token, parent, law if drawn else None, mode=self.mode if drawn else "argmax", raw=raw, **facts)
 
-@dataclass(slots=True)
-class Place:
-    """An expanded node. `law`: of its next child, None when nothing is left; `ranked`: its best tokens, if not drawn"""
-
-    logits: Tensor  # [V]
-    law: Row | None
-    ranked: list[int] = field(default_factory=list)
-
-
-class Grower:
-    """Grows one draft level by level. `open` is one forward, `child` one draw."""
-
-    def __init__(self, ctx: Context, drafts: Expander, mode: Mode, most: int, replacement: bool) -> None:
-        self.ctx, self.drafts, self.tree = ctx, drafts, Tree(ctx)
-        self.is_drawn = mode == "sampled" and not ctx.warper.greedy
-        self.most, self.replacement = most, replacement
-        self.places: dict[int, Place] = {}
-        self._sampler = Sampler(ctx)
-
-    def open(self, nodes: list[int]) -> None:
-        """Run the draft model on nodes that are to have children; the same node may be named several times."""
-        new = [node for node in dict.fromkeys(nodes) if node not in self.places]
-        if not new:
-            return
-        logits = self.drafts.begin(self.ctx) if new == [ROOT] else self.drafts.expand(self.ctx, self.tree, new)
-        if self.is_drawn:
-            rows = laws(self.ctx, self.tree, new, logits)
-            self.places |= {node: Place(logits[k], rows[k]) for k, node in enumerate(new)}
-            return
-        scores = self.ctx.warper.allowed(logits, prefixes(self.ctx, self.tree, new))
-        best = scores.topk(min(self.most, scores.shape[-1]), -1)
-        self.ctx.counters.n_syncs += 1
-        for k, node in enumerate(new):
-            self.places[node] = Place(logits[k], None, best.indices[k].tolist())
-
-    def child(self, parent: int) -> int | None:
-        """The next child of an opened node; None when no token is left for one."""
-        place = self.places[parent]
-        if not self.is_drawn:
-            if not place.ranked:
-                return None
-            return self.tree.add(place.ranked.pop(0), parent, None, None, "argmax", place.logits)
-        if place.law is None:
-            return None
-        token = self._sampler.token(self.tree.depth(parent) + 1, place.law)
-        node = self.tree.add(token, parent, place.law, None, "sampled", place.logits)
-        if not self.replacement:
-            place.law = without(place.law, token)
-        return node
+    def after(self, tree: Tree, parent: int, row: RowConfidence) -> int:
+        """The node after a row whose best token is known: a law is formed only where one is drawn from."""
+        ctx, logits = self.ctx, row.logits
+        if self.mode != "argmax" and not ctx.warper.greedy:
+            law = laws(ctx, tree, [parent], logits)[0]
+            return self.add(tree, parent, self.token(tree.depth(parent) + 1, law), law, logits[0])
+        token = row.top1
+        if ctx.warper.needs_prefix or ctx.warper.banned:
+            token = int(ctx.warper.allowed(logits, prefixes(ctx, tree, [parent]))[0].argmax())
+            ctx.counters.n_syncs += 1
+        log_conf = row.log_raw if token == row.top1 else None
+        return self.add(tree, parent, token, None, logits[0], log_conf=log_conf)
 
 
-def without(law: Row, token: int) -> Row | None:
-    """The law `[V]` once a token is struck out, renormalised; None when nothing is left."""
+def without_replacement(law: Row | None, n: int, draw: Callable[[Row], int]) -> list[tuple[int, Row]]:
+    """`n` tokens drawn one after another, each with the law `[V]` that the ones before left; fewer if none is left.
+
+    Sequential draws of that kind are Gumbel top-k, one uniform each.
+    """
+    out: list[tuple[int, Row]] = []
+    while law is not None and len(out) < n:
+        token = draw(law)
+        out.append((token, law))
+        law = without(law, token)
+    return out
+
+
+def without(law: Row, *tokens: int) -> Row | None:
+    """The law `[V]` once tokens are struck out, renormalised; None when nothing is left."""
     if isinstance(law, Certain):
-        return None
+        return None if law.token in tokens else law
     left: torch.Tensor = law.clone()
-    left[token] = 0.0
+    for token in tokens:
+        left[token] = 0.0
     mass = left.sum()
     return left / mass if float(mass) > LEAST else None

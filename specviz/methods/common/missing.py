@@ -36,14 +36,18 @@ def named(target: ModelAdapter) -> str | None:
     return None if not name or Path(name) == _pair() / "target" else name
 
 
-def shipped(target: ModelAdapter, embedded: str, beside: str) -> list[Path]:
+def shipped(
+    target: ModelAdapter, embedded: str, beside: str, file: str = "config.json", loose: bool = False
+) -> list[Path]:
     """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder.
 
-    Both are patterns. What is found there may be another model's: compare fingerprints before loading.
+    Both are patterns of folders with `file` in them; `loose`: the target's own folder may be one. What is found there
+    may be another model's: compare fingerprints before loading.
     """
     own = str(getattr(target.model, "name_or_path", "") or "")
-    found = [*sorted(_pair().glob(embedded)), *(sorted(Path(own).glob(beside)) if own else ())]
-    return [folder for folder in found if (folder / "config.json").is_file()]
+    found = [*sorted(_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
+    found += sorted(Path(own).glob(beside)) if own else ()
+    return [folder for folder in found if (folder / file).is_file()]
 
 
 def _pair() -> Path:

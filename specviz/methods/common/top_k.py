@@ -1,42 +1,90 @@
-"""What a round leaves on record whose drafting ends after a weak draft: one `draft_step` for each draft.
+"""How sure a draft row is, and its best tokens: what a stop is decided by, and what goes on record of it."""
 
-Kangaroo's rows are the target's, so their climbs and the cost of the round stand beside, as for every early exit. There
-are no gates: no row is declined.
-"""
-
+import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from specviz.engine.decode.context import Observation
+import torch
+
+from specviz.engine.model.rows import Tensor
 from specviz.events import DraftStep, six
-from specviz.methods.early_exit.recorder import Look, Trail
 
-TOP = 8
+TOP = 8  # tokens of a row on record
 
 
-def steps(looks: Iterable[Look], first_pos: int, bound: float, ids: Iterable[int], full: bool) -> Iterator[DraftStep]:
-    """A record for each look, in the order of the chain. `ids`: of the drafted nodes; `first_pos`: of the first."""
-    for k, (look, node) in enumerate(zip(looks, ids, strict=True)):
+@dataclass(frozen=True, slots=True)
+class RowConfidence:
+    """What a head said about a row: confidences without and with the annealed temperature, and its best token."""
+
+    row: int
+    layer: int
+    logits: Tensor  # [1, V]
+    temp: float
+    conf: float
+    raw: float
+    top1: int
+    top2: int | None = None
+    margin: float | None = None
+    entropy: float | None = None
+
+    @classmethod
+    def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "RowConfidence":
+        """Read off the device in one copy. `full` also asks for the runner-up and the entropy."""
+        return cls.several([row], layer, logits, temp, full)[0]
+
+    @classmethod
+    def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
+        """The same for several rows `[n, V]` of one layer, in one copy for all."""
+        found: list[RowConfidence] = []
+        for k, (row, values) in enumerate(zip(rows, _numbers(logits, temp, full).tolist(), strict=True)):
+            conf, raw, top1, *more = values
+            top2, margin, entropy = (int(more[0]), more[1], more[2]) if more else (None, None, None)
+            found.append(cls(row, layer, logits[k : k + 1], temp, conf, raw, int(top1), top2, margin, entropy))
+        return found
+
+    @property
+    def log_raw(self) -> float:
+        """Log of the raw confidence."""
+        return math.log(max(self.raw, 1e-300))
+
+
+def _numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
+    """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy.
+
+    Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
+    """
+    best = logits.topk(2 if full and logits.shape[-1] > 1 else 1, -1)
+    below = logits - best.values[:, :1]
+    mass = below.exp().sum(-1)
+    raw = 1.0 / mass
+    conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
+    columns = [conf, raw, best.indices[:, 0]]
+    if full:
+        mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
+        columns += [best.indices[:, -1], best.values[:, 0] - best.values[:, -1], mass.log() - mean]
+    return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
+
+
+def draft_steps(
+    rows: Iterable[RowConfidence], first_pos: int, bound: float, ids: Iterable[int], full: bool
+) -> Iterator[DraftStep]:
+    """A `draft_step` for each row of a chain that ends after a weak draft.
+
+    `ids`: of the drafted nodes; `first_pos`: position of the first, in tokens.
+    """
+    for k, (row, node) in enumerate(zip(rows, ids, strict=True)):
         yield DraftStep(
-            pos=first_pos + k, node=node, conf=look.raw, bound=bound, stopped=look.raw < bound,
-            entropy=None if look.entropy is None else six(look.entropy), top=_top(look) if full else None,
-        )  # fmt: skip
+            pos=first_pos + k,
+            node=node,
+            conf=row.raw,
+            bound=bound,
+            stopped=row.raw < bound,
+            entropy=None if row.entropy is None else six(row.entropy),
+            top=_top_logs(row.logits[0]) if full else None,
+        )
 
 
-def _top(look: Look) -> list[tuple[int, float]]:
-    logs = look.logits[0].double().log_softmax(-1).topk(min(TOP, look.logits.shape[-1]))
+def _top_logs(logits: Tensor) -> list[tuple[int, float]]:
+    """The best tokens of logits `[V]` with their log-probabilities, in float64."""
+    logs = logits.double().log_softmax(-1).topk(min(TOP, len(logits)))
     return [(token, six(log)) for token, log in zip(logs.indices.tolist(), logs.values.tolist(), strict=True)]
-
-
-class Steps(Trail):
-    """The record of a Kangaroo round in the making."""
-
-    def close(self, seen: Observation) -> None:
-        """Note climbs, drafts and costs, in this order."""
-        if not self.on:
-            return
-        for climb in self._climbs():
-            self.ctx.note(climb)
-        looks = [test.look for test in self.tests]
-        for step in steps(looks, self.ctx.n, self.limits.tau, seen.draft.ids, self.full):
-            self.ctx.note(step)
-        self.ctx.note(self._cost(seen))

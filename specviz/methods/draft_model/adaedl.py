@@ -18,13 +18,13 @@ from specviz.engine.record.device_stats import top_lists
 from specviz.events import DraftStep
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import laws
+from specviz.methods.common.top_k import TOP
 from specviz.methods.draft_model.drafter import Chain
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import Certain
 
 KEEP_RATE, KEEP_THRESHOLD = 0.5, 0.9  # beta_1 and beta_2 of the paper
-TOPK = 8
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class AdaEdl(Chain):
             pos=ctx.n + tree.depth(node), conf=conf, bound=bound, stopped=bound is not None and conf < bound
         )
         if ctx.level == "full":
-            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOPK)[0]
+            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOP)[0]
         ctx.note(step)
         return step
 

@@ -24,10 +24,10 @@ from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import Grower
+from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.runner import ModelDrafter, laws
 from specviz.methods.draft_model.spec import drawn_mode
-from specviz.methods.draft_model.trees import DrawnTree, TopTree
+from specviz.methods.draft_model.trees import DrawnTree, SiblingGrower, TopTree
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import Certain
@@ -57,13 +57,9 @@ class Chain(ModelDrafter):
 
     def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
         law = laws(ctx, tree, [parent], logits)[0]
-        depth = tree.depth(parent) + 1
-        ctx.counters.n_syncs += 1
-        if isinstance(law, Certain) or self.mode == "argmax":
-            token = law.token if isinstance(law, Certain) else int(law.argmax())
-            return tree.add(token, parent, None, None, "argmax", logits[0])
-        token = ctx.draw("target" if self.mode == "shared" else "draft", depth, law).token
-        return tree.add(token, parent, law, None, self.mode, logits[0])
+        ctx.counters.n_syncs += isinstance(law, Certain)  # read off the device when it was formed
+        sampler = DraftSampler(ctx, self.mode)
+        return sampler.add(tree, parent, sampler.token(tree.depth(parent) + 1, law), law, logits[0])
 
 
 class Sps(Chain):
@@ -106,7 +102,7 @@ class Chains(ModelDrafter):
         """Chains of at most `gamma` tokens, each cut at a stop token it drew (kept, not fed)."""
         count, gamma = ctx.knobs["candidates"], ctx.knobs["gamma"]
         length = min(gamma, self.drafts.reach(ctx))
-        grow = Grower(ctx, self.drafts, self.mode, count, ctx.knobs["replacement"])
+        grow = SiblingGrower(ctx, self.drafts, self.mode, count, ctx.knobs["replacement"])
         ends, cut = [ROOT] * count, False  # where the next token of each chain goes
         main: int | None = ROOT
         for depth in range(1, length + 1):
@@ -119,7 +115,9 @@ class Chains(ModelDrafter):
         end: DraftEnd = "stop_token" if length and not ends else "budget" if cut else "full"
         return tree.draft("length" if end == "full" and length < gamma else end, planned=length, number=True)
 
-    def _level(self, grow: Grower, ends: list[int], main: int | None, fresh: int) -> tuple[list[int], int | None]:
+    def _level(
+        self, grow: SiblingGrower, ends: list[int], main: int | None, fresh: int
+    ) -> tuple[list[int], int | None]:
         """One more token for every chain: the new ends, and the main chain's among them (None: it is over)."""
         grow.open(ends)
         made = [(parent, grow.child(parent)) for parent in ends]

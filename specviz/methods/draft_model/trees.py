@@ -1,18 +1,18 @@
-"""A tree of the draft model's most likely continuations; every node is a point mass (contract.md 5).
+"""Trees that a draft model grows, and siblings drawn one after another.
 
-Level 1 holds the `k_max` best children of the root, each later level expands the `k_max` best nodes of the level before
-in one batched call, `w_max` children each, and the `node_budget` best nodes by path probability are sent. Pruning by
-value is allowed here because nothing was drawn.
+`TopTree`: the most likely continuations; every node is a point mass (contract.md 5). Level 1 holds the `k_max` best
+children of the root, each later level expands the `k_max` best nodes of the level before in one batched call, `w_max`
+children each, and the `node_budget` best nodes by path probability are sent. Pruning by value is allowed here because
+nothing was drawn.
 
-A sampled tree: every expanded node gets `candidates` drawn children (distinct without `replacement`).
-
-Level by level, one draft-model call each: the `k_max` most probable nodes of a level, by path probability under the
-draft, are expanded while the `node_budget` lasts, down to depth `d_max`. The budget is spent *before* drawing: which
-nodes get children, and how many, is told by tokens already kept. Drawing first and pruning by value afterwards would
-favour likely tokens over what their recorded law says, and the text would no longer follow the target.
+`DrawnTree`: every expanded node gets `candidates` drawn children (distinct without `replacement`). Level by level, one
+draft-model call each: the `k_max` most probable nodes of a level, by path probability under the draft, are expanded
+while the `node_budget` lasts, down to depth `d_max`. The budget is spent *before* drawing: which nodes get children,
+and how many, is told by tokens already kept. Drawing first and pruning by value afterwards would favour likely tokens
+over what their recorded law says, and the text would no longer follow the target.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -20,10 +20,12 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Tensor
-from specviz.methods.common.draft_sampler import Grower
-from specviz.methods.common.runner import ModelDrafter, prefixes
+from specviz.methods.common.draft_sampler import DraftSampler, without
+from specviz.methods.common.runner import Expander, ModelDrafter, laws, prefixes
+from specviz.methods.common.tree_builder import Levels
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.rows import Row
 
 
 class TopTree(ModelDrafter):
@@ -35,33 +37,27 @@ class TopTree(ModelDrafter):
         depth, budget = min(knobs["d_max"], self.drafts.reach(ctx)), knobs["node_budget"]
         if not depth or not budget:
             return tree.draft("budget" if not budget else "length")
-        score: dict[int, float] = {ROOT: 0.0}
-        level = self._children(ctx, tree, score, [ROOT], self.drafts.begin(ctx), knobs["k_max"])
-        for _ in range(1, depth):
-            best = sorted((n for n in level if not tree.ends(n)), key=lambda n: (-score[n], n))[: knobs["k_max"]]
-            if not best:
+        levels = Levels(knobs["k_max"], depth, lambda token: token in ctx.eos)  # numbers its nodes as `tree` does
+        parents, logits, width = [ROOT], self.drafts.begin(ctx), knobs["k_max"]
+        while True:
+            self._offer(ctx, tree, levels, parents, logits, width)
+            parents, width = levels.next(), knobs["w_max"]
+            if not parents:
                 break
-            logits = self.drafts.expand(ctx, tree, best)
-            level = self._children(ctx, tree, score, best, logits, knobs["w_max"])
-        order = sorted(range(len(tree)), key=lambda n: (-score[n], tree.depth(n), n))
+            logits = self.drafts.expand(ctx, tree, parents)
         end: DraftEnd = "budget" if len(tree) > budget else "depth" if depth == knobs["d_max"] else "length"
-        return tree.draft(end, keep=order[:budget])
+        return tree.draft(end, keep=levels.pruned(budget))
 
-    def _children(
-        self, ctx: Context, tree: Tree, score: dict[int, float], parents: Sequence[int], logits: Tensor, width: int
-    ) -> list[int]:
-        """The `width` best children of each expanded node; the level leaves the device in one copy."""
+    def _offer(self, ctx: Context, tree: Tree, levels: Levels, parents: list[int], logits: Tensor, width: int) -> None:
+        """The `width` best children of each expanded node, by logits `[parents, V]`, in one copy off the device."""
         ranked = ctx.warper.allowed(logits, prefixes(ctx, tree, parents))
-        best = ranked.topk(min(width, logits.shape[-1]), -1)
-        logs = logits.log_softmax(-1).gather(-1, best.indices)
+        best = ranked.topk(min(width, logits.shape[-1]), -1).indices
+        logs = logits.log_softmax(-1).gather(-1, best)
         ctx.counters.n_syncs += 1
-        added: list[int] = []
-        for k, (row, tokens) in enumerate(zip(logs.tolist(), best.indices.tolist(), strict=True)):
-            for log, token in zip(row, tokens, strict=True):
-                node = tree.add(token, parents[k], None, log, "argmax", logits[k])
-                score[node] = score[parents[k]] + log
-                added.append(node)
-        return added
+        first_node, first_row = len(tree), len(levels.rows)
+        levels.offer(parents, zip(best.tolist(), logs.tolist(), strict=True))
+        for node in levels.nodes[first_node:]:
+            tree.add(node.token, node.parent, None, node.log, "argmax", logits[node.row - first_row])
 
 
 class DrawnTree(ModelDrafter):
@@ -74,19 +70,23 @@ class DrawnTree(ModelDrafter):
     def propose(self, ctx: Context) -> Draft:
         """Expand the best nodes of every level until depth, budget or room ends it."""
         knobs = ctx.knobs
-        grow = Grower(ctx, self.drafts, self.mode, knobs["candidates"], knobs["replacement"])
-        depth, budget = min(knobs["d_max"], self.drafts.reach(ctx)), knobs["node_budget"]
-        score, level = {ROOT: 0.0}, [ROOT]
+        grow = SiblingGrower(ctx, self.drafts, self.mode, knobs["candidates"], knobs["replacement"])
+        tree, depth, budget = grow.tree, min(knobs["d_max"], self.drafts.reach(ctx)), knobs["node_budget"]
+        levels, level = Levels(knobs["k_max"], depth), [ROOT]  # numbers its nodes as `tree` does
         for _ in range(depth):
-            best = sorted(level, key=lambda n: (-score[n], n))[: knobs["k_max"]]
-            level = self._level(grow, best, budget - len(grow.tree))
+            level = self._level(grow, levels.best(level, levels.k), budget - len(tree))
             if not level:
                 break
-            score |= self._scores(grow, level, score)
-            level = [node for node in level if not grow.tree.ends(node)]
-        return grow.tree.draft(self._end(grow, level, depth, ctx), number=True)
+            self._score(grow, levels, level)
+            level = [node for node in level if not tree.ends(node)]
+        end: DraftEnd = "depth" if depth == knobs["d_max"] else "length"
+        if len(tree) >= budget:
+            end = "budget"
+        elif depth and not level:
+            end = "stop_token"
+        return tree.draft(end, number=True)
 
-    def _level(self, grow: Grower, best: list[int], left: int) -> list[int]:
+    def _level(self, grow: "SiblingGrower", best: list[int], left: int) -> list[int]:
         """Children for the nodes in `best` (most probable first) as far as `left` goes; they are drawn in id order."""
         share: dict[int, int] = {}
         for node in best:
@@ -96,18 +96,69 @@ class DrawnTree(ModelDrafter):
         drawn = [grow.child(node) for node in wanted for _ in range(share[node])]
         return [node for node in drawn if node is not None]
 
-    def _scores(self, grow: Grower, level: list[int], score: dict[int, float]) -> dict[int, float]:
-        """Log path probabilities of a new level, by the plain softmax of the draft model; one copy off the device."""
-        parents = list(dict.fromkeys(grow.tree.parent(node) for node in level))
+    def _score(self, grow: "SiblingGrower", levels: Levels, level: list[int]) -> None:
+        """Score a new level by the plain softmax of the draft model; one copy off the device."""
+        tree = grow.tree
+        parents = list(dict.fromkeys(tree.parent(node) for node in level))
         logs = torch.stack([grow.places[parent].logits for parent in parents]).log_softmax(-1)
-        rows = [parents.index(grow.tree.parent(node)) for node in level]
-        picked = logs[rows, [grow.tree.token(node) for node in level]].tolist()
+        rows = [parents.index(tree.parent(node)) for node in level]
+        picked = logs[rows, [tree.token(node) for node in level]].tolist()
         grow.ctx.counters.n_syncs += 1
-        return {node: score[grow.tree.parent(node)] + log for node, log in zip(level, picked, strict=True)}
+        for node, log in zip(level, picked, strict=True):
+            levels.add(tree.parent(node), tree.token(node), log, 1)
 
-    def _end(self, grow: Grower, level: list[int], depth: int, ctx: Context) -> DraftEnd:
-        if len(grow.tree) >= ctx.knobs["node_budget"]:
-            return "budget"
-        if depth and not level:
-            return "stop_token"
-        return "depth" if depth == ctx.knobs["d_max"] else "length"
+
+@dataclass(slots=True)
+class Place:
+    """An expanded node. `law`: of its next child, None when nothing is left; `ranked`: its best tokens, if not drawn"""
+
+    logits: Tensor  # [V]
+    law: Row | None
+    ranked: list[int] = field(default_factory=list)
+
+
+class SiblingGrower:
+    """Grows one draft level by level: `open` is one forward, `child` one draw from the law it is recorded with.
+
+    With replacement every child comes from its parent's law. Without, from what its elder siblings left of it. Where
+    nothing is drawn (temperature 0, mode argmax) children are the most likely tokens in turn, whatever `replacement`
+    says: the limit of draws without it, and a second copy of a certain token could only waste a row.
+    """
+
+    def __init__(self, ctx: Context, drafts: Expander, mode: Mode, most: int, replacement: bool) -> None:
+        self.ctx, self.drafts, self.tree = ctx, drafts, Tree(ctx)
+        self.is_drawn = mode == "sampled" and not ctx.warper.greedy
+        self.most, self.replacement = most, replacement
+        self.places: dict[int, Place] = {}
+        self._sampler = DraftSampler(ctx, mode)
+
+    def open(self, nodes: list[int]) -> None:
+        """Run the draft model on nodes that are to have children; the same node may be named several times."""
+        new = [node for node in dict.fromkeys(nodes) if node not in self.places]
+        if not new:
+            return
+        logits = self.drafts.begin(self.ctx) if new == [ROOT] else self.drafts.expand(self.ctx, self.tree, new)
+        if self.is_drawn:
+            rows = laws(self.ctx, self.tree, new, logits)
+            self.places |= {node: Place(logits[k], rows[k]) for k, node in enumerate(new)}
+            return
+        scores = self.ctx.warper.allowed(logits, prefixes(self.ctx, self.tree, new))
+        best = scores.topk(min(self.most, scores.shape[-1]), -1).indices.tolist()
+        self.ctx.counters.n_syncs += 1
+        for k, node in enumerate(new):
+            self.places[node] = Place(logits[k], None, best[k])
+
+    def child(self, parent: int) -> int | None:
+        """The next child of an opened node; None when no token is left for one."""
+        place = self.places[parent]
+        if not self.is_drawn:
+            if not place.ranked:
+                return None
+            return self.tree.add(place.ranked.pop(0), parent, None, None, "argmax", place.logits)
+        if place.law is None:
+            return None
+        token = self._sampler.token(self.tree.depth(parent) + 1, place.law)
+        node = self._sampler.add(self.tree, parent, token, place.law, place.logits)
+        if not self.replacement:
+            place.law = without(place.law, token)
+        return node

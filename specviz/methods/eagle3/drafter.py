@@ -9,10 +9,8 @@ The shape is known before anything is drafted, so each level runs exactly the no
 of ranks lies in the drafter's folder as `static_tree.json` and names the weights it was counted with.
 """
 
-import math
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,16 +23,15 @@ from specviz.events import TreeMade, Warn, six
 from specviz.events.tree_drafting import Block
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3.network import KIND, Trained
 from specviz.methods.trained.calls import Calls, Follower, Link, Start
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, read_table
-from specviz.methods.trained.tree_builder import Levels, ranked
-from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.methods.trained.ranked_tokens import best
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
 
 Tensor = torch.Tensor
-Ranked = tuple[list[int], list[float]]
 
 
 class Eagle:
@@ -81,7 +78,7 @@ class Eagle:
         """The best nodes as a draft."""
         levels, spread = grower.levels, self.trained.vocabulary.spread
         raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
-        kept, place = levels.kept(budget), {ROOT: ROOT}
+        kept, place = levels.pruned(budget), {ROOT: ROOT}
         for number in kept if ctx.level == "none" else range(len(levels.nodes)):  # pruned ones are for the record
             node = levels.nodes[number]
             src = {"rank": node.rank, "cum": six(node.cum)}
@@ -158,18 +155,6 @@ class Grower:
         )  # fmt: skip
 
 
-def best(
-    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
-) -> list[Ranked] | None:  # fmt: skip
-    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
-    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
-    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
-    ctx.counters.n_syncs += 1
-    n = ids.shape[-1]
-    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
-    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
-
-
 def make(models: Models, knobs: Knobs) -> Eagle:
     """The drafter of method `eagle3`. Raises ModelError where there is none for the target."""
     if not isinstance(models.target, ModelAdapter):
@@ -200,9 +185,7 @@ class FixedLevels(Levels):
 
     def next(self) -> list[int]:
         """The nodes of the newest level that have children on the shape."""
-        level = max((node.depth for node in self.nodes), default=0)
-        last = [n for n, node in enumerate(self.nodes) if node.depth == level and not self.ends(node.token)]
-        return [n for n in last if self._paths[n] in self.ranks]
+        return [n for n in self.alive() if self._paths[n] in self.ranks]
 
 
 class StaticTree(Eagle):

@@ -15,9 +15,11 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.common.tree_knobs import EAGLE
 from specviz.methods.trained import published
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
-from specviz.methods.trained.parts import OPTION, Kind, TapConfig, read_tensors
+from specviz.methods.trained.part_kind import Tensors, read_tensors
+from specviz.methods.trained.parts import OPTION, TapConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 
 
@@ -93,16 +95,15 @@ class Config(TapConfig):
     @property
     def shape(self) -> EagleShape:
         """Of the network, which is as wide as its target."""
-        layer = LayerShape(
-            self.target_width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
-        )  # fmt: skip
+        width = self.target_width
+        layer = LayerShape(width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps)
         return EagleShape(layer, len(self.taps) * self.target_width, self.draft_vocab)
 
 
 Trained = AnyTrained[Config, EagleNetwork]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, dict[str, torch.Tensor]]:
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, Tensors]:
     """A released checkpoint; which weights its target has is not known."""
     sizes = published.eagle_sizes(folder, given, adapter)
     tensors = published.eagle_tensors(folder, read_tensors(folder, OPTION, adapter.device), adapter)
@@ -111,13 +112,8 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
         head = tensors["head.weight"]
         tensors["head.weight"] = head[: adapter.vocab] if head.dim() else head
         sizes["draft_vocab"] = adapter.vocab
-    config = Config(
-        target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers, **sizes,
-    )  # fmt: skip
-    return config, tensors
+    name = published.name_of(folder, given)
+    return Config(target="", target_name=name, target_layers=adapter.n_layers, **sizes), tensors
 
 
-KIND = Kind(
-    "specviz-eagle3", "EAGLE-3 drafter", "specviz train eagle3", "eagle3", Config,
-    lambda config: EagleNetwork(config.shape), published=_published,
-)  # fmt: skip
+KIND = drafter_kind(EAGLE, "specviz-eagle3", Config, lambda config: EagleNetwork(config.shape), _published)

@@ -14,8 +14,8 @@ import torch
 from specviz.cost.ledger import Clock
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.rows import Rows
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.heads import Heads
-from specviz.methods.early_exit.recorder import Look
 
 WIDTHS = (1, 2, 3, 5, 9, 17)
 CONTEXT, TURNS, PATIENCE_S = 64, 5, 0.3
@@ -45,7 +45,7 @@ def _measure(target: ModelAdapter, heads: Heads) -> Clock:
         if width == 1:
             apart[width] = median(_climb(target, width, by_one=True)[0] for _ in range(turns))
             layer = max(1, target.n_layers // 4)
-            test = _timed(lambda: Look.at(0, layer, heads.logits(layer, state[0]), 1.1, False), turns)  # noqa: B023
+            test = _timed(lambda: RowConfidence.at(0, layer, heads.logits(layer, state[0]), 1.1, False), turns)  # noqa: B023
     pass_ns = max(0.0, (apart[1] - whole[1]) / max(1, target.n_layers - 1))
     layer_ns = tuple(max(0.0, whole[width] - pass_ns) / target.n_layers for width in WIDTHS)
     return Clock(WIDTHS, layer_ns, tuple(final[width] for width in WIDTHS), test, pass_ns)

@@ -18,14 +18,14 @@ from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
+from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.clock import measured
 from specviz.methods.early_exit.heads import Heads, describe, pick, tested
-from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits, fitted, outside, read, single
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.draws import Stream
-from specviz.probability.rows import Certain
 
 
 class EarlyExit:
@@ -37,7 +37,7 @@ class EarlyExit:
         self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
         self.tells = False  # whether to say which tested layers have no trained head
         self._told: list[str] = []  # settings that were said to leave out layers
-        self._trail: Trail | None = None
+        self._trail: ExitRecorder | None = None
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `w_max` drafts fed, cut to the room; the last row of it may have been tested in vain."""
@@ -49,11 +49,11 @@ class EarlyExit:
         end = self._fill(ctx, limits, trail, tree)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
-    def _open(self, ctx: Context, limits: Limits) -> Trail:
+    def _open(self, ctx: Context, limits: Limits) -> ExitRecorder:
         """The record that this round begins."""
-        return Trail(ctx, limits, self.heads, self.clock)
+        return ExitRecorder(ctx, limits, self.heads, self.clock)
 
-    def _fill(self, ctx: Context, limits: Limits, trail: Trail, tree: Tree) -> DraftEnd:
+    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: Tree) -> DraftEnd:
         """Climb, test and draft until a row stops nowhere or enough are fed; why it ended."""
         width = min(limits.w_max, ctx.reach)
         row, node = ctx.root_row, ROOT
@@ -70,17 +70,17 @@ class EarlyExit:
                 return "low_conf"
         return "width" if width == limits.w_max else "length"
 
-    def _last(self, limits: Limits, look: Look) -> bool:
+    def _last(self, limits: Limits, look: RowConfidence) -> bool:
         """Whether nothing is drafted after this draft, told by what was known before it was drawn."""
         return False
 
-    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+    def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
         """The newest row up to the first layer whose test passes; None when none does."""
         for layer in limits.layers:
             hidden = ctx.rows.climb(layer)
             began = time.perf_counter_ns()
             logits = self.heads.logits(layer, hidden[0, -1:])
-            look = Look.at(row, layer, logits, annealed(limits.alpha, layer, self.target.n_layers), trail.full)
+            look = RowConfidence.at(row, layer, logits, annealed(limits.alpha, layer, self.target.n_layers), trail.full)
             ctx.counters.n_syncs += 1
             took = look.conf >= limits.tau
             trail.tested(look, took, time.perf_counter_ns() - began)
@@ -89,9 +89,9 @@ class EarlyExit:
                 return look
         return None
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: Look) -> int:
+    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
         """The drafted token after a row."""
-        return drawn(ctx, tree, parent, look, self.mode)
+        return DraftSampler(ctx, self.mode).after(tree, parent, look)
 
     def _say_left_out(self, ctx: Context, limits: Limits) -> None:
         """Once a setting: layers asked for that the target lacks, or that `exit_layers` leaves none to stop at."""
@@ -132,24 +132,6 @@ class EarlyExit:
             return {}
         advised = " ".join(map(str, self.heads.advised))
         return {"heads": describe(self.target, self.heads)} | ({"advised exit layers": advised} if advised else {})
-
-
-def drawn(ctx: Context, tree: Tree, parent: int, look: Look, mode: Mode) -> int:
-    """The drafted token: the head's best, or drawn from its law by the target's own processors."""
-    logits = look.logits
-    prefixes = [[*ctx.tokens, *tree.path(parent)]] if ctx.warper.needs_prefix else None
-    if ctx.warper.greedy or mode == "argmax":
-        token = look.top1
-        if ctx.warper.needs_prefix or ctx.warper.banned:
-            token = int(ctx.warper.allowed(logits, prefixes)[0].argmax())
-            ctx.counters.n_syncs += 1
-        return tree.add(token, parent, None, look.log_raw if token == look.top1 else None, "argmax", logits[0])
-    law = ctx.warper.laws(logits, prefixes)[0]
-    assert not isinstance(law, Certain)
-    stream: Stream = "target" if mode == "shared" else "draft"
-    token = ctx.draw(stream, tree.depth(parent) + 1, law).token
-    ctx.counters.n_syncs += 1
-    return tree.add(token, parent, law, None, mode, logits[0])
 
 
 def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:

@@ -1,26 +1,21 @@
 """Folders of exit heads: `heads.safetensors` and a `config.json` naming the target's fingerprint, layers and kind.
 
-Nothing pickled is ever opened, and heads of another target are refused: they would only cost time, unseen. A folder of
-a published tuned lens is taken too, once its weights are safetensors.
+A folder of a published tuned lens is taken too, once its weights are safetensors.
 """
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
+from specviz.methods import Part
 from specviz.methods.early_exit.exit_head import KINDS, Tensor
-from specviz.methods.trained import parts
-from specviz.methods.trained.parts import fingerprint
+from specviz.methods.trained.part_kind import PartKind
 
-__all__ = ["FORMAT", "VERSION", "Config", "fingerprint", "opened", "read_config"]
-FORMAT, VERSION = "specviz-exit-heads", 1
-_OPTION = "--heads"
 SHORTLIST = "shortlist"  # the tensor that holds its token ids
 
 
@@ -45,20 +40,50 @@ class Config:
 
     def write(self, folder: Path) -> None:
         """Beside the weights."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        KIND.save(folder, self)
 
 
-_NAMES = tuple(each.name for each in fields(Config))
+def _unsound(config: Config) -> str | None:
+    if config.kind not in KINDS:
+        return f" has kind '{config.kind}', known are {', '.join(KINDS)}"
+    return None if config.target else " names no target"
+
+
+def _unfit(config: Config, adapter: ModelAdapter) -> str | None:
+    width = adapter.head.weight.shape[1]
+    if (config.n_layers, config.width) != (adapter.n_layers, width):
+        return (
+            f"made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
+            f"the target {adapter.name} has {adapter.n_layers} of width {width}"
+        )
+    outside = [layer for layer in (*config.layers, *config.advised) if not 1 <= layer < adapter.n_layers]
+    if outside or not config.layers:
+        return (
+            f"config.json names {f'layer {outside[0]}' if outside else 'no layers'}, the "
+            f"target has layers 1 to {adapter.n_layers - 1} below its last"
+        )
+    return None
+
+
+KIND = PartKind(
+    part=Part("exit heads", "specviz train exit-heads", "exit-heads", knob="heads"),
+    format="specviz-exit-heads",
+    config=Config,
+    weights="heads.safetensors",
+    hint="give one that specviz train exit-heads wrote, or lens",
+    advice="train heads for it with specviz train exit-heads",
+    sound=_unsound,
+    fits=_unfit,
+    embedded="heads",
+)
 
 
 def opened(folder: Path, adapter: ModelAdapter) -> tuple[Config, dict[str, Tensor]]:
     """What a folder holds, once it is known to be heads of this target. Raises ModelError in one line."""
-    given = read_config(folder)
-    config = _tuned_lens(folder, given, adapter) if "lens_type" in given else _config(folder, given)
-    _refuse_other_target(folder, config, adapter)
-    tensors = parts.read_tensors(folder, _OPTION, adapter.device)
-    parts.refuse_odd(folder, _OPTION, {name: t for name, t in tensors.items() if name != SHORTLIST})
+    given = KIND.given(folder)
+    config = _tuned_lens(folder, given, adapter) if "lens_type" in given else KIND.parsed(folder, given)
+    KIND.refuse_others(folder, config, adapter, owned=bool(config.target))
+    tensors = KIND.tensors(folder, adapter.device, SHORTLIST)
     if SHORTLIST in tensors:
         tensors[SHORTLIST] = _shortlist(folder, tensors[SHORTLIST], adapter.vocab)
     return config, _with_biases(tensors, config) if config.kind == "tuned" else tensors
@@ -73,42 +98,6 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
             f"--heads {folder}: its shortlist is no list of different tokens of the target (0 to {vocab - 1})"
         )
     return ids.long()
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """`config.json` of a folder. Raises ModelError in one line."""
-    return parts.read_config(folder, _OPTION, "give one that specviz train exit-heads wrote, or lens")
-
-
-def _config(folder: Path, given: dict[str, Any]) -> Config:
-    parts.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "exit heads")
-    try:
-        config = msgspec.convert({name: given[name] for name in _NAMES if name in given}, Config)
-    except msgspec.ValidationError as error:
-        raise ModelError(f"--heads {folder}: config.json: {error}") from None
-    if config.kind not in KINDS or not config.target:
-        wrong = "names no target" if config.kind in KINDS else f"has kind '{config.kind}', known are {', '.join(KINDS)}"
-        raise ModelError(f"--heads {folder}: config.json {wrong}")
-    return config
-
-
-def _refuse_other_target(folder: Path, config: Config, adapter: ModelAdapter) -> None:
-    width = adapter.head.weight.shape[1]
-    if (config.n_layers, config.width) != (adapter.n_layers, width):
-        raise ModelError(
-            f"--heads {folder}: made for {config.target_name} with {config.n_layers} layers of width {config.width}, "
-            f"the target {adapter.name} has {adapter.n_layers} of width {width}"
-        )
-    outside = [layer for layer in (*config.layers, *config.advised) if not 1 <= layer < adapter.n_layers]
-    if outside or not config.layers:
-        raise ModelError(
-            f"--heads {folder}: config.json names {f'layer {outside[0]}' if outside else 'no layers'}, the "
-            f"target has layers 1 to {adapter.n_layers - 1} below its last"
-        )
-    if config.target:
-        advice = "train heads for it with specviz train exit-heads"
-        made_for = (config.target_name, config.target)
-        parts.refuse_other_model(folder, _OPTION, "target", made_for, adapter, advice)
 
 
 def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> Config:

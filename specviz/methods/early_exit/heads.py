@@ -7,10 +7,9 @@ import torch
 
 from specviz.cost.ledger import head_cost
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.errors import ModelError
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead, Tensor, weights_read
-from specviz.methods.early_exit.head_files import Config, fingerprint, opened, read_config
-from specviz.methods.trained.parts import shipped
+from specviz.methods.early_exit.head_files import KIND, Config, opened
+from specviz.methods.trained.part_kind import misshapen
 
 
 class Heads(Protocol):
@@ -112,10 +111,8 @@ def pick(target: Model, wanted: str | None) -> Heads:
         return LogitLens(target)
     if wanted is not None:
         return load(Path(wanted), target)
-    for folder in shipped(target, "heads", "exit-heads"):
-        if read_config(folder).get("target") == fingerprint(target):
-            return load(folder, target)
-    return LogitLens(target)
+    folder = next(KIND.shipped_for(target), None)
+    return LogitLens(target) if folder is None else load(folder, target)
 
 
 def load(folder: Path, adapter: ModelAdapter) -> TrainedHeads:
@@ -124,5 +121,4 @@ def load(folder: Path, adapter: ModelAdapter) -> TrainedHeads:
     try:
         return TrainedHeads(adapter, config, tensors)
     except RuntimeError as error:
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(f"--heads {folder}: the weights are not what config.json says: {why}") from error
+        raise misshapen(folder, KIND.option, error) from error

@@ -9,7 +9,6 @@ The records decide the rounds of any setting on the grid without a model (`specv
 `walk` the text does not depend on the setting.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,63 +21,9 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.rows import Call, Rows, Tensor
 from specviz.events import GRID, Climb, ExitRound, ExitTable, Gate, six
+from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.heads import Heads
 from specviz.methods.early_exit.spec import Limits
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a head said about a row: confidences without and with the annealed temperature, and its best token."""
-
-    row: int
-    layer: int
-    logits: Tensor  # [1, V]
-    temp: float
-    conf: float
-    raw: float
-    top1: int
-    top2: int | None = None
-    margin: float | None = None
-    entropy: float | None = None
-
-    @classmethod
-    def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "Look":
-        """Read off the device in one copy. `full` also asks for the runner-up and the entropy."""
-        return cls.several([row], layer, logits, temp, full)[0]
-
-    @classmethod
-    def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[Look]":
-        """The same for several rows `[n, V]` of one layer, in one copy for all."""
-        values = _numbers(logits, temp, full).tolist()
-        return [
-            cls(
-                row, layer, logits[k : k + 1], temp, conf, raw, int(top1),
-                int(more[0]) if more else None, more[1] if more else None, more[2] if more else None,
-            )
-            for k, (row, (conf, raw, top1, *more)) in enumerate(zip(rows, values, strict=True))
-        ]  # fmt: skip
-
-    @property
-    def log_raw(self) -> float:
-        """Log of the raw confidence."""
-        return math.log(max(self.raw, 1e-300))
-
-
-def _numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
-    """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy.
-
-    Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
-    """
-    best = logits.topk(2 if full and logits.shape[-1] > 1 else 1, -1)
-    below = logits - best.values[:, :1]
-    mass = below.exp().sum(-1)
-    raw = 1.0 / mass
-    conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
-    columns = [conf, raw, best.indices[:, 0]]
-    if full:
-        mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
-        columns += [best.indices[:, -1], best.values[:, 0] - best.values[:, -1], mass.log() - mean]
-    return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
 
 
 @dataclass(slots=True)
@@ -94,13 +39,13 @@ class _Walk:
 
 @dataclass(slots=True)
 class _Test:
-    look: Look
+    look: RowConfidence
     took: bool
     head_ns: int
 
 
 @dataclass
-class Trail:
+class ExitRecorder:
     """The record of a round in the making. At level `none` it keeps nothing."""
 
     ctx: Context
@@ -121,12 +66,12 @@ class Trail:
     def _begin(self, row: int) -> None:
         self.walks.append(_Walk(row, len(self.ctx.rows.ledger)))
 
-    def tested(self, look: Look, took: bool, head_ns: int) -> None:
+    def tested(self, look: RowConfidence, took: bool, head_ns: int) -> None:
         """A test was made."""
         if self.on:
             self.tests.append(_Test(look, took, head_ns))
 
-    def drafted(self, row: int, look: Look, token: int) -> None:
+    def drafted(self, row: int, look: RowConfidence, token: int) -> None:
         """A token was drafted after `row`. One that is not fed leaves its row climbing."""
         walk = self.walks[-1]
         walk.draft, walk.raw = token, look.raw
@@ -173,10 +118,10 @@ class Trail:
             if unasked:
                 logits = self.heads.logits(layer, self.ctx.rows.states(layer, unasked))
                 temp = annealed(self.limits.alpha, layer, n_layers)
-                for look in Look.several(unasked, layer, logits, temp, self.full):
+                for look in RowConfidence.several(unasked, layer, logits, temp, self.full):
                     yield self._gate(seen, look, None, None)
 
-    def _gate(self, seen: Observation, look: Look, took: bool | None, head_ns: int | None) -> Gate:
+    def _gate(self, seen: Observation, look: RowConfidence, took: bool | None, head_ns: int | None) -> Gate:
         row = look.row - self.ctx.root_row
         chosen = seen.tokens[row] if row < len(seen.tokens) else None
         return Gate(

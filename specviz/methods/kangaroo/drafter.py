@@ -13,10 +13,10 @@ from specviz.engine.model.adapter import Model, ModelAdapter, Models
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.top_k import Steps
+from specviz.methods.common.top_k import RowConfidence, draft_steps
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
-from specviz.methods.early_exit.recorder import Look, Trail
+from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits, single
 from specviz.methods.kangaroo.adapter import AdapterModel, Reader
 from specviz.methods.kangaroo.clock import measured
@@ -37,6 +37,21 @@ class Adapted(LogitLens):
         self.layers = self.advised if trained else ()
 
 
+class DraftStepRecorder(ExitRecorder):
+    """The record of a round: its drafts, with climbs and costs as of every early exit; there are no gates."""
+
+    def close(self, seen: Observation) -> None:
+        """Note climbs, drafts and costs, in this order."""
+        if not self.on:
+            return
+        for climb in self._climbs():
+            self.ctx.note(climb)
+        rows = [test.look for test in self.tests]
+        for step in draft_steps(rows, self.ctx.n, self.limits.tau, seen.draft.ids, self.full):
+            self.ctx.note(step)
+        self.ctx.note(self._cost(seen))
+
+
 class Kangaroo(EarlyExit):
     """Drafts by climbing `ctx.rows` to one layer. `reader` None: there is no adapter, the lens stands in."""
 
@@ -45,17 +60,17 @@ class Kangaroo(EarlyExit):
         self.layer, self.reader = layer, reader
         self.taps = () if reader is None else (layer,)
 
-    def _open(self, ctx: Context, limits: Limits) -> Trail:
-        return Steps(ctx, limits, self.heads, self.clock)
+    def _open(self, ctx: Context, limits: Limits) -> ExitRecorder:
+        return DraftStepRecorder(ctx, limits, self.heads, self.clock)
 
-    def _climb(self, ctx: Context, limits: Limits, trail: Trail, row: int) -> Look | None:
+    def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
         """The newest row up to the layer; what the adapter says there, never declined."""
         if not limits.layers:
             return None
         layer = limits.layers[0]
         hidden = ctx.rows.climb(layer)
         began = time.perf_counter_ns()
-        look = Look.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
+        look = RowConfidence.at(row, layer, self._asked(ctx, layer, row, hidden[0, -1:]), 1.0, trail.full)
         ctx.counters.n_syncs += 1
         ctx.counters.n_draft_calls += 1
         trail.tested(look, True, time.perf_counter_ns() - began)
@@ -69,7 +84,7 @@ class Kangaroo(EarlyExit):
             return self.reader.begin(ctx.tokens, state)
         return self.reader.feed(ctx.rows.tokens[row], state)
 
-    def _last(self, limits: Limits, look: Look) -> bool:
+    def _last(self, limits: Limits, look: RowConfidence) -> bool:
         return look.conf < limits.tau
 
     def _say_lens(self, ctx: Context, limits: Limits) -> None:

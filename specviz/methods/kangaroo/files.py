@@ -1,23 +1,15 @@
-"""Folders of adapters: `adapter.safetensors` and a `config.json` naming the target's fingerprint, layer and shape.
+"""Folders of adapters: `adapter.safetensors` and a `config.json` naming the target's fingerprint, layer and shape."""
 
-Nothing pickled is ever opened, and an adapter of another target is refused: it would only cost time, unseen.
-"""
-
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import torch
-from safetensors.torch import save_file
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.errors import ModelError
+from specviz.methods import Part
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, StateRows
-from specviz.methods.trained import parts
+from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen
 
-FORMAT, VERSION = "specviz-kangaroo-adapter", 1
-_OPTION = "--adapter"
 _TRAIN = "specviz train kangaroo"
 
 
@@ -33,24 +25,39 @@ class Config:
 
     def write(self, folder: Path) -> None:
         """Beside the weights."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        KIND.save(folder, self)
+
+
+def _unfit(config: Config, target: ModelAdapter) -> str | None:
+    width = int(target.head.weight.shape[1])
+    if 1 <= config.layer < target.n_layers and config.shape.width == width:
+        return None
+    return (
+        f"config.json names layer {config.layer} of width {config.shape.width}, the target has "
+        f"layers 1 to {target.n_layers - 1} below its last, of width {width}"
+    )
+
+
+KIND = PartKind(
+    part=Part("weights of an adapter", _TRAIN, "kangaroo", knob="adapter"),
+    format="specviz-kangaroo-adapter",
+    config=Config,
+    weights="adapter.safetensors",
+    hint=f"give one that {_TRAIN} wrote, or lens",
+    advice=f"train one for it with {_TRAIN}",
+    fits=_unfit,
+    by_weights=True,
+)
 
 
 def save(folder: Path, config: Config, adapter: Adapter) -> None:
     """Weights in bfloat16, and `config.json`."""
-    tensors = {name: t.detach().to(torch.bfloat16).cpu().contiguous() for name, t in adapter.state_dict().items()}
-    path = folder / "adapter.safetensors"
-    save_file(tensors, path)
-    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
-    config.write(folder)
+    KIND.save(folder, config, in_bfloat16(adapter.state_dict()))
 
 
 def load(folder: Path, target: ModelAdapter) -> AdapterModel:
     """The adapter in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
-    config = _config(folder, target)
-    tensors = parts.read_tensors(folder, _OPTION, target.device)
-    parts.refuse_odd(folder, _OPTION, tensors)
+    config, tensors = KIND.opened(folder, target)
     try:
         adapter = Adapter(config.shape, target.dtype, target.device)
         adapter.load_state_dict(tensors)
@@ -58,8 +65,7 @@ def load(folder: Path, target: ModelAdapter) -> AdapterModel:
         _prove(model, target)
         return model
     except Exception as error:  # a shape that does not fit trips the library anywhere
-        why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ModelError(f"{_OPTION} {folder}: the weights are not what config.json says: {why}") from error
+        raise misshapen(folder, KIND.option, error) from error
 
 
 @torch.inference_mode()
@@ -71,26 +77,6 @@ def _prove(model: AdapterModel, target: ModelAdapter) -> None:
         raise ValueError("what it says are no finite numbers; its shape cannot be right")
 
 
-def _config(folder: Path, target: ModelAdapter) -> Config:
-    given = parts.read_config(folder, _OPTION, f"give one that {_TRAIN} wrote, or lens")
-    parts.refuse_format(folder, _OPTION, given, (FORMAT, VERSION), "weights of an adapter")
-    try:
-        config = msgspec.convert({name: value for name, value in given.items() if name in _NAMES}, Config)
-    except msgspec.ValidationError as error:
-        raise ModelError(f"{_OPTION} {folder}: config.json: {error}") from None
-    made_for = (config.target_name, config.target)
-    parts.refuse_other_model(folder, _OPTION, "target", made_for, target, f"train one for it with {_TRAIN}")
-    if not 1 <= config.layer < target.n_layers or config.shape.width != int(target.head.weight.shape[1]):
-        raise ModelError(
-            f"{_OPTION} {folder}: config.json names layer {config.layer} of width {config.shape.width}, the target has "
-            f"layers 1 to {target.n_layers - 1} below its last, of width {int(target.head.weight.shape[1])}"
-        )
-    return config
-
-
-_NAMES = tuple(Config.__dataclass_fields__)
-
-
 def pick(target: object, wanted: str | None) -> AdapterModel | None:
     """The adapter to use: a folder's, or None for the one shipped with the target if there is one.
 
@@ -100,8 +86,6 @@ def pick(target: object, wanted: str | None) -> AdapterModel | None:
         return None
     if wanted is not None:
         return load(Path(wanted), target)
-    for folder in parts.shipped(target, "kangaroo", "kangaroo"):
-        given = parts.read_config(folder, _OPTION, "")
-        if given.get("format") == FORMAT and given.get("target") == parts.fingerprint(target):
-            return load(folder, target)
-    return None
+    own = (folder for folder in KIND.shipped_for(target) if KIND.given(folder).get("format") == KIND.format)
+    folder = next(own, None)
+    return None if folder is None else load(folder, target)

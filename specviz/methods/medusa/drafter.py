@@ -16,9 +16,9 @@ from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.cost_model import Pace
-from specviz.methods.eagle3.drafter import Ranked, best
 from specviz.methods.medusa.network import KIND, Trained
 from specviz.methods.trained.rank_shapes import RankPath, best_paths
+from specviz.methods.trained.ranked_tokens import Ranked, best
 from specviz.probability.draft import ROOT, Draft
 
 Tensor = torch.Tensor

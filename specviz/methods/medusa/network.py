@@ -15,8 +15,10 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.common.tree_knobs import HEADS
 from specviz.methods.trained import published
-from specviz.methods.trained.parts import OPTION, Kind, MadeFor, read_tensors
+from specviz.methods.trained.part_kind import Tensors, read_tensors
+from specviz.methods.trained.parts import OPTION, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 from specviz.methods.trained.rank_shapes import NAME, read_table
 
@@ -82,17 +84,15 @@ class Config:
         )
 
     @property
-    def made_for(self) -> MadeFor:
-        """The target; its last state is what heads read."""
-        return MadeFor(
-            self.target, self.target_name, self.target_layers, self.target_width, self.vocab, (self.target_layers,)
-        )  # fmt: skip
+    def taps(self) -> tuple[int, ...]:
+        """The target's last layer: its state is what heads read."""
+        return (self.target_layers,)
 
 
 Trained = AnyTrained[Config, MedusaHeads]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, dict[str, torch.Tensor]]:
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, Tensors]:
     """Released heads; which weights their target has is not known, and a table of ranks is ours or a stand-in."""
     tensors = published.medusa_tensors(folder, read_tensors(folder, OPTION, adapter.device))
     heads, vocab, width = tensors["outer"].shape
@@ -106,7 +106,10 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
     return config, tensors
 
 
-KIND = Kind(
-    "specviz-medusa", "set of Medusa heads", "specviz train medusa", "medusa", Config,
-    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab), _published,
-)  # fmt: skip
+KIND = drafter_kind(
+    HEADS,
+    "specviz-medusa",
+    Config,
+    lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab),
+    _published,
+)

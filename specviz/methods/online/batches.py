@@ -27,7 +27,7 @@ from specviz.engine.decode.context import Observation
 from specviz.methods.online.signal import Signal
 from specviz.methods.specblock.growth import Growth
 from specviz.methods.specblock.recorder import Made
-from specviz.methods.trained.tree_builder import Order
+from specviz.methods.trained.ranked_tokens import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 

@@ -17,9 +17,8 @@ from specviz.engine.model.adapter import Model, Models
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.top_k import steps
-from specviz.methods.early_exit.drafter import drawn
-from specviz.methods.early_exit.recorder import Look
+from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.top_k import RowConfidence, draft_steps
 from specviz.methods.self_skip.files import pick
 from specviz.methods.self_skip.model import Borrowed, SkippedModel
 from specviz.names import DraftEnd, Mode
@@ -34,7 +33,7 @@ class _Round:
     bound: float
     most: int
     controlled: bool
-    looks: list[Look] = field(default_factory=list)
+    looks: list[RowConfidence] = field(default_factory=list)
 
 
 class SkipDrafter:
@@ -72,12 +71,13 @@ class SkipDrafter:
         width = min(now.most, ctx.reach)
         rows = Rows(self.model, Borrowed(ctx.rows.cache))
         row = rows.add_line(list(ctx.tokens[rows.first :]))
+        sampler = DraftSampler(ctx, self.mode)
         while len(tree) < width:
-            look = Look.at(row, 0, rows.take(1), 1.0, ctx.level == "full")
+            look = RowConfidence.at(row, 0, rows.take(1), 1.0, ctx.level == "full")
             ctx.counters.n_draft_calls += 1
             ctx.counters.n_syncs += 1
             now.looks.append(look)
-            node = drawn(ctx, tree, node, look, self.mode)
+            node = sampler.after(tree, node, look)
             if tree.ends(node):
                 return "stop_token"
             if look.raw < now.bound:
@@ -94,7 +94,7 @@ class SkipDrafter:
         if now.controlled:
             self.control = self.control.after(accepted, len(seen.draft), now.most)
         if now.ctx.level != "none":
-            for step in steps(now.looks, now.ctx.n, now.bound, seen.draft.ids, now.ctx.level == "full"):
+            for step in draft_steps(now.looks, now.ctx.n, now.bound, seen.draft.ids, now.ctx.level == "full"):
                 now.ctx.note(step)
             now.ctx.note(self._cost(now, seen))
 

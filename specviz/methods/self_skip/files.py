@@ -1,20 +1,17 @@
 """Skip sets in files: `skip-set.json`, which names the target's fingerprint and the sublayers left out."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from importlib.resources import files
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.errors import ModelError
+from specviz.methods import Part
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.methods.trained.parts import fingerprint
+from specviz.methods.trained.part_kind import VERSION, PartKind, read_object
 
-FORMAT, VERSION, NAME = "specviz-skip-set", 1, "skip-set.json"
+NAME = "skip-set.json"
 _FIND = "specviz train skip-set"
 
 
@@ -36,11 +33,45 @@ class Config:
 
     def write(self, folder: Path) -> None:
         """As `skip-set.json` in a folder."""
-        text = json.dumps({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1)
-        (folder / NAME).write_text(text + "\n", encoding="utf-8")
+        KIND.save(folder, self)
 
 
-_NAMES = tuple(Config.__dataclass_fields__)
+@dataclass(frozen=True, kw_only=True)
+class SkipSetKind(PartKind[Config]):
+    """Skip sets: one JSON file, named by itself or by its folder."""
+
+    def given(self, folder: Path) -> dict[str, Any]:
+        """The JSON object of a file, or of that in a folder. Raises ModelError."""
+        file = folder / NAME if folder.is_dir() else folder
+        if not file.is_file():
+            raise ModelError(f"{self.option} {file}: no such file; {self.hint}")
+        try:
+            return read_object(file, f"{self.option} {file}: ")
+        except OSError as error:
+            raise ModelError(f"{self.option} {file}: not JSON: {error}") from None
+
+    def _refuse_format(self, folder: Path, given: dict[str, Any]) -> None:
+        if (given.get("format"), given.get("version")) != (self.format, VERSION):
+            says = f"{given.get('format')} {given.get('version')}"
+            raise ModelError(f"{self.option} {folder}: this is no skip set of version {VERSION} (it says {says})")
+
+
+def _unfit(config: Config, target: ModelAdapter) -> str | None:
+    outside = [layer for layer in (*config.attention, *config.mlp) if not 1 <= layer <= target.n_layers]
+    return f"names layer {outside[0]}, the target has layers 1 to {target.n_layers}" if outside else None
+
+
+KIND = SkipSetKind(
+    part=Part("skip set", _FIND, "skip-set", NAME, knob="skip_set"),
+    format="specviz-skip-set",
+    config=Config,
+    hint=f"give sublayers such as a7 m8, or a folder that {_FIND} wrote",
+    advice=f"search one for it with {_FIND}",
+    made="found",
+    fits=_unfit,
+    by_weights=True,
+    loose=True,
+)
 
 
 def pick(target: Model, wanted: Sequence[str]) -> tuple[SkipSet, str | None]:
@@ -53,53 +84,16 @@ def pick(target: Model, wanted: Sequence[str]) -> tuple[SkipSet, str | None]:
         return named, None
     if not isinstance(target, ModelAdapter):
         return SkipSet.usual(target.n_layers), None
-    if wanted:
-        return load(Path(" ".join(wanted)), target).skips, None
-    for path in _shipped(target):
-        if path.is_file() and _read(path).get("target") == fingerprint(target):
-            return load(path, target).skips, None
+    found = (folder / NAME for folder in KIND.shipped_for(target))
+    path = Path(" ".join(wanted)) if wanted else next(found, None)
+    if path is not None:
+        return load(path, target).skips, None
     usual = SkipSet.usual(target.n_layers)
     return usual, f"no skip set for this target: {usual} stand in, chosen by rule; {_FIND} searches for better ones"
 
 
-def _shipped(target: ModelAdapter) -> list[Path]:
-    """Where a set may lie that nobody named: beside the embedded pair, inside the target's own folder."""
-    found = [Path(str(files("specviz_assets"))) / "models" / "pair" / "skip-set" / NAME]
-    own = str(getattr(target.model, "name_or_path", "") or "")
-    return found + ([Path(own) / NAME, Path(own) / "skip-set" / NAME] if own else [])
-
-
 def load(path: Path, target: ModelAdapter) -> Config:
     """The set in a file or folder. Raises ModelError in one line for one that is none, or not of this target."""
-    file = path / NAME if path.is_dir() else path
-    given = _read(file)
-    if given.get("format") != FORMAT or given.get("version") != VERSION:
-        kind = f"{given.get('format')} {given.get('version')}"
-        raise ModelError(f"--skip-set {path}: this is no skip set of version {VERSION} (it says {kind})")
-    try:
-        config = msgspec.convert({name: value for name, value in given.items() if name in _NAMES}, Config)
-    except msgspec.ValidationError as error:
-        raise ModelError(f"--skip-set {path}: {NAME}: {error}") from None
-    if config.target != fingerprint(target):
-        raise ModelError(
-            f"--skip-set {path}: found for {config.target_name} (weights {config.target[:8]}), the target "
-            f"{target.name} has weights {fingerprint(target)[:8]}; search one for it with {_FIND}"
-        )
-    outside = [layer for layer in (*config.attention, *config.mlp) if not 1 <= layer <= target.n_layers]
-    if outside:
-        raise ModelError(f"--skip-set {path}: names layer {outside[0]}, the target has layers 1 to {target.n_layers}")
+    config = KIND.parsed(path, KIND.given(path))
+    KIND.refuse_others(path, config, target)
     return config
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ModelError(
-            f"--skip-set {path}: no such file; give sublayers such as a7 m8, or a folder that {_FIND} wrote"
-        )
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"--skip-set {path}: not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ModelError(f"--skip-set {path}: no JSON object")
-    return given

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from specviz.methods.common.tree_knobs import BLOCKS
 from specviz.methods.specblock.network import BlockNetwork, Shape
 from specviz.methods.trained.layers import LayerShape, RopeMode
-from specviz.methods.trained.parts import Kind, TapConfig
+from specviz.methods.trained.parts import TapConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 
 
@@ -31,19 +32,19 @@ class Config(TapConfig):
     @property
     def shape(self) -> Shape:
         """Of the network."""
-        layer = LayerShape(
-            self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
-        )  # fmt: skip
         return Shape(
-            layer, len(self.taps) * self.target_width, self.embed_width, self.draft_vocab, self.slots, self.n_layers,
-            self.rank_width, self.rope_mode, self.shift, self.broadcast,
-        )  # fmt: skip
+            LayerShape(self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps),
+            len(self.taps) * self.target_width,
+            self.embed_width,
+            self.draft_vocab,
+            self.slots,
+            self.n_layers,
+            self.rank_width,
+            self.rope_mode,
+            self.shift,
+            self.broadcast,
+        )
 
 
 Trained = AnyTrained[Config, BlockNetwork]
-
-
-KIND = Kind(
-    "specviz-block-drafter", "block drafter", "specviz train block-drafter", "block-drafter", Config,
-    lambda config: BlockNetwork(config.shape),
-)  # fmt: skip
+KIND = drafter_kind(BLOCKS, "specviz-block-drafter", Config, lambda config: BlockNetwork(config.shape))

@@ -18,14 +18,14 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.events import six
-from specviz.methods.common.draft_sampler import Sampler, without
+from specviz.methods.common.draft_sampler import DraftSampler, without_replacement
 from specviz.methods.specblock.files import Trained
 from specviz.methods.specblock.growth import Candidate, Growth, Pick
 from specviz.methods.specblock.ranks import Oracle, Round
 from specviz.methods.specblock.recorder import Made
 from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.ranked_tokens import offers, order
 from specviz.methods.trained.ranks import N_TOP, Offer, bucket, ranks
-from specviz.methods.trained.tree_builder import offers, order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
@@ -144,16 +144,12 @@ class SiblingDraws:
 
     def __init__(self, ctx: Context, vocabulary: Vocabulary) -> None:
         self.ctx, self.vocabulary = ctx, vocabulary
-        self._sampler = Sampler(ctx)
+        self._sampler = DraftSampler(ctx, "sampled")
 
     def __call__(self, path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
         """`n` siblings below the node that `path` leads to, fewer when the law has no more tokens."""
         warper = self.ctx.warper
         prefixes = [[*self.ctx.tokens, *path]] if warper.needs_prefix else None
-        whole = left = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
-        picks: list[Pick] = []
-        while left is not None and len(picks) < n:
-            token = self._sampler.token(len(path) + 1, left)
-            picks.append(Pick(token, math.log(max(float(whole[token]), 1e-300)), left))
-            left = without(left, token)
-        return picks
+        whole = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
+        drawn = without_replacement(whole, n, lambda law: self._sampler.token(len(path) + 1, law))
+        return [Pick(token, math.log(max(float(whole[token]), 1e-300)), law) for token, law in drawn]

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from specviz.methods.common.tree_builder import ScoredTree
 from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
@@ -164,34 +165,18 @@ class Setting:
     budget: int = 60
 
 
-class Growth:
+class Growth(ScoredTree[Grown]):
     """The raw tree of one round. `ends(token)`: nothing follows that token; `draw`: siblings are drawn by it."""
 
     def __init__(
         self, setting: Setting, ends: Callable[[int], bool] = lambda token: False, draw: Draw | None = None
     ) -> None:
-        self.setting, self.ends, self.draw = setting, ends, draw
-        self.nodes: list[Grown] = []
+        super().__init__(ends)
+        self.setting, self.draw = setting, draw
         self.expansions: list[Expansion] = []
         self.n_offered = 0  # nodes there would be without merging
         self._by_key: dict[tuple[int, int], int] = {}
         self._candidates: dict[int, Candidate] = {}
-
-    def depth(self, node: int) -> int:
-        """Depth of a node, 0 for the root."""
-        return 0 if node == ROOT else self.nodes[node].depth
-
-    def cum(self, node: int) -> float:
-        """Log of the drafted path's probability."""
-        return 0.0 if node == ROOT else self.nodes[node].cum
-
-    def path(self, node: int) -> list[int]:
-        """Drafted tokens down to a node."""
-        out: list[int] = []
-        while node != ROOT:
-            out.append(self.nodes[node].token)
-            node = self.nodes[node].parent
-        return out[::-1]
 
     def expand(self, at: int, start: int, block: int, offers: Sequence[Offer]) -> None:
         """Grow one block's nodes from node `at`; its slots' offers in order."""
@@ -268,19 +253,12 @@ class Growth:
         offered, self._candidates = list(self._candidates.values()), {}
         taken = {expansion.parent for expansion in self.expansions} if self.draw else ()
         free = [c for c in offered if self.nodes[c.node].start is None and c.node not in taken]
-        best = sorted((c for c in free if self._may_grow(c.node)), key=lambda c: (-self.nodes[c.node].cum, c.node))
+        best = sorted((c for c in free if self._may_grow(c.node)), key=lambda c: (-self.cum(c.node), c.node))
         return best[: min(self.setting.start_cap, self._left) if self.draw else self.setting.start_cap]
 
     def _may_grow(self, node: int) -> bool:
         return self.depth(node) < self.setting.deepest and (node == ROOT or not self.ends(self.nodes[node].token))
 
     def kept(self) -> list[int]:
-        """The `budget` best nodes by (score, depth, number), in ascending order.
-
-        Logs are at most 0 and merged scores are maxima, so a child never outscores its parent: the set is closed.
-        """
-        order = sorted(range(len(self.nodes)), key=lambda n: (-self.nodes[n].cum, self.nodes[n].depth, n))
-        kept = sorted(order[: self.setting.budget])
-        inside = {ROOT, *kept}
-        assert all(self.nodes[n].parent in inside for n in kept), "pruning cut a node off from its parent"
-        return kept
+        """The `budget` best nodes, in ascending order."""
+        return self.pruned(self.setting.budget)

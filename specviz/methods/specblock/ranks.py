@@ -19,7 +19,7 @@ from specviz.methods.common.tree_knobs import ints, reals
 from specviz.methods.specblock.files import Config
 from specviz.methods.specblock.growth import PRESETS, Setting, Widths
 from specviz.methods.specblock.recorder import best_tokens
-from specviz.methods.trained.tree_builder import Reading
+from specviz.methods.trained.ranked_tokens import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from specviz.events.tree_drafting import Block, Expansion, TreeMade
 from specviz.methods.common.cost_model import Pace
 from specviz.methods.specblock.growth import Growth
 from specviz.methods.trained.calls import Start
+from specviz.methods.trained.ranked_tokens import Order
 from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
-from specviz.methods.trained.tree_builder import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import CertainRows, Rows

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar, cast, get_args
 
 import torch
-from safetensors.torch import save_file
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
-from specviz.methods.early_exit.head_files import Config, fingerprint
+from specviz.methods.early_exit.head_files import KIND, Config
 from specviz.methods.early_exit.heads import Heads, LogitLens, cost_in_layers, load
+from specviz.methods.trained.part_kind import in_bfloat16
+from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common import target_text, tokens
 from specviz.train.common.console import Console
@@ -80,7 +81,7 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     both: dict[str, Heads] = {"heads": trained, "lens": lens}
     said_by = {name: (each, tables(adapter, each, texts)) for name, each in both.items()}
     config = replace(config, advised=card.advice(config, cost_in_layers(adapter, trained), said_by["heads"][1]))
-    config.write(request.out)
+    KIND.save(request.out, config)
     return card.write(request.out, config, adapter, said_by, windows, request.command, request.spent(ledger, own))
 
 
@@ -115,15 +116,6 @@ def _held_out(
 
 
 def save(folder: Path, config: Config, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:
-    """`heads.safetensors` in bfloat16 and `config.json`."""
-    tensors = {
-        f"{layer}.{name}": tensor.detach().to(torch.bfloat16).cpu().contiguous()
-        for layer, head in heads.items()
-        for name, tensor in head.state_dict().items()
-    }
-    if ids is not None:
-        tensors["shortlist"] = ids.cpu()
-    path = folder / "heads.safetensors"
-    save_file(tensors, path)
-    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
-    config.write(folder)
+    """`heads.safetensors` in bfloat16, with the shortlist `ids` `[K]` where there is one, and `config.json`."""
+    tensors = {f"{layer}.{name}": each for layer, head in heads.items() for name, each in head.state_dict().items()}
+    KIND.save(folder, config, in_bfloat16(tensors | ({} if ids is None else {"shortlist": ids})))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import save_file
 
 from specviz.engine.model import loading
 from specviz.engine.run.local import Pair, load_pair
@@ -108,11 +107,5 @@ def _as_saved(network: Network) -> Network:
 def save(folder: Path, config: Config, network: Network) -> None:
     """`hrad.safetensors`, weights in float16 and the standardisation in float32, and `config.json`."""
     weights = {name for name, _ in network.named_parameters()}
-    tensors = {
-        name: (tensor.half() if name in weights else tensor).detach().cpu().contiguous()
-        for name, tensor in network.state_dict().items()
-    }
-    path = folder / "hrad.safetensors"
-    save_file(tensors, path)
-    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
-    config.write(folder)
+    state = network.state_dict().items()
+    hrad.KIND.save(folder, config, {name: each.half() if name in weights else each for name, each in state})

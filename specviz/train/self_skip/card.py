@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from specviz.methods.self_skip.files import Config
+from specviz.methods.self_skip.files import KIND, Config
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.cards import page as cards
 from specviz.train.common.decoding import Decoded, Prompts, decode, gain
@@ -38,7 +38,7 @@ def write(
         "versions": cards.versions(),
         "threads": torch.get_num_threads(),
     }
-    replace(config, measured={"tried": n_tried, "decoding": numbers["decoding"]}).write(folder)
+    KIND.save(folder, replace(config, measured={"tried": n_tried, "decoding": numbers["decoding"]}))
     cards.write(folder, "skip-set", numbers, said(numbers))
     return numbers
 

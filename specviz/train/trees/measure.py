@@ -27,7 +27,7 @@ from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Trained
 from specviz.methods.specblock.losses import How, Tally
-from specviz.methods.trained.parts import Kind, fingerprint, read_config
+from specviz.methods.trained.parts import DrafterKind, fingerprint, read_config
 from specviz.methods.trained.ranks import N_BUCKETS
 from specviz.train.common.decoding import Decoded, Prompts, decode
 from specviz.train.trees.losses import losses_of
@@ -56,7 +56,7 @@ class Rival:
     """A kind of drafter that another may be compared with at the same number of nodes."""
 
     method: str
-    kind: Kind[Any, Any]
+    kind: DrafterKind[Any, Any]
     make: Callable[[Any, ModelAdapter], Drafter]
     knobs: tuple[Mapping[str, Any], ...] = ({"node_budget": NODES},)
 
@@ -78,7 +78,7 @@ def side_by_side(adapter: ModelAdapter, out: Path) -> list[DecodingArm]:
     return found
 
 
-def _one(kind: Kind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
+def _one(kind: DrafterKind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
     """The drafter of a kind to compare with; None where there is none for this target."""
     for folder in (out, out.parent / kind.beside):
         if (folder / "config.json").is_file():

@@ -83,7 +83,7 @@ def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[T
     def told(windows: Tensor) -> Sequence[PlaceResult]:
         return heads_of(
             trained,
-            read_target(adapter.model, trained, trained.config.made_for.taps, windows, target_text.TREES.prompt),
+            read_target(adapter.model, trained, trained.config.taps, windows, target_text.TREES.prompt),
         )
 
     return told

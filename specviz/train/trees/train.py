@@ -14,7 +14,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import DraftLoss
-from specviz.methods.trained.parts import Kind, Trained
+from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
 from specviz.train.common import target_text, workers
 from specviz.train.common.console import Console
@@ -83,7 +83,7 @@ class DrafterRecipe(Generic[C, N, R]):
     counted on held-out windows. `temperatures`: at which those are written; none: as for training.
     """
 
-    kind: Kind[C, N]
+    kind: DrafterKind[C, N]
     begin: Callable[[R, ModelAdapter, OwnWindows], Trained[C, N]]
     loss: Callable[[R, ModelAdapter, DrafterBatches], PartLoss]
     card: TreeCard
@@ -107,7 +107,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         request.length,
     )  # fmt: skip
     trained = recipe.begin(request, target, windows)
-    batches = DrafterBatches(target.model, trained, trained.config.made_for.taps, windows, request.seed, request.batch)
+    batches = DrafterBatches(target.model, trained, trained.config.taps, windows, request.seed, request.batch)
     loss, budget = recipe.loss(request, target, batches), request.share(1 - WRITING)
     loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
     with console.bar(request.command_name, budget) as report:

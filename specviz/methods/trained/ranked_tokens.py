@@ -1,15 +1,8 @@
-"""What a call's logits offer the tree, read off the device in one copy.
-
-EAGLE-3's tree: expand the best nodes of each level, keep the best of all in the end. Pure functions of numbers.
-
-Level 1 holds the `k` best children of the root. Each further level runs the `k` best nodes of the level before, by
-path probability, and offers `k` children of each; finally the `budget` best of all are kept (rerank). With k = 10 and
-8 levels that is 10 + 7 * 100 = 710 candidates for 8 drafter calls.
-"""
+"""What a call's logits offer the tree: the best tokens of every row, read off the device in one copy."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -17,9 +10,9 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
 from specviz.methods.trained.ranks import N_BUCKETS, N_SUMMARY, N_TOP, Offer
 from specviz.methods.trained.vocabulary import Vocabulary
-from specviz.probability.draft import ROOT
 
 Tensor = torch.Tensor
+Ranked = tuple[list[int], list[float]]
 Order = Callable[[Tensor], Tensor]
 """Logits `[n, V_d]` of one start -> the scores its tokens were ranked by."""
 
@@ -75,6 +68,18 @@ def ranked(
     return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
 
 
+def best(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
+) -> list[Ranked] | None:
+    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
+    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
+    ctx.counters.n_syncs += 1
+    n = ids.shape[-1]
+    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
+    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+
+
 def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:
     """How `ranked` ranks below a start that `path` leads to, for once the round is over; None: by the logits alone."""
     warper = ctx.warper
@@ -103,64 +108,3 @@ def _offer(row: list[float], n_top: int, full: bool) -> Offer:
         summary=tuple(rest[:N_SUMMARY]) if full else (),
         entropy=rest[N_SUMMARY] if full else None,
     )
-
-
-@dataclass(slots=True)
-class Candidate:
-    """A candidate node; `row`: number of the expanded node that offered it, 0 the root."""
-
-    token: int
-    parent: int
-    depth: int
-    log: float
-    cum: float
-    rank: int
-    row: int
-
-
-@dataclass(slots=True)
-class Levels:
-    """The raw tree. `ends(token)`: nothing follows that token."""
-
-    k: int
-    deepest: int
-    ends: Callable[[int], bool] = lambda token: False
-    nodes: list[Candidate] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)  # expanded nodes in the order they ran, the root first
-
-    def offer(self, parents: Sequence[int], offers: Sequence[tuple[Sequence[int], Sequence[float]]]) -> None:
-        """Children of expanded nodes: for each its tokens with their log-probabilities, best first."""
-        for parent, (tokens, logs) in zip(parents, offers, strict=True):
-            self.rows.append(parent)
-            for rank, (token, log) in enumerate(zip(tokens[: self.k], logs, strict=False), 1):
-                self.add(parent, token, log, rank)
-
-    def add(self, parent: int, token: int, log: float, rank: int) -> None:
-        """A node that the row expanded last offered."""
-        low = min(0.0, log)
-        cum, depth = (0.0, 0) if parent == ROOT else (self.nodes[parent].cum, self.nodes[parent].depth)
-        self.nodes.append(Candidate(token, parent, depth + 1, low, cum + low, rank, len(self.rows) - 1))
-
-    def next(self) -> list[int]:
-        """The `k` best nodes of the deepest level, those that end the text left out; none when deep enough."""
-        level = max((node.depth for node in self.nodes), default=0)
-        if level >= self.deepest:
-            return []
-        last = [n for n, node in enumerate(self.nodes) if node.depth == level and not self.ends(node.token)]
-        return sorted(last, key=lambda n: (-self.nodes[n].cum, n))[: self.k]
-
-    def path(self, node: int) -> list[int]:
-        """Drafted tokens down to a node."""
-        out: list[int] = []
-        while node != ROOT:
-            out.append(self.nodes[node].token)
-            node = self.nodes[node].parent
-        return out[::-1]
-
-    def kept(self, budget: int) -> list[int]:
-        """The `budget` best by (score, depth, number), ascending; closed, as no child outscores its parent."""
-        order = sorted(range(len(self.nodes)), key=lambda n: (-self.nodes[n].cum, self.nodes[n].depth, n))
-        kept = sorted(order[:budget])
-        inside = {ROOT, *kept}
-        assert all(self.nodes[n].parent in inside for n in kept), "pruning cut a node off from its parent"
-        return kept
