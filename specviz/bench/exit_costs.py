@@ -5,6 +5,7 @@ has no place in either, so arms that draft with one are left out. Counts come fr
 those of that run's rounds and calls, by the rows they had, beside what the clock of the machine says of such a call.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -120,10 +121,7 @@ def _round(inside: Sequence[Event], end: RoundEnd, n_layers: int) -> _Round:
 
 
 def _counts(rows: Iterable[int]) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for width in rows:
-        out[width] = out.get(width, 0) + 1
-    return dict(sorted(out.items()))
+    return dict(sorted(Counter(rows).items()))
 
 
 def _by_width(found: Sequence[tuple[int, int, int | None]]) -> list[WidthTime]:

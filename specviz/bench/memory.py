@@ -18,6 +18,7 @@ from specviz.bench.arms import BenchArm, Tokens
 from specviz.bench.settings import Contestant, Settings
 
 _MIB = 1 << 20
+_PASSED = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +31,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 def peak_of(contestant: Contestant, settings: Settings, prompt: Tokens) -> Memory | None:
     """Run one arm on one prompt in a fresh process; None when that process fails."""
-    order = {
-        "kind": contestant.kind, "gamma": settings.gamma, "n": settings.max_new_tokens, "prompt": prompt,
-        "target": settings.target, "draft": settings.draft, "device": settings.device, "dtype": settings.dtype,
-        "temperature": settings.temperature, "threads": settings.threads, "knobs": dict(settings.knobs),
-        "lanes": settings.lanes, "exit_layer": settings.exit_layer,
-    }  # fmt: skip
+    order = {"kind": contestant.kind, "n": settings.max_new_tokens, "prompt": prompt, "threads": settings.threads}
+    order |= {name: getattr(settings, name) for name in _PASSED}
     try:
         done = subprocess.run(
             [sys.executable, "-m", "specviz.bench.memory"], input=json.dumps(order), capture_output=True, text=True,
@@ -65,8 +62,7 @@ def _main(order: dict[str, Any]) -> Memory:
 
     torch.set_num_threads(max(1, order["threads"]))
     arm_of = Contestant(order["kind"], order["kind"])
-    names = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
-    settings = Settings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in names})
+    settings = Settings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in _PASSED})
     before = high_water()
     arm: BenchArm
     if arm_of.peer:

@@ -129,6 +129,11 @@ class Settings:
         return method, method.table.knobs({**values, **self.knobs.get(kind, {}), **(more or {})})
 
     @property
+    def checked_knobs(self) -> dict[str, dict[str, Any]]:
+        """The knobs that were given, by kind, as their methods take them."""
+        return {kind: dict(self.method_knobs(kind)[0].table.check(given)) for kind, given in self.knobs.items()}
+
+    @property
     def lookup_length(self) -> int:
         """Longest suffix that prompt lookup matches, the same for us and the library."""
         return int(self.method_knobs("ngram")[1]["ngram_max"])

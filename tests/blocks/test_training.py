@@ -144,7 +144,7 @@ def test_shares_of_ranks_by_counting() -> None:
     rng = torch.Generator().manual_seed(1)
     ids = torch.randint(250, (3, 20), generator=rng)
     made = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, OwnWindows(ids.numpy(), 4))
-    right = losses.counted_ranks(adapter, made, ids, 4)
+    right = losses.counted_ranks(adapter, made, ids, 4, lambda seen: losses.heads_of(made, seen))
     with torch.no_grad():
         logits = adapter.model(ids).logits
     best = logits.argmax(-1)
@@ -183,10 +183,10 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
                 take = losses.BlockLoss(batches(made), adapter.embedding, How())
             elif kind == "medusa":
                 made = medusa._begin(medusa.MedusaRequest(None, folder, folder, 1), adapter, windows)
-                take = losses.MedusaLoss(batches(made))
+                take = losses.medusa_loss(batches(made))
             else:
                 made = eagle3._begin(eagle3.Eagle3Request(None, folder, folder, 1), adapter, windows)
-                take = losses.EagleLoss(batches(made), adapter.embedding)
+                take = losses.eagle_loss(batches(made), adapter.embedding)
             run = drafter_loop(made.network, Budget(steps=6), folder / "run.pt", take)
             while run.ledger.steps < steps:
                 run.advance()

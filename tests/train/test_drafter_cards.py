@@ -21,7 +21,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.medusa import network as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.cards import curves
+from specviz.train.cards import plots
 from specviz.train.cards.page import page as drawn
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
@@ -90,7 +90,7 @@ def test_short_trainings_are_measured_on_fewer_texts() -> None:
 
 def test_curves_outside_the_usual_range_are_drawn() -> None:
     for y in (0.0, 0.49, 7.0):
-        assert "nan" not in curves.svg("x", [curves.Line("a", [(1.0, y), (2.0, y)])])
+        assert "nan" not in plots.loss_plot("x", [plots.Line("a", [(1.0, y), (2.0, y)])])
 
 
 def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:

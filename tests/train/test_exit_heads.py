@@ -15,7 +15,7 @@ from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
 from specviz.methods.early_exit.heads import TrainedHeads, pick
-from specviz.train.cards import reliability
+from specviz.train.cards import plots
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
 from specviz.train.common.loop import Loop
@@ -160,7 +160,7 @@ def test_prompts_are_spread_over_the_text():
 
 
 def test_labels_of_curves_are_escaped():
-    drawing = reliability.svg([("a < b", [reliability.Curve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
+    drawing = plots.reliability_plot([("a < b", [plots.ReliabilityCurve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
     assert "<script>" not in drawing
     ET.fromstring(drawing)
 

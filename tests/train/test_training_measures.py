@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import curves
+from specviz.train.cards import plots
 from specviz.train.cards.page import page as drawn
 from specviz.train.common import target_text
 from specviz.train.draft_pair import card, measure
@@ -89,8 +89,8 @@ def test_python_lines_are_those_of_the_longest_accepted_beginning(continuation, 
 
 
 def test_plot_is_one_svg_with_a_path_for_each_curve():
-    text = curves.svg(
-        "a < b", [curves.Line("x", [(1.0, 5.0), (2.0, 3.0)]), curves.Line("y", [(1.0, 9.0)], dashed=True)]
+    text = plots.loss_plot(
+        "a < b", [plots.Line("x", [(1.0, 5.0), (2.0, 3.0)]), plots.Line("y", [(1.0, 9.0)], dashed=True)]
     )
     assert text.startswith("<svg ")
     assert text.count('fill="none"') == 2

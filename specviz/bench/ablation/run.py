@@ -25,6 +25,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Calibration
 from specviz.sources.prompts import load_prompts
 
+_CALIBRATED = ("t_ns", "c", "kappa_q", "kappa_p", "widths", "target_ns", "draft_ns", "repeats")
 PATIENCE_S = 10.0  # of the calibration: it is what the modelled clock stands on
 
 
@@ -66,7 +67,7 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     equality = check_equal([arm.name for arm in arms], keeps, measured.samples, ids, margin_of(pair))
     return Ablation(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
-        models=models_of(pair), settings=_plain(question), costs=_told(costs),
+        models=models_of(pair), settings=_plain(question), costs={name: getattr(costs, name) for name in _CALIBRATED},
         prompts={"source": prompts.source, "sha256": prompts.sha256, "n_found": prompts.n_found,
                  "n_used": len({s.prompt for s in measured.samples})},
         rows=rows, claims=claims_of(rows), equality=equality, seconds=measured.seconds, cut=measured.cut,
@@ -94,11 +95,6 @@ def _costs(pair: Pair) -> Calibration:
     return found
 
 
-def _told(costs: Calibration) -> dict[str, Any]:
-    names = ("t_ns", "c", "kappa_q", "kappa_p", "widths", "target_ns", "draft_ns", "repeats")
-    return {name: getattr(costs, name) for name in names}
-
-
 def _row(
     index: int, arm: OurArm, settings: Settings, measured: Measured, ids: Sequence[Tokens], costs: Calibration,
     question: AblationSettings,
@@ -110,11 +106,11 @@ def _row(
     runs = [arm.records(ids[prompt], settings.max_new_tokens, seed) for prompt, seed in seeds]
     recorded = Recorded(runs, [prompt for prompt, _ in seeds])
     hrad_s, found = recorded.hrad_s(), recorded.metrics()
-    rates = Rates.of(costs, hrad_s)
-    timed = question.timed
+    rates, timed = Rates.of(costs, hrad_s), question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None
     return VariantResult(
-        name=arm.name, method=arm.method.name, knobs={k: arm.knobs[k] for k in _own(arm)}, lanes=arm.used_lanes,
+        name=arm.name, method=arm.method.name, lanes=arm.used_lanes,
+        knobs={spec.name: arm.knobs[spec.name] for spec in arm.method.knobs},
         hrad=recorded.source(), hrad_ms=hrad_s * 1e3, tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
         modelled=[recorded.on_clock(replace(rates, c=c)) for c in (rates.c, *question.ratios)],
@@ -123,10 +119,6 @@ def _row(
         block_efficiency=found.block_efficiency, branch_hit_rate=found.branch_hit_rate,
         hrad_confusion=found.hrad_confusion,
     )  # fmt: skip
-
-
-def _own(arm: OurArm) -> list[str]:
-    return [spec.name for spec in arm.method.knobs]
 
 
 @torch.no_grad()
@@ -146,9 +138,8 @@ def _plain(question: AblationSettings) -> dict[str, Any]:
     settings = question.settings
     names = ("gamma", "max_new_tokens", "repeats", "temperature", "minutes", "lanes")
     values = {name: getattr(settings, name) for name in names}
-    knobs = {kind: dict(settings.method_knobs(kind)[0].table.check(given)) for kind, given in settings.knobs.items()}
     rest = {"threads": torch.get_num_threads(), "ratios": list(question.ratios), "noise": question.noise}
-    return {**values, "knobs": knobs, **rest}
+    return {**values, "knobs": settings.checked_knobs, **rest}
 
 
 def _notes(rows: Sequence[VariantResult], question: AblationSettings) -> list[str]:

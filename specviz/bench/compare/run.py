@@ -95,7 +95,12 @@ def _in_time(
         at = time.perf_counter()
         if question.seconds is not None and longest and at - began + longest > question.seconds:
             return
-        yield _runs(question, pair, number, prompts.texts[number])
+        text = prompts.texts[number]
+        yield [
+            _run(question, verifier, pair, (number, text, seed))
+            for seed in question.seeds
+            for verifier in question.verifiers
+        ]
         longest = max(longest, time.perf_counter() - at)
 
 
@@ -110,14 +115,6 @@ def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Se
             f"context of {pair.context}; give shorter prompts or a smaller --max-new-tokens"
         )
     return fitting
-
-
-def _runs(question: ComparisonSettings, pair: Pair, number: int, prompt: str) -> list[RunCounts]:
-    return [
-        _run(question, verifier, pair, (number, prompt, seed))
-        for seed in question.seeds
-        for verifier in question.verifiers
-    ]
 
 
 def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tuple[int, str, int]) -> RunCounts:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer, LlamaForCausalLM
 
-from specviz.train.cards import curves
 from specviz.train.cards import page as cards
+from specviz.train.cards import plots
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.tokens import MIX, TokenStore
 from specviz.train.draft_pair import measure
@@ -85,8 +85,8 @@ def _plot(ledgers: Mapping[str, TrainingLedger]) -> str:
     lines = []
     for name, label in _CURVES.items():
         points = ledgers[name].curve
-        lines.append(curves.Line(f"{label}: held-out code", [(n / 1e6, held_out) for n, _, held_out in points]))
+        lines.append(plots.Line(f"{label}: held-out code", [(n / 1e6, held_out) for n, _, held_out in points]))
         if name in ("target", "draft"):
             trained = [(n / 1e6, train) for n, train, _ in points]
-            lines.append(curves.Line(f"{label}: training mix", trained, dashed=True))
-    return curves.svg("Loss while training the embedded pair", lines)
+            lines.append(plots.Line(f"{label}: training mix", trained, dashed=True))
+    return plots.loss_plot("Loss while training the embedded pair", lines)

@@ -12,7 +12,7 @@ from specviz.methods.early_exit import spec
 from specviz.methods.early_exit.head_files import Config
 from specviz.methods.early_exit.heads import Heads, cost_in_layers
 from specviz.train.cards import page as cards
-from specviz.train.cards import reliability
+from specviz.train.cards import plots
 from specviz.train.exits.measure import SURE, reliabilities, replayed
 
 DEPTH = 0.5  # the share of the layers that specbound's d_max stands for where nothing is advised
@@ -47,11 +47,11 @@ def write(
         "training": spent,
         "versions": cards.versions(),
     }
-    titles = (("trained heads", found["heads"]), ("logit lens", found["lens"]))
     panels = [
-        (title, [reliability.Curve(f"layer {k}", each.points()) for k, each in own.items()]) for title, own in titles
+        (title, [plots.ReliabilityCurve(f"layer {layer}", each.points()) for layer, each in found[name].items()])
+        for title, name in (("trained heads", "heads"), ("logit lens", "lens"))
     ]
-    cards.write(folder, "exit-heads", numbers, said(numbers), reliability=reliability.svg(panels))
+    cards.write(folder, "exit-heads", numbers, said(numbers), reliability=plots.reliability_plot(panels))
     return numbers
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specviz.methods.branch.hrad import CLASSES, Config
 from specviz.train.cards import page as cards
-from specviz.train.cards import reliability
+from specviz.train.cards import plots
 from specviz.train.hrad.objective import FittedHrad, confusion_of, macro_f1
 from specviz.train.hrad.rounds import HradRounds
 
@@ -18,8 +18,8 @@ N_BINS, FEWEST = 10, 20  # bins of the plot, and rounds a bin must hold to be dr
 
 def write(folder: Path, numbers: dict[str, Any], probs: NDArray[np.float64], labels: NDArray[np.int64]) -> None:
     """Card, numbers and plot beside the weights. `probs` `[n, 3]`: what it gives rounds of classes `labels`."""
-    curves = [reliability.Curve(name, points(probs[:, k], labels == k)) for k, name in enumerate(CLASSES)]
-    picture = reliability.svg(
+    curves = [plots.ReliabilityCurve(name, points(probs[:, k], labels == k)) for k, name in enumerate(CLASSES)]
+    picture = plots.reliability_plot(
         [("H-RAD, held-out prompts", curves)], "probability it gives a class (across), share of such rounds (up)"
     )
     cards.write(folder, "hrad", numbers, said(numbers), reliability=picture)

@@ -16,7 +16,7 @@ from specviz.methods.kangaroo import drafter
 from specviz.methods.kangaroo.adapter import AdapterModel
 from specviz.methods.kangaroo.files import Config
 from specviz.train.cards import page as cards
-from specviz.train.cards import reliability
+from specviz.train.cards import plots
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.exits.measure import SURE, Reliability, binned
 from specviz.train.exits.objective import LayerStates
@@ -44,8 +44,8 @@ def write(
         "versions": cards.versions(),
         "threads": torch.get_num_threads(),
     }
-    curves = [reliability.Curve("adapter", own.points()), reliability.Curve("logit lens", lens.points())]
-    picture = reliability.svg([(f"layer {config.layer}", curves)])
+    curves = [plots.ReliabilityCurve("adapter", own.points()), plots.ReliabilityCurve("logit lens", lens.points())]
+    picture = plots.reliability_plot([(f"layer {config.layer}", curves)])
     cards.write(folder, "kangaroo", numbers, said(numbers), reliability=picture)
     return numbers
 

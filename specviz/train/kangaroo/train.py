@@ -10,7 +10,6 @@ Several layers learn from the same passes of the target, so that comparing layer
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -29,7 +28,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.decoding import Decoded, decode
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import Loop, TrainingLedger
-from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
+from specviz.train.common.tokens import WindowFeed, beginnings
 from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
 from specviz.train.kangaroo import card
 from specviz.train.recipe import TimedRequest
@@ -55,12 +54,13 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     writing = request.share(WRITING)
     own = target_text.written_for_heads(target.model, source, request.work, writing, request.seed, console)
-    feed, shape = target_text.heads_feed(source, own), Shape.of(target)
-    tried = _tried(request, target, shape, feed, layers, source, console)
+    training = _AdapterTraining(request, target, target_text.heads_feed(source, own), Shape.of(target), console)
+    tried = training.tried(layers, beginnings(source.held_out, N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
-    adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), f"layer-{best}", console)
-    config = files.Config(fingerprint(target), target.name, target.n_layers, best, shape)
+    share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
+    adapters, ledger = training.run((best,), share, f"layer-{best}")
+    config = files.Config(fingerprint(target), target.name, target.n_layers, best, training.shape)
     files.save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
@@ -73,6 +73,11 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
         return card.write(request.out, config, target, model, prompts, N_NEW, windows, made, tick)
 
 
+def _layers(request: KangarooRequest, target: ModelAdapter) -> tuple[int, ...]:
+    usual = (min(max(1, round(share * target.n_layers)), target.n_layers - 1) for share in SHARES)
+    return recipe.layers_below_last(request.layers, usual, target)
+
+
 def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
     """The layer to train for: of those that make a token cheapest, or as good as, the one that takes fewest rounds."""
     least = min(row["ns_per_token"] for row in tried.values())
@@ -80,63 +85,56 @@ def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
     return max(close, key=lambda layer: tried[layer]["tokens_per_round"])
 
 
-def _layers(request: KangarooRequest, target: ModelAdapter) -> tuple[int, ...]:
-    usual = (min(max(1, round(share * target.n_layers)), target.n_layers - 1) for share in SHARES)
-    return recipe.layers_below_last(request.layers, usual, target)
+@dataclass(frozen=True, slots=True)
+class _AdapterTraining:
+    """What adapters are trained with, whatever their layers."""
 
+    request: KangarooRequest
+    target: ModelAdapter
+    feed: WindowFeed
+    shape: Shape
+    console: Console
 
-def _rest(n_layers: int) -> float:
-    """The share of the time that the chosen layer is trained for."""
-    return (1 - WRITING) * (1 - TRYING if n_layers > 1 else 1)
+    def fresh(self, layers: tuple[int, ...]) -> dict[int, Adapter]:
+        """Untrained adapters by layer."""
+        target, seed = self.target, self.request.seed
+        return {layer: Adapter(self.shape, device=target.device).begin(target.norm, seed) for layer in layers}
 
+    def run(self, layers: tuple[int, ...], share: float, name: str) -> tuple[dict[int, Adapter], TrainingLedger]:
+        """Adapters for some layers, together, from where trying them left off; goes on from that checkpoint."""
+        adapters, work = self.fresh(layers), self.request.work
+        if (before := work / "tried.pt").exists() and name != "tried":
+            weights = torch.load(before, weights_only=True)["heads"]
+            for layer, adapter in adapters.items():
+                adapter.load_state_dict(weights[str(layer)])
+        final, seed = FinalHead(self.target), self.request.seed
+        objective = AdapterObjective(self.target.model, final, adapters, self.feed, "soft", seed, self.shape)
+        loop = Loop(objective, self.request.share(share), work / f"{name}.pt")
+        with self.console.bar(name, loop.budget) as report:
+            return adapters, loop.finish(report)
 
-def _train(
-    request: KangarooRequest, target: ModelAdapter, shape: Shape, feed: WindowFeed, layers: tuple[int, ...],
-    share: float, name: str, console: Console,
-) -> tuple[dict[int, Adapter], TrainingLedger]:  # fmt: skip
-    """Adapters for some layers, together, from where trying them left off; goes on from the checkpoint of that name."""
-    adapters = {layer: Adapter(shape, device=target.device).begin(target.norm, request.seed) for layer in layers}
-    if (before := request.work / "tried.pt").exists() and name != "tried":
-        weights = torch.load(before, weights_only=True)["heads"]
-        for layer, adapter in adapters.items():
-            adapter.load_state_dict(weights[str(layer)])
-    objective = AdapterObjective(target.model, FinalHead(target), adapters, feed, "soft", request.seed, shape)
-    loop = Loop(objective, request.share(share), request.work / f"{name}.pt")
-    with console.bar(name, loop.budget) as report:
-        return adapters, loop.finish(report)
+    def tried(self, layers: tuple[int, ...], prompts: Mapping[str, list[list[int]]]) -> dict[int, dict[str, float]]:
+        """What a token costs with a briefly trained adapter behind each layer; found once, layer by layer.
 
-
-def _tried(
-    request: KangarooRequest, target: ModelAdapter, shape: Shape, feed: WindowFeed, layers: tuple[int, ...],
-    source: TokenStore, console: Console,
-) -> dict[int, dict[str, float]]:  # fmt: skip
-    """What a token costs with a briefly trained adapter behind each layer; found once, layer by layer."""
-    path = request.work / "tried.json"
-    found = _found(path) if path.exists() else {}
-    missing = [layer for layer in layers if layer not in found]
-    if missing:
-        n = len(layers)
-        share = (1 - WRITING) * TRYING if n > 1 else 0.0
-        adapters = (
-            _train(request, target, shape, feed, layers, share, "tried", console)[0] if n > 1 else
-            {layers[0]: Adapter(shape, device=target.device).begin(target.norm, request.seed)}
-        )  # fmt: skip
-        prompts = beginnings(source.held_out, N_PROMPTS, PROMPT)
-        console.say("measuring what a token costs behind each layer; that is not in the minutes")
-        with console.ticks("trying", len(missing), "layers") as tick:
+        Raises SpecvizError for a file of trials that holds none.
+        """
+        path = self.request.work / "tried.json"
+        try:
+            found = {int(layer): dict(row) for layer, row in kept(path).items()} if path.exists() else {}
+        except (TypeError, ValueError) as error:
+            raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
+        missing = [layer for layer in layers if layer not in found]
+        if not missing:
+            return found
+        one = len(layers) == 1
+        adapters = self.fresh(layers) if one else self.run(layers, (1 - WRITING) * TRYING, "tried")[0]
+        self.console.say("measuring what a token costs behind each layer; that is not in the minutes")
+        with self.console.ticks("trying", len(missing), "layers") as tick:
             for layer in missing:
-                found[layer] = _cost(target, adapters[layer], shape, layer, prompts)
+                found[layer] = _cost(self.target, adapters[layer], self.shape, layer, prompts)
                 keep(path, {str(layer): row for layer, row in sorted(found.items())})
                 tick(1)
-    return found
-
-
-def _found(path: Path) -> dict[int, dict[str, float]]:
-    """The layers tried so far. Raises SpecvizError for a file that holds no such thing."""
-    try:
-        return {int(layer): dict(row) for layer, row in kept(path).items()}
-    except (TypeError, ValueError) as error:
-        raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
+        return found
 
 
 def _cost(

@@ -13,8 +13,8 @@ from specviz.engine.decode.context import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.trained.parts import Trained
-from specviz.train.cards import curves
 from specviz.train.cards import page as cards
+from specviz.train.cards import plots
 from specviz.train.common.console import Console
 from specviz.train.common.tokens import TokenStore, beginnings
 from specviz.train.trees.measure import arms, compared, side_by_side
@@ -92,17 +92,17 @@ def curve(points: Sequence[Sequence[float]], places: tuple[str, str]) -> str:
     if not points:
         return ""
     steps, loss, *right = zip(*points, strict=True)
-    losses = curves.svg(
+    losses = plots.loss_plot(
         f"Loss of {places[0]} while training",
-        [curves.Line(places[0], [*zip(steps, loss, strict=True)])],
-        curves.Axes("steps; cross-entropy with the target's law in nats", 0.5, 10.0),
+        [plots.Line(places[0], [*zip(steps, loss, strict=True)])],
+        plots.Axes("steps; cross-entropy with the target's law in nats", 0.5, 10.0),
     )
-    shares = curves.svg(
+    shares = plots.loss_plot(
         "Share right",
-        [curves.Line(name, [*zip(steps, y, strict=True)]) for name, y in zip(places, right, strict=True)],
-        curves.Axes("steps; share of places whose best token is the target's", 0.1, 1.0),
+        [plots.Line(name, [*zip(steps, y, strict=True)]) for name, y in zip(places, right, strict=True)],
+        plots.Axes("steps; share of places whose best token is the target's", 0.1, 1.0),
     )
-    return curves.column([losses, shares])
+    return plots.column([losses, shares])
 
 
 def said(numbers: Mapping[str, Any]) -> dict[str, Any]:

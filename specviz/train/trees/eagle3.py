@@ -15,7 +15,7 @@ from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import train
 from specviz.train.trees.block_drafter import head_rows, layer_like, vocabulary_of
 from specviz.train.trees.card import HeldOutWindows, TreeCard
-from specviz.train.trees.losses import EagleLoss, levels_of
+from specviz.train.trees.losses import PlacesLoss, eagle_loss, levels_of
 from specviz.train.trees.objective import DrafterBatches, read_target
 
 
@@ -49,8 +49,8 @@ def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -
     return Trained(config, network.float(), vocabulary)
 
 
-def _loss(request: Eagle3Request, adapter: ModelAdapter, batches: DrafterBatches) -> EagleLoss:
-    return EagleLoss(batches, adapter.embedding, request.decay, request.draft_loss)  # type: ignore[arg-type]
+def _loss(request: Eagle3Request, adapter: ModelAdapter, batches: DrafterBatches) -> PlacesLoss:
+    return eagle_loss(batches, adapter.embedding, request.decay, request.draft_loss)  # type: ignore[arg-type]
 
 
 @torch.no_grad()

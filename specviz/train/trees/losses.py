@@ -21,8 +21,9 @@ first block 1 learns alone, and its later slots as far as they are reached: what
 then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,8 @@ from specviz.methods.specblock.losses import DraftLoss, How, Losses, Tally, Trut
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
 from specviz.train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target
-from specviz.train.trees.rank_shares import Shares, shares
+
+Shares = tuple[tuple[float, ...], ...]
 
 
 @dataclass(slots=True)
@@ -58,6 +60,9 @@ class PlaceResult:
         return float(self.right.sum() / self.counted.sum().clamp(min=1))
 
 
+Places = Callable[[TargetOutputs], Sequence[PlaceResult]]
+
+
 def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
     """`at` `[W, A]`: the rows of the truth that are spoken of; `speak` gives logits `[n, V_d]` of a mask over them."""
     window = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
@@ -72,12 +77,6 @@ def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: Dr
     return PlaceResult(loss, rank, counted)
 
 
-def stepped(told: Sequence[PlaceResult], decay: float, seen: TargetOutputs) -> PartResult:
-    """A step's loss: that of place i weighs decay^i."""
-    loss = sum((decay**i * each.loss for i, each in enumerate(told)), torch.zeros((), device=seen.tokens.device))
-    return PartResult(loss, float(told[0].loss.detach()), (told[0].share_right, told[-1].share_right), seen.n_pairs)
-
-
 def levels_of(
     trained: EagleTrained, embed: Callable[[Tensor], Tensor], seen: TargetOutputs, steps: int, kind: DraftLoss = "full"
 ) -> list[PlaceResult]:
@@ -90,22 +89,6 @@ def levels_of(
         return lambda mask: network.speak(states[:, :, 0][mask])
 
     return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(made)]
-
-
-@dataclass(frozen=True, slots=True)
-class EagleLoss:
-    """Everything a step depends on besides its number and the weights."""
-
-    batches: DrafterBatches
-    embed: Callable[[Tensor], Tensor]
-    decay: float = 0.8
-    draft_loss: DraftLoss = "full"
-
-    def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
-        """The loss of a part of a step."""
-        seen, trained = self.batches.seen(step, part), self.batches.trained
-        told = levels_of(trained, self.embed, seen, trained.config.trained_steps, self.draft_loss)
-        return stepped(told, self.decay, seen)
 
 
 N_RANKS = 10
@@ -124,27 +107,57 @@ def heads_of(trained: MedusaTrained, seen: TargetOutputs, kind: DraftLoss = "ful
 
 
 @dataclass(frozen=True, slots=True)
-class MedusaLoss:
-    """Everything a step depends on besides its number and the weights."""
+class PlacesLoss:
+    """The loss of a part of a step, over all places ahead: that of place i weighs decay^i."""
 
     batches: DrafterBatches
-    decay: float = 0.8
-    draft_loss: DraftLoss = "full"
+    places: Places
+    decay: float
 
     def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
-        """The loss of a part of a step."""
+        """That of a part of a step."""
         seen = self.batches.seen(step, part)
-        return stepped(heads_of(self.batches.trained, seen, self.draft_loss), self.decay, seen)
+        told, none = self.places(seen), torch.zeros((), device=seen.tokens.device)
+        loss = sum((self.decay**i * each.loss for i, each in enumerate(told)), none)
+        right = told[0].share_right, told[-1].share_right
+        return PartResult(loss, float(told[0].loss.detach()), right, seen.n_pairs)
+
+
+def eagle_loss(
+    batches: DrafterBatches, embed: Callable[[Tensor], Tensor], decay: float = 0.8, kind: DraftLoss = "full"
+) -> PlacesLoss:
+    """Of all levels that are unrolled in training."""
+    trained = batches.trained
+    return PlacesLoss(batches, lambda seen: levels_of(trained, embed, seen, trained.config.trained_steps, kind), decay)
+
+
+def medusa_loss(batches: DrafterBatches, decay: float = 0.8, kind: DraftLoss = "full") -> PlacesLoss:
+    """Of all heads."""
+    return PlacesLoss(batches, lambda seen: heads_of(batches.trained, seen, kind), decay)
 
 
 @torch.no_grad()
-def counted_ranks(adapter: ModelAdapter, trained: MedusaTrained, windows: Tensor, answer_from: int) -> Shares:
-    """The shares of ranks in every head, on `windows` the target wrote greedily."""
-    taps = (trained.config.target_layers,)
-    parts = (
-        heads_of(trained, read_target(adapter.model, trained, taps, w, answer_from)) for w in torch.split(windows, 4)
-    )
-    return shares(parts, trained.network.n, min(N_RANKS, trained.vocabulary.n_draft))
+def counted_ranks(adapter: ModelAdapter, trained: Any, windows: Tensor, answer_from: int, places: Places) -> Shares:
+    """Where the target's tokens stood in a drafter's ranks, place by place, over `windows` `[n, T]`."""
+    parts = [
+        places(read_target(adapter.model, trained, trained.config.taps, some, answer_from))
+        for some in torch.split(windows, 4)
+    ]
+    return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
+
+
+def shares(parts: Iterable[Sequence[PlaceResult]], depths: int, n: int) -> Shares:
+    """`right[d][r]`, the share of rank r + 1 at depth d + 1 among places whose earlier ranks were all at most n."""
+    hits, total = torch.zeros(depths, n), torch.zeros(depths, 1)
+    for told in parts:
+        alive = torch.ones_like(told[0].counted)
+        for depth, each in enumerate(told):
+            reached = each.rank[alive & each.counted]
+            total[depth] += len(reached)
+            hits[depth] += torch.bincount(reached.clamp(max=n + 1), minlength=n + 2)[1 : n + 1].cpu()
+            alive = alive & (~each.counted | (each.rank <= n))
+    rows = (hits / total.clamp(min=1)).tolist()
+    return tuple(tuple(round(value, 6) for value in row) for row in rows)
 
 
 ANCHORS = 32  # of a window, at which blocks 2 and later run

@@ -14,7 +14,7 @@ from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import train
 from specviz.train.trees.block_drafter import head_rows, vocabulary_of
 from specviz.train.trees.card import HeldOutWindows, TreeCard
-from specviz.train.trees.losses import MedusaLoss, counted_ranks
+from specviz.train.trees.losses import PlacesLoss, counted_ranks, heads_of, medusa_loss
 from specviz.train.trees.objective import DrafterBatches
 
 
@@ -43,13 +43,13 @@ def _begin(request: MedusaRequest, adapter: ModelAdapter, windows: OwnWindows) -
     return Trained(config, network.begin(head_rows(adapter, vocabulary)), vocabulary)
 
 
-def _loss(request: MedusaRequest, adapter: ModelAdapter, batches: DrafterBatches) -> MedusaLoss:
-    return MedusaLoss(batches, request.decay, request.draft_loss)  # type: ignore[arg-type]
+def _loss(request: MedusaRequest, adapter: ModelAdapter, batches: DrafterBatches) -> PlacesLoss:
+    return medusa_loss(batches, request.decay, request.draft_loss)  # type: ignore[arg-type]
 
 
 def _with_tree(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> Trained:
     """The heads with how often each rank was right on greedy held-out text, from which the tree follows."""
-    right = counted_ranks(adapter, trained, held.windows, held.answer_from)
+    right = counted_ranks(adapter, trained, held.windows, held.answer_from, lambda seen: heads_of(trained, seen))
     return Trained(replace(trained.config, right=right), trained.network, trained.vocabulary)
 
 

@@ -23,11 +23,10 @@ from specviz.train.common import target_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
 from specviz.train.common.tokens import WindowFeed
-from specviz.train.trees.losses import PlaceResult, heads_of, levels_of
-from specviz.train.trees.objective import read_target
-from specviz.train.trees.rank_shares import Shares, shares
+from specviz.train.trees.losses import PlaceResult, Shares, counted_ranks, heads_of, levels_of
+from specviz.train.trees.objective import TargetOutputs
 
-N_RANKS, TREE, ROWS = 10, 60, 4
+TREE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +55,17 @@ def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Pat
     feed = WindowFeed(target_text.given(wanted, loaded.tokenizer).train)
     with console.count("writing", request.windows, "windows") as report:
         parts = [*_written(adapter, feed, request, report)]
-    told = _medusa(adapter, trained) if heads else _eagle(adapter, trained)
-    right = counted(told, torch.cat(parts), trained)
+
+    def places(seen: TargetOutputs) -> Sequence[PlaceResult]:
+        if heads:
+            return heads_of(trained, seen)
+        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
+
+    right = counted_ranks(adapter, trained, torch.cat(parts), target_text.TREES.prompt, places)
     _keep(folder, right)
     worth = expected(right, best_paths(right, TREE))
     console.say(f"the best {TREE} paths are expected to bring {worth:.2f} tokens a round besides the target's own")
     return folder, {"right": right, "expected": worth}
-
-
-@torch.no_grad()
-def counted(told: Callable[[Tensor], Sequence[PlaceResult]], windows: Tensor, trained: Any) -> Shares:
-    """How often each rank was right at each place ahead, over windows `[n, T]`."""
-    parts = [told(some) for some in torch.split(windows, ROWS)]
-    return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
-
-
-def _eagle(adapter: ModelAdapter, trained: eagle_files.Trained) -> Callable[[Tensor], Sequence[PlaceResult]]:
-    def told(windows: Tensor) -> Sequence[PlaceResult]:
-        seen = read_target(adapter.model, trained, trained.config.taps, windows, target_text.TREES.prompt)
-        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
-
-    return told
-
-
-def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[Tensor], Sequence[PlaceResult]]:
-    def told(windows: Tensor) -> Sequence[PlaceResult]:
-        return heads_of(
-            trained,
-            read_target(adapter.model, trained, trained.config.taps, windows, target_text.TREES.prompt),
-        )
-
-    return told
 
 
 def _written(
