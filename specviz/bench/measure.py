@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurement:
     """Everything that was timed. `splits[arm]` holds one entry a prompt; `cut`: the time was up before the end."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -40,9 +40,9 @@ def measure(
     plan: MeasuringPlan,
     tell: Tell,
     clock: Clock = time.perf_counter,
-) -> Measured:
+) -> Measurement:
     """Run everything. A turn begins only when one as long as the longest so far would end in time; the first always."""
-    out, began, longest = Measured(), clock(), 0.0
+    out, began, longest = Measurement(), clock(), 0.0
     seen: set[int] = set()
     for arm in arms:  # the first call of anything allocates, compiles and looks up
         arm.ready(prompts[0], min(plan.n_tokens, 8), 0)()

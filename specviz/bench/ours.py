@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.bench.arms import Split, Tokens
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.overlap_choice import choose
 from specviz.engine.decode.round import Round
@@ -33,7 +33,7 @@ STAGES = ("draft", "target", "verdict", "commit", "other")
 class OurArm:
     """One of our methods. The verifier is the arm's, or the method's default for the temperature."""
 
-    def __init__(self, contestant: Contestant, settings: Settings, pair: Pair) -> None:
+    def __init__(self, contestant: Contestant, settings: BenchSettings, pair: Pair) -> None:
         self.name, self.level, self.pair, self.lanes = contestant.name, contestant.level, pair, settings.lanes
         self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)

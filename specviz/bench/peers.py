@@ -20,7 +20,7 @@ import torch
 from transformers import GenerationConfig
 
 from specviz.bench.arms import Split, Tokens
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
 from specviz.errors import SpecvizError
 
@@ -29,7 +29,7 @@ from specviz.errors import SpecvizError
 class Peers:
     """The peers' models, loaded when first asked for."""
 
-    settings: Settings
+    settings: BenchSettings
     models: dict[str, Any] = field(default_factory=dict)
 
     def model(self, role: str) -> Any:
@@ -61,7 +61,7 @@ class Peers:
 class PeerArm:
     """One of the library's loops."""
 
-    def __init__(self, contestant: Contestant, settings: Settings, peers: Peers) -> None:
+    def __init__(self, contestant: Contestant, settings: BenchSettings, peers: Peers) -> None:
         self.name, self.kind, self.peers = contestant.name, contestant.kind, peers
         self.target = peers.model("target")
         self.extra: dict[str, Any] = {}

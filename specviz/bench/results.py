@@ -7,7 +7,7 @@ import msgspec
 from specviz.bench.arms import Sample, Split, of_arm
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
-from specviz.bench.memory import Memory
+from specviz.bench.memory import PeakMemory
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
@@ -38,11 +38,11 @@ class ArmResult(msgspec.Struct, kw_only=True):
     n_accepted: int
     round_ms: Spread | None
     stage_ms: dict[str, float]
-    memory: Memory | None = None
+    memory: PeakMemory | None = None
     exits: ExitCosts | None = None  # where methods of early exit are measured, of every arm without a draft model
 
 
-class Bar(msgspec.Struct):
+class BenchBar(msgspec.Struct):
     """A promise of the project and what was measured. `applies`: only on the machine and models it was set for."""
 
     text: str
@@ -79,14 +79,14 @@ class Report(msgspec.Struct, kw_only=True):
     arms: list[ArmResult]
     ratios: list[PairedRatio]
     equality: list[Equality]
-    bars: list[Bar]
+    bars: list[BenchBar]
     seconds: float
     cut: bool
     notes: list[str] = []
 
 
 def arm_result(
-    name: str, samples: Runs, splits: Sequence[Split], memory: Memory | None = None, exits: ExitCosts | None = None
+    name: str, samples: Runs, splits: Sequence[Split], memory: PeakMemory | None = None, exits: ExitCosts | None = None
 ) -> ArmResult:
     """The numbers of one arm."""
     rates = [len(s.tokens) / s.seconds for s in samples.values()]
@@ -133,20 +133,20 @@ def ratio_of(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | Non
     return found if again is None else msgspec.structs.replace(found, cpu=again.value, cpu_interval=again.interval)
 
 
-def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
+def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[BenchBar]:
     """The bars that were measured. A speed must reach its bar, a cost must stay below it."""
     out = []
     for ratio in ratios:
         for arm, base, wanted, text in _SPEEDS:
             if (ratio.arm, ratio.base) == (arm, base):
                 met = ratio.value >= wanted
-                out.append(Bar(text, wanted, ratio.value, ratio.interval, met, applies))
+                out.append(BenchBar(text, wanted, ratio.value, ratio.interval, met, applies))
         for level, wanted in _COSTS.items():
             kind = ratio.base.removesuffix("+none")
             if ratio.arm == f"{kind}+{level}":
                 interval = ratio.interval and (1 / ratio.interval[1] - 1, 1 / ratio.interval[0] - 1)
                 text = f"recording {kind} at level {level} costs at most {wanted:.0%}"
-                out.append(Bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies, is_cost=True))
+                out.append(BenchBar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies, is_cost=True))
     return out
 
 

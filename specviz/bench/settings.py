@@ -90,7 +90,7 @@ _CAN = {"+": "recorded", ":": "given a verifier"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """One measurement. `threads` 0: found by a probe. `minutes`: no turn begins that would end after them."""
 
     arms: tuple[Contestant, ...]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from branch_trace import worked
-from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, VariantResult, claims_of
+from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, RecordedRuns, VariantResult, claims_of
 from specviz.bench.ablation.run import AblationSettings, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
-from specviz.bench.settings import Settings
+from specviz.bench.settings import BenchSettings
 from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
 from specviz.cost.model_clock import Rates, fate_counts
@@ -28,7 +28,9 @@ SMALL = ("--max-new-tokens", "10", "--repeats", "1", "--limit", "2", "--threads"
 
 @pytest.fixture(scope="module")
 def report(pair: Folders) -> Ablation:
-    settings = Settings((), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False)
+    settings = BenchSettings(
+        (), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False
+    )
     return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
 
 
@@ -61,9 +63,9 @@ def test_plain_decoding_is_the_measure_of_the_modelled_clock(report: Ablation) -
     assert sps.modelled[2].speedup.value > sps.modelled[1].speedup.value, "drafting is dear when c is small"
 
 
-def runs_of(n: int) -> Recorded:
+def runs_of(n: int) -> RecordedRuns:
     header = make_header(level="summary", method="specbranch", knobs={})
-    return Recorded([[header, *(e for records in worked() for e in records)] for _ in range(n)], list(range(n)))
+    return RecordedRuns([[header, *(e for records in worked() for e in records)] for _ in range(n)], list(range(n)))
 
 
 def test_runs_add_up_as_queries_of_their_own() -> None:
@@ -162,7 +164,7 @@ def test_json_alone_is_one_object(pair: Folders, capsys: Captured) -> None:
 def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, temperature: float) -> None:
     """The records give the forwards the drafters counted; void cells are those of the rollback rate."""
     loaded = load_pair(*pair)
-    settings = Settings((), 3, temperature=temperature, target=pair[0], draft=pair[1], lanes="serial")
+    settings = BenchSettings((), 3, temperature=temperature, target=pair[0], draft=pair[1], lanes="serial")
     for variant in VARIANTS:
         (arm,) = (OurArm(one, settings, loaded) for one in arms_of([variant]))
         events = arm.records([5, 77, 12, 5, 77, 12], 24, 1)
@@ -170,7 +172,7 @@ def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, tempera
         ends = [event for event in events if isinstance(event, RoundEnd)]
         counted = [(end.r, end.n_draft_calls, end.n_emitted) for end in ends]
         assert [(f.number, len(f.before) + len(f.beside), f.n_new) for f in facts] == counted, variant.name
-        fates, found = fate_counts(facts), Recorded([events], [0]).metrics()
+        fates, found = fate_counts(facts), RecordedRuns([events], [0]).metrics()
         total = sum(fates.values())
         rate = found.rollback_rate_tokens
         assert (total == 0) == (rate is None), variant.name

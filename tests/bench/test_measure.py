@@ -6,14 +6,14 @@ import pytest
 
 from bench.fakes import Clock, FakeArm
 from specviz.bench.arms import turns
-from specviz.bench.measure import Measured, MeasuringPlan, measure
+from specviz.bench.measure import MeasuringPlan, measure
 from specviz.bench.results import ratios_of
 from specviz.bench.settings import contestants
 
 
 def run(
     plan: MeasuringPlan, costs: tuple[float, ...] = (1.0, 2.0, 3.0), n_prompts: int = 2
-) -> tuple[Measured, list[tuple[str, int]]]:
+) -> tuple[Measurement, list[tuple[str, int]]]:
     clock, log = Clock(), list[tuple[str, int]]()
     slow = [1.0]
     arms = [FakeArm(f"arm{k}", clock, cost, log, slow) for k, cost in enumerate(costs)]

@@ -7,10 +7,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.train.common import tokens
 from specviz.train.common.loop import Loop
-from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, Budget, Stage, learning_rate_share, stage_at
+from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
 from specviz.train.draft_pair.objective import LanguageObjective, distilled, next_token
 
-STAGES = (Stage(0.5, 8, 2, 1), Stage(1.0, 16, 1, 2))
+STAGES = (BatchStage(0.5, 8, 2, 1), BatchStage(1.0, 16, 1, 2))
 
 
 def _model(seed: int = 0) -> LlamaForCausalLM:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from specviz.bench.compare.results import Ratio, difference_of
+from specviz.bench.compare.results import RatioOfSums, difference_of
 from specviz.bench.machine import Machine
 from specviz.bench.statistics import Equality, PairedRatio, Spread
 from specviz.cost.model_clock import Facts, Rates, Timing, timing
@@ -117,7 +117,7 @@ class Ablation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRuns:
     """The runs of one variant: records in order, and the prompt of each."""
 
     runs: Sequence[Sequence[Event]]
@@ -154,7 +154,7 @@ class Recorded:
             for name in ("plain", "elapsed")
         )
         return OnClock(
-            c=rates.c, speedup=Ratio(plain, took).estimate(),
+            c=rates.c, speedup=RatioOfSums(plain, took).estimate(),
             seconds=[(float(a), float(b)) for a, b in zip(plain, took, strict=True)], bubble_target=whole.bubble_target,
             bubble_draft=whole.bubble_draft, overlap_efficiency=whole.overlap_efficiency,
             wasted_share=whole.wasted / whole.busy_draft if whole.busy_draft else None,
@@ -203,6 +203,6 @@ def _faster(other: str, ours: OnClock, theirs: OnClock) -> Claim:
     return msgspec.structs.replace(claim, difference=difference_of(_ratio(ours), _ratio(theirs)))
 
 
-def _ratio(at: OnClock) -> Ratio:
+def _ratio(at: OnClock) -> RatioOfSums:
     plain, took = np.array(at.seconds).T
-    return Ratio(plain, took)
+    return RatioOfSums(plain, took)

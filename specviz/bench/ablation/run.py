@@ -9,12 +9,12 @@ import msgspec
 import torch
 
 from specviz.bench import machine
-from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, Recorded, Variant, VariantResult, claims_of
+from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, RecordedRuns, Variant, VariantResult, claims_of
 from specviz.bench.arms import Sample, Tokens, of_arm
-from specviz.bench.measure import Measured, MeasuringPlan, measure
+from specviz.bench.measure import Measurement, MeasuringPlan, measure
 from specviz.bench.ours import OurArm
 from specviz.bench.results import ratio_of
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.bench.speed.run import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import check_equal, spread
 from specviz.cost.model_clock import Rates
@@ -34,7 +34,7 @@ class AblationSettings:
     """`settings` as for a bench, its arms made here. `ratios`: further values of c; `noise`: on the draft's weights;
     `timed`: whether whole runs are timed, which is the slow part; rollback and the modelled clock do without."""
 
-    settings: Settings
+    settings: BenchSettings
     ratios: tuple[float, ...] = ()
     noise: float = 0.0
     timed: bool = True
@@ -75,14 +75,14 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     )  # fmt: skip
 
 
-def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measured:
+def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measurement:
     """The timed runs; untimed, one prompt and seed after the other in name only."""
     settings = question.settings
     if question.timed:
         seconds = settings.minutes * 60 if settings.minutes else None
         return measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
     repeats = 1 if settings.temperature == 0 else settings.repeats
-    return Measured([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
+    return Measurement([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
 
 
 def _costs(pair: Pair) -> Calibration:
@@ -96,7 +96,7 @@ def _costs(pair: Pair) -> Calibration:
 
 
 def _row(
-    index: int, arm: OurArm, settings: Settings, measured: Measured, ids: Sequence[Tokens], costs: Calibration,
+    index: int, arm: OurArm, settings: BenchSettings, measured: Measurement, ids: Sequence[Tokens], costs: Calibration,
     question: AblationSettings,
 ) -> VariantResult:  # fmt: skip
     mine, plain, base = of_arm(measured.samples, index), of_arm(measured.samples, 0), settings.arms[0].name
@@ -104,7 +104,7 @@ def _row(
     if settings.temperature == 0:
         seeds = [key for key in seeds if key[1] == 0]
     runs = [arm.records(ids[prompt], settings.max_new_tokens, seed) for prompt, seed in seeds]
-    recorded = Recorded(runs, [prompt for prompt, _ in seeds])
+    recorded = RecordedRuns(runs, [prompt for prompt, _ in seeds])
     hrad_s, found = recorded.hrad_s(), recorded.metrics()
     rates, timed = Rates.of(costs, hrad_s), question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None

@@ -95,14 +95,14 @@ def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCount
     drafted = _by_prompt(mine, "drafted")
     difference = None
     if base is not None:
-        other = Ratio(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
-        difference = difference_of(Ratio(emitted, calls), other)
+        other = RatioOfSums(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
+        difference = difference_of(RatioOfSums(emitted, calls), other)
     accepted = _by_prompt(mine, "accepted")
     return VerifierResult(
         verifier=verifier.name, lossless=verifier.lossless, n_runs=len(mine), n_rounds=int(calls.sum()),
-        n_tokens=int(emitted.sum()), block_efficiency=Ratio(emitted, calls).estimate(),
-        mean_accepted=Ratio(accepted, _by_prompt(mine, "blocks")).estimate(),
-        draft_acceptance_rate=Ratio(accepted, drafted).estimate() if drafted.sum() else None,
+        n_tokens=int(emitted.sum()), block_efficiency=RatioOfSums(emitted, calls).estimate(),
+        mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
+        draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
         difference=difference,
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class RatioOfSums:
     """A ratio of sums `[units]`; `pulls` are what each unit adds to its error, by the delta method."""
 
     top: Any
@@ -137,7 +137,7 @@ class Ratio:
         return _estimate(self.value, self.pulls)
 
 
-def difference_of(mine: Ratio, other: Ratio) -> Estimate:
+def difference_of(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
     """The difference of two ratios over the same units: what moves both alike cancels."""
     return _estimate(mine.value - other.value, mine.pulls - other.pulls)
 
@@ -160,7 +160,7 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
         return []
     counts = np.array([len(each) for each in drafts], dtype=float)
     credit = {
-        rule: Ratio(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
+        rule: RatioOfSums(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
         for rule in RULES
     }
     return [

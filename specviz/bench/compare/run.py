@@ -40,7 +40,7 @@ class ComparisonSettings:
         return list(range(first, first + self.n_seeds))
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class VerifierComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The report. `domains`: each kind of prompt by name, then all of them (alone when there is one kind only)."""
 
     wall: str
@@ -57,7 +57,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool
 
 
-def compare(question: ComparisonSettings, prompts: PromptSet, command: str, progress: Progress) -> Comparison:
+def compare(question: ComparisonSettings, prompts: PromptSet, command: str, progress: Progress) -> VerifierComparison:
     """Load and decode; prompt by prompt, all verifiers and seeds of one before the next, so that a cut leaves pairs.
 
     An interrupt after the first prompt ends the decoding and not the report: the prompts that are done count.
@@ -74,7 +74,7 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
         if not n_done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
             raise
         interrupted = True
-    return Comparison(
+    return VerifierComparison(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
         models=models_of(pair), method=question.method, knobs=question.knobs, seeds=question.seeds,
         prompts={

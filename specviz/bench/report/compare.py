@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from specviz.bench.compare.results import ALL, ExpectedKept, PromptKind, VerifierResult
-from specviz.bench.compare.run import Comparison
+from specviz.bench.compare.run import VerifierComparison
 from specviz.bench.report.sheets import Column, Sheet, margin, sheet
 from specviz.metrics.estimate import Estimate
 from specviz.text import running
@@ -13,7 +13,7 @@ from specviz.view.words.numbers import UNKNOWN, percent
 _RULES: dict[str, str] = {rule: "hsd = blockwise" if rule == CAPPED else rule for rule in RULES}
 
 
-def heading(report: Comparison) -> list[str]:
+def heading(report: VerifierComparison) -> list[str]:
     """What must be known before any number."""
     prompts, knobs = report.prompts, report.knobs
     seeds = f"seed {report.seeds[0]}" if len(report.seeds) == 1 else f"seeds {report.seeds[0]} .. {report.seeds[-1]}"
@@ -28,7 +28,7 @@ def heading(report: Comparison) -> list[str]:
     ]
 
 
-def sheets(report: Comparison) -> list[Sheet]:
+def sheets(report: VerifierComparison) -> list[Sheet]:
     """What was measured, and what the rules would keep of the very same drafts."""
     base = report.domains[-1].lines[0].verifier
     lines = [(_name(kind, k), line) for kind in report.domains for k, line in enumerate(kind.lines)]

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from specviz.bench.exit_costs import ExitCosts, WidthTime
 from specviz.bench.report.sheets import Column, Sheet, equality_sheet, interval, machine_line, plain, sheet
 from specviz.bench.report.sheets import page as html_page
-from specviz.bench.results import ArmResult, Bar, Report
+from specviz.bench.results import ArmResult, BenchBar, Report
 from specviz.bench.statistics import PairedRatio
 from specviz.text import running
 from specviz.view.words.numbers import UNKNOWN, number, percent
@@ -110,7 +110,7 @@ _RATIOS: Sequence[Column[PairedRatio]] = (
     ("prompts", lambda ratio: str(ratio.n)),
 )
 _RATIOS_NOTE = "times faster, paired by prompt and turn; 95 % interval over prompts; cpu: the same of processor time"
-_BARS: Sequence[Column[Bar]] = (
+_BARS: Sequence[Column[BenchBar]] = (
     ("", lambda bar: ("✓" if bar.met else "✗") if bar.applies else "·"),
     ("promise", lambda bar: bar.text if bar.applies else f"{bar.text} (not set for this setting)"),
     ("found", lambda bar: plain(bar.found, ".1%" if bar.is_cost else ".3f")),

@@ -11,12 +11,12 @@ import torch
 from specviz.bench import machine
 from specviz.bench.arms import BenchArm, Tokens, of_arm
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
-from specviz.bench.measure import Measured, MeasuringPlan, measure
-from specviz.bench.memory import Memory, peak_of
+from specviz.bench.measure import Measurement, MeasuringPlan, measure
+from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
-from specviz.bench.settings import CLIMBERS, Settings
+from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.shapes import shaped_pair
 from specviz.bench.statistics import check_equal
 from specviz.bench.threads import probe_threads
@@ -28,7 +28,7 @@ from specviz.sources.prompts import PromptSet, load_prompts
 Tell = Callable[[str], None]
 
 
-def bench(settings: Settings, command: str, tell: Tell) -> Report:
+def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     """Load, probe, measure, compare. Raises SpecvizError for what the user can mend, before anything is timed."""
     prompts = load_prompts(settings.prompts, settings.limit)
     tell("loading models")
@@ -88,7 +88,7 @@ def bench(settings: Settings, command: str, tell: Tell) -> Report:
     )
 
 
-def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tokens]:
     """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
     adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
     context = min(adapter.context for adapter in adapters)
@@ -104,7 +104,7 @@ def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
 
 
 def _threads(
-    settings: Settings, arms: Sequence[BenchArm], ids: Sequence[Tokens], tell: Tell
+    settings: BenchSettings, arms: Sequence[BenchArm], ids: Sequence[Tokens], tell: Tell
 ) -> dict[int, float] | None:
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -114,7 +114,7 @@ def _threads(
     return probe_threads(unwatched or arms, ids[0])
 
 
-def _references(settings: Settings, arms: Sequence[BenchArm]) -> list[str | None]:
+def _references(settings: BenchSettings, arms: Sequence[BenchArm]) -> list[str | None]:
     """The arm whose tokens each arm promises to write."""
     out: list[str | None] = []
     plain = next((arm.name for arm in settings.arms if arm.plain), None)
@@ -137,8 +137,8 @@ def margin_of(pair: Pair) -> Callable[[Tokens], float]:
     return margin
 
 
-def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memory | None]:
-    out: dict[str, Memory | None] = {}
+def _memories(settings: BenchSettings, longest: Tokens, tell: Tell) -> dict[str, PeakMemory | None]:
+    out: dict[str, PeakMemory | None] = {}
     for arm in settings.arms if settings.memory and settings.shape is None else ():
         if arm.level is None:
             tell(f"memory of {arm.name}")
@@ -147,7 +147,7 @@ def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memo
 
 
 def _exit_costs(
-    settings: Settings, arms: Sequence[BenchArm], measured: Measured, ids: Sequence[Tokens], tell: Tell
+    settings: BenchSettings, arms: Sequence[BenchArm], measured: Measurement, ids: Sequence[Tokens], tell: Tell
 ) -> dict[str, ExitCosts | None]:
     """Layer calls, cells and tests of every arm that runs the target alone, if any of them climbs it."""
     if not any(spec.kind in CLIMBERS for spec in settings.arms):
@@ -192,7 +192,9 @@ def models_of(pair: Pair) -> dict[str, str]:
     return {role: line(info) for role, info in infos.items()}
 
 
-def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[BenchArm]) -> list[str]:
+def _notes(
+    settings: BenchSettings, measured: Measurement, ids: Sequence[Tokens], arms: Sequence[BenchArm]
+) -> list[str]:
     notes = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored by all arms"]
     peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
     if peer is not None:

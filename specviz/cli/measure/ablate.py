@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from specviz.bench.ablation.results import VARIANTS
-from specviz.bench.settings import LANES, Settings, parse_knobs
+from specviz.bench.settings import LANES, BenchSettings, parse_knobs
 from specviz.cli.measure.bench import command_line, place, threads
 from specviz.cli.printing import SectionedCommand, narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
@@ -116,7 +116,7 @@ def command(**given: Any) -> None:
     click.echo(msgspec.json.encode(report).decode())
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(given: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
     check_models(given["target"], given["draft"], True)
     for name, option in (("minutes", "minutes"), ("temperature", "temperature"), ("noise", "draft-noise")):
@@ -125,7 +125,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     if not all(map(math.isfinite, given["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
     same = ("gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "target", "draft", "lanes")
-    settings = Settings(
+    settings = BenchSettings(
         arms=(), device=checked_device(given["device"]), dtype=checked_dtype(given["dtype"]),
         threads=threads(given["threads"]), knobs=parse_knobs(given["knobs"]), memory=False,
         prompts=Path(given["prompts"]) if given["prompts"] else None,
@@ -135,7 +135,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _check_knobs(settings: Settings) -> None:
+def _check_knobs(settings: BenchSettings) -> None:
     """Every variant's knobs, before a model is loaded. Raises SpecvizError."""
     methods = list(dict.fromkeys(variant.method for variant in VARIANTS))
     for kind in settings.knobs:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from specviz.bench.settings import DEFAULT, DRAFTED, LANES, OURS, PEERS, SHAPES, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, DRAFTED, LANES, OURS, PEERS, SHAPES, BenchSettings, contestants, parse_knobs
 from specviz.cli.printing import SectionedCommand, narrate
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import KnobError, SpecvizError, suggestion
@@ -91,13 +91,13 @@ def command(**given: Any) -> None:
     click.echo(msgspec.json.encode(report).decode())
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(given: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
     same = (
         "gamma", "max_new_tokens", "temperature", "limit", "repeats", "minutes", "memory", "target", "draft", "shape",
         "lanes", "exit_layer",
     )  # fmt: skip
-    settings = Settings(
+    settings = BenchSettings(
         arms=contestants(given["methods"]),
         device=checked_device(given["device"]),
         dtype=checked_dtype(given["dtype"]),
@@ -126,7 +126,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _check_shape(settings: Settings) -> None:
+def _check_shape(settings: BenchSettings) -> None:
     if settings.shape is None:
         return
     if settings.shape not in SHAPES:

@@ -21,7 +21,7 @@ WARM_UP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BatchStage:
     """Up to `until` (a share of the run): windows of `length`, `rows` at a time, `n_parts` of them to a step."""
 
     until: float
@@ -35,7 +35,12 @@ class Stage:
         return self.length * self.rows * self.n_parts
 
 
-FULL = (Stage(0.30, 256, 8, 1), Stage(0.68, 256, 8, 2), Stage(0.85, 512, 4, 2), Stage(1.0, 1_024, 2, 2))
+FULL = (
+    BatchStage(0.30, 256, 8, 1),
+    BatchStage(0.68, 256, 8, 2),
+    BatchStage(0.85, 512, 4, 2),
+    BatchStage(1.0, 1_024, 2, 2),
+)
 """Short windows while local patterns are learnt; only the end pays for long ones, up to the full context."""
 
 
@@ -63,7 +68,7 @@ def learning_rate_share(progress: float) -> float:
     return max(0.0, (1.0 - progress) / (1.0 - WARM_UP))
 
 
-def stage_at(stages: tuple[Stage, ...], progress: float) -> Stage:
+def stage_at(stages: tuple[BatchStage, ...], progress: float) -> BatchStage:
     """The stage that holds at `progress`."""
     return next((stage for stage in stages if progress < stage.until), stages[-1])
 

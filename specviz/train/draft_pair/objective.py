@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from specviz.train.common.loop import Objective, Point, Rated, StepResult, TrainingLedger, move
-from specviz.train.common.optim import BatchedMuon, Stage, learning_rate_share, stage_at
+from specviz.train.common.optim import BatchedMuon, BatchStage, learning_rate_share, stage_at
 from specviz.train.common.tokens import WindowFeed
 
 WindowLoss = Callable[[Tensor], Tensor]  # of windows [rows, length + 1]
@@ -63,7 +63,7 @@ class LanguageObjective(Objective):
     loss: WindowLoss
     feed: WindowFeed
     held_out: Tensor  # [n, length + 1]
-    stages: tuple[Stage, ...]
+    stages: tuple[BatchStage, ...]
     seed: int
     rate: float = 1.0
     compiled: bool = False

@@ -20,7 +20,7 @@ from specviz.train.common import corpus, target_text, tokens
 from specviz.train.common.console import Console
 from specviz.train.common.files import save_arrays
 from specviz.train.common.loop import Loop, TrainingLedger
-from specviz.train.common.optim import FULL, Budget, Stage
+from specviz.train.common.optim import FULL, BatchStage, Budget
 from specviz.train.draft_pair import card, models, tokenizer
 from specviz.train.draft_pair.objective import LanguageObjective, WindowLoss, distilled, next_token
 
@@ -37,21 +37,21 @@ class PairRun:
 
     name: str
     share: float
-    stages: tuple[Stage, ...]
+    stages: tuple[BatchStage, ...]
     rate: float
     offset: int
     aligned: float = 0.0
     own_share: float = 0.0
 
 
-_TEXT_STAGES = (Stage(0.5, 256, 8, 1), Stage(0.85, 256, 8, 2), Stage(1.0, 512, 4, 2))
-_DISTIL_STAGES = (Stage(0.4, 256, 8, 1), Stage(0.8, 256, 8, 2), Stage(1.0, 1_024, 2, 2))
+_TEXT_STAGES = (BatchStage(0.5, 256, 8, 1), BatchStage(0.85, 256, 8, 2), BatchStage(1.0, 512, 4, 2))
+_DISTIL_STAGES = (BatchStage(0.4, 256, 8, 1), BatchStage(0.8, 256, 8, 2), BatchStage(1.0, 1_024, 2, 2))
 TARGET = PairRun("target", 0.58, FULL, rate=1.0, offset=1)
-SETTLE = PairRun("settle", 0.0324, (Stage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
+SETTLE = PairRun("settle", 0.0324, (BatchStage(1.0, 256, 8, 1),), rate=0.15, offset=4, aligned=0.5)
 DRAFT = PairRun("draft", 0.2, _TEXT_STAGES, rate=1.0, offset=2)
 DISTIL = PairRun("distil", 0.0876, _DISTIL_STAGES, rate=0.5, offset=3, aligned=0.3)
 # The long windows at the end are no luxury: after short ones alone, a draft model guesses from position 400 on.
-_FOLLOW_STAGES = (Stage(0.5, 256, 8, 1), Stage(1.0, 1_024, 2, 1))
+_FOLLOW_STAGES = (BatchStage(0.5, 256, 8, 1), BatchStage(1.0, 1_024, 2, 1))
 FOLLOW = PairRun("follow", 0.1, _FOLLOW_STAGES, rate=0.5, offset=5, aligned=0.3, own_share=0.6)
 
 

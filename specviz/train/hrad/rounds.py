@@ -10,6 +10,7 @@ where it was interrupted and ends with the same rounds.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -55,17 +56,12 @@ class HradRounds:
     @property
     def held_out(self) -> NDArray[np.bool_]:
         """Which rounds are measured on and never trained on."""
-        return is_held_out(self.prompt)
+        found: NDArray[np.bool_] = self.prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+        return found
 
     def labels(self, gamma: int) -> NDArray[np.int64]:
         """The class of every round."""
         return label(self.accepted.astype(np.int64), gamma)
-
-
-def is_held_out(prompt: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether prompts of these numbers are."""
-    found: NDArray[np.bool_] = prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
-    return found
 
 
 def label(accepted: NDArray[np.int64], gamma: int) -> NDArray[np.int64]:
@@ -83,13 +79,11 @@ def censored(done: Round, gamma: int) -> bool:
 
 def prompts(store: TokenStore, seed: int) -> Iterator[tuple[int, list[int]]]:
     """Endless prompts of many lengths by their numbers, one in ten from held-out documents."""
-    feeds = {side: WindowFeed(streams) for side, streams in ((False, store.train), (True, store.held_out))}
-    number = 0
-    while True:
+    train, held_out = WindowFeed(store.train), WindowFeed(store.held_out)
+    for number in count():
         length = int(np.random.default_rng((seed, number)).integers(SHORTEST, LONGEST + 1))
-        window = feeds[number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1].draw((1, length - 1), (seed, number, 2))
-        yield number, window[0].tolist()
-        number += 1
+        feed = held_out if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else train
+        yield number, feed.draw((1, length - 1), (seed, number, 2))[0].tolist()
 
 
 class RoundCollector:

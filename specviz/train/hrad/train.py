@@ -59,7 +59,10 @@ def train_hrad(request: HradRequest, console: Console) -> dict[str, Any]:
     objective = HradObjective(train, held_out, request.seed)
     with console.count("training", objective.epochs, "epochs") as report:
         fitted = fit(objective, request.work / "fit.pt", report)
-    network = _as_saved(fitted.network)
+    network = fitted.network
+    with torch.no_grad():  # rounded as the file holds them, so that what is measured is what is shipped
+        for weight in network.parameters():
+            weight.copy_(weight.half())
     probs = predicted(network, held_out)
     counts: Any = tuple(map(tuple, confusion_of(held_out.labels, probs.argmax(-1)).tolist()))
     config = Config(
@@ -94,14 +97,6 @@ def _side(request: HradRequest, rounds: HradRounds, held_out: bool) -> LabelledR
         what = "to measure on" if held_out else "to learn from"
         raise SpecvizError(f"only {len(found.labels)} rounds {what}: ask for more with --rounds")
     return found
-
-
-def _as_saved(network: Network) -> Network:
-    """The network with its weights rounded as the file holds them, so that what is measured is what is shipped."""
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.copy_(weight.half())
-    return network
 
 
 def save(folder: Path, config: Config, network: Network) -> None:

@@ -125,7 +125,7 @@ _ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SlotAccuracy:
+class SlotKnowledge:
     """By block: how often each slot was right behind a right prefix; and buckets `[true][predicted]` of all."""
 
     accuracy: list[list[float]]
@@ -145,7 +145,7 @@ class SlotAccuracy:
 
 
 @torch.no_grad()
-def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> SlotAccuracy:
+def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> SlotKnowledge:
     """Over `windows` `[n, T]`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
     n_slots = trained.network.shape.slots
     cuts = (max(1, n_slots // 2),) * (trained.config.trained_blocks - 1)
@@ -159,4 +159,4 @@ def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from:
             tally.add(each.tally)
     accuracy = [(tally.right / tally.total.clamp(min=1)).tolist() for tally in tallies]
     whole = torch.stack([tally.confusion for tally in tallies]).sum(0)
-    return SlotAccuracy(accuracy, whole.long().tolist())
+    return SlotKnowledge(accuracy, whole.long().tolist())
