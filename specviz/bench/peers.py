@@ -3,10 +3,9 @@
 They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
 environment is pinned: draft length constant at gamma, no confidence threshold (engine.md 2), no end tokens.
 
-The library's own early exit: `generate(assistant_early_exit=E)`, where the model class supports it.
-
-It sets the layer count in the model's configuration while it drafts, so it works only for classes whose forward looks
-there for every pass; others would draft with the whole model and say nothing. That is tried, not believed.
+Early exit (`assistant_early_exit=E`) sets the layer count in the model's configuration while it drafts, so it works
+only for classes whose forward looks there for every pass; others would draft with the whole model and say nothing.
+That is tried, not believed.
 """
 
 import time

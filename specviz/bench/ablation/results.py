@@ -189,18 +189,17 @@ def claims_of(rows: Sequence[VariantResult]) -> list[Claim]:
         if full.rollback_rate and peer.rollback_rate:
             out.append(_claim(f"rolls back less than {other}", full.rollback_rate, peer.rollback_rate, less=True))
         if full.modelled and peer.modelled:
-            out += [_faster(other, *pair) for pair in zip(full.modelled, peer.modelled, strict=True)]
+            for ours, theirs in zip(full.modelled, peer.modelled, strict=True):
+                text = f"modelled clock, c = {ours.c:.3g}: faster than {other}"
+                claim = _claim(text, ours.speedup, theirs.speedup, less=False)
+                claim = msgspec.structs.replace(claim, difference=difference_of(_ratio(ours), _ratio(theirs)))
+                out.append(claim)
     return out
 
 
 def _claim(text: str, ours: Estimate, theirs: Estimate, less: bool) -> Claim:
     holds = ours.value < theirs.value if less else ours.value > theirs.value
     return Claim(text=text, found=(ours.value, theirs.value), holds=holds)
-
-
-def _faster(other: str, ours: OnClock, theirs: OnClock) -> Claim:
-    claim = _claim(f"modelled clock, c = {ours.c:.3g}: faster than {other}", ours.speedup, theirs.speedup, less=False)
-    return msgspec.structs.replace(claim, difference=difference_of(_ratio(ours), _ratio(theirs)))
 
 
 def _ratio(at: OnClock) -> RatioOfSums:

@@ -72,13 +72,10 @@ class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
 def domains(verifiers: Sequence[Verifier], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
-    named = [(_apart(kind), [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
+    # a kind of prompt that a file calls `all` is not all of them
+    names = {kind: f"{ALL} (a kind)" if kind == ALL else kind for kind in sorted(kinds)}
+    named = [(name, [r for r in found if prompts.domains[r.prompt] == kind]) for kind, name in names.items()]
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
-
-
-def _apart(kind: str) -> str:
-    """A kind of prompt that a file calls `all` is not all of them."""
-    return f"{ALL} (a kind)" if kind == ALL else kind
 
 
 def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:

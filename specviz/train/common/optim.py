@@ -1,13 +1,7 @@
-"""What part of its budget a run has spent, and what follows from that: learning rate, window length, batch.
+"""What part of its budget a run has spent, and what follows from that: learning rate, window length, batch; and Muon.
 
 Progress is a share between 0 and 1, of seconds or of steps. Everything else is a function of it, so a run that was
 interrupted, slowed by neighbours or given three minutes ends fully decayed all the same.
-
-Muon with the matrices of one shape orthogonalised together.
-
-The rule, its constants and its learning-rate scaling are those of `torch.optim.Muon` (Jordan et al. 2024; a test
-holds the two together). `torch.optim.Muon` walks the matrices one by one: the 84 small ones of the target cost 240 ms
-a step on two CPU cores, half a training step. As one batched product for each shape they cost 60.
 """
 
 from collections.abc import Callable, Iterable
@@ -90,7 +84,12 @@ def orthogonalise(updates: Tensor) -> Tensor:
 
 
 class BatchedMuon(torch.optim.Optimizer):
-    """Muon over 2-D parameters, Nesterov momentum 0.95, one parameter group for each shape."""
+    """Muon over 2-D parameters, Nesterov momentum 0.95, with the matrices of one shape orthogonalised together.
+
+    The rule, its constants and its learning-rate scaling are those of `torch.optim.Muon` (Jordan et al. 2024; a test
+    holds the two together), which walks the matrices one by one: the 84 small ones of the target cost 240 ms a step on
+    two CPU cores, half a training step. As one batched product for each shape they cost 60.
+    """
 
     def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float = 0.1, momentum: float = 0.95) -> None:
         """Group `params` by shape; `lr` is scaled by sqrt(rows / columns) for tall matrices."""

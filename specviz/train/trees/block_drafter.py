@@ -1,10 +1,9 @@
 """`specviz train block-drafter`: SpecBlock's drafter (specblock.md 7). What all kinds share is in `train`.
 
-The weights a block network begins with: every input reaches the stream whole, and slots pass straight through.
-
-From N(0, .02) everywhere `fuse` must first learn to keep condition and token apart, and `shifts` not to scramble the
-stream. On the embedded target's text the first slot then stayed at 30 % right for 1,400 steps; from here, at lower
-rates and with block 1 learning alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
+Every input reaches the stream whole to begin with, and slots pass straight through. From N(0, .02) everywhere `fuse`
+must first learn to keep condition and token apart, and `shifts` not to scramble the stream: on the embedded target's
+text the first slot then stayed at 30 % right for 1,400 steps; from here, at lower rates and with block 1 learning
+alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
 """
 
 from collections.abc import Mapping

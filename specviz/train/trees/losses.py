@@ -1,24 +1,10 @@
-"""What one place ahead is taught and how it did: a level of EAGLE-3, a head of Medusa.
+"""What a drafter of trees is taught at each place ahead, and how it did: blocks, levels of EAGLE-3, heads of Medusa.
 
-Place i of a drafter speaks of the token i + 1 further on, and later places weigh less. No place is masked for an
-earlier one's mistake: that is the block drafter's.
-
-Training an EAGLE-3 drafter: several levels unrolled on its own outputs, as drafting will (specblock.md 10).
-
-Level s of every pair reads the token s further on (teacher-forced) and the output of level s - 1; it sees level 0 of
-the pairs up to its own and its own levels between. The packed forward is the block drafter's with one slot and every
-cut at one.
-
-A training step of Medusa heads, and what the fixed tree is made from.
-
-Head j at state i speaks of token i + j + 2, so it learns the target's law of that place along the text. Ranks are
-counted on held-out greedy text, each behind earlier tokens that were among the ranks counted.
-
-A training step of a block network: all blocks of some windows from one packed forward (specblock.md 7).
-
-The target runs along, frozen. Anchors of later blocks and the cuts between blocks are drawn by the step's number. At
-first block 1 learns alone, and its later slots as far as they are reached: what later blocks inherit is noise until
-then.
+Place i of EAGLE-3 and Medusa speaks of the token i + 1 further on, and later places weigh less. Levels are unrolled on
+the drafter's own outputs, as drafting will (specblock.md 10): level s of every pair reads the token s further on and
+the output of level s - 1. No place is masked for an earlier one's mistake: that is the block drafter's alone. All its
+blocks come from one packed forward (specblock.md 7), with anchors and cuts drawn by the step's number; at first its
+block 1 learns alone, because what later blocks inherit is noise until then.
 """
 
 from collections.abc import Callable, Iterable, Sequence

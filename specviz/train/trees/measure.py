@@ -1,10 +1,6 @@
-"""What drafters of trees gain, as decoding feels it: the very methods over held-out prompts, in turn about.
+"""What drafters of trees know and gain: ranks foreseen slot by slot, and decoding as the very methods do it.
 
 Every prompt is decoded by every arm before the next one is, so that a busy machine slows all arms alike.
-
-What a block drafter knows, slot by slot, on text the target writes after held-out beginnings.
-
-One packed pass over windows: how often each slot is right behind a right prefix, and how well ranks are foreseen.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
