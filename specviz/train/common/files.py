@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +47,3 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     os.replace(partial, path)
-
-
-def once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The facts of a file, made and kept when it is not there."""
-    if not path.exists():
-        keep(path, make())
-    return kept(path)

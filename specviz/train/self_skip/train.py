@@ -19,7 +19,7 @@ from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common.console import Console
-from specviz.train.common.files import once
+from specviz.train.common.files import keep, kept
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import WindowFeed, beginnings
 from specviz.train.recipe import TimedRequest
@@ -69,7 +69,9 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
 def _costs(path: Path, target: ModelAdapter) -> SublayerCosts:
     """Costs are measured once: a search that goes on must price as it did."""
     try:
-        return SublayerCosts.of(once(path, lambda: measure(target).as_dict()))
+        if not path.exists():
+            keep(path, measure(target).as_dict())
+        return SublayerCosts.of(kept(path))
     except msgspec.MsgspecError as error:
         raise SpecvizError(f"{path} holds no measured costs; remove it, or give another --work folder") from error
 
