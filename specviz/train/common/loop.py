@@ -124,9 +124,7 @@ class Loop:
             means = tuple(sum(each) / len(self._recent) for each in zip(*self._recent, strict=True))
             self.ledger.curve += self.objective.points(self.ledger, means, due)
             self._recent.clear()
-            if (
-                self.workers.count == 1
-            ):  # several agree on time after each step, not here
+            if self.workers.count == 1:  # several must agree on the time spent, and do so after a step alone
                 self.ledger.seconds += time.monotonic() - began
 
     def save(self) -> None:
