@@ -146,6 +146,23 @@ def test_an_interrupted_training_ends_with_the_same_network(tmp_path: Path, monk
     assert torch.equal(before, torch.random.get_rng_state())
 
 
+def test_a_checkpoint_of_before_is_gone_on_with(tmp_path: Path) -> None:
+    """Written after every epoch, with the curve beside the weights; of fewer rounds, it is left alone."""
+    train, held_out, path = learnable(300, 0), learnable(100, 1), tmp_path / "fit.pt"
+    halted = fit.fit(HradObjective(train, held_out, 3, epochs=4), path, silent, stop=lambda: True)
+    state = torch.load(path, weights_only=True)
+    ledger, (state["optimizer"],) = state.pop("ledger"), state.pop("optimizers")
+    torch.save({**state, "epoch": ledger["steps"], "curve": ledger["curve"]}, path)
+    seen: list[int] = []
+    fitted = fit.fit(HradObjective(train, held_out, 3, epochs=4), path, lambda epoch, remark: seen.append(epoch))
+    assert seen == [2, 3, 4]
+    assert fitted.curve[:1] == halted.curve
+    once = fit.fit(HradObjective(train, held_out, 3, epochs=4), tmp_path / "once.pt", silent)
+    assert (fitted.epoch, fitted.curve) == (once.epoch, once.curve)
+    more = HradObjective(learnable(301, 0), held_out, 3, epochs=4)
+    assert len(fit.fit(more, path, silent).curve) == 4
+
+
 def test_standardisation_leaves_out_what_does_not_vary() -> None:
     data = learnable(1_000, 2)
     network = blank(12)

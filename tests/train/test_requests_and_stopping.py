@@ -223,6 +223,24 @@ def test_whoever_interrupts_is_told_how_to_go_on(
     assert told == ["specviz: interrupted; give the same command again to go on from what is in some-folder"]
 
 
+def test_checkpoints_of_before_are_gone_on_with(target: ModelAdapter, tmp_path: Path) -> None:
+    """Written before trainers shared a loop, when a drafter's tokens were pairs, and heads had one optimiser."""
+    once, folder = run_of(target, tmp_path, optimizer="adamw"), tmp_path / "again"
+    once.finish(quiet)
+    folder.mkdir()
+    halted = run_of(target, folder, optimizer="adamw")
+    halted.finish(quiet, stop=lambda: halted.ledger.steps == 2)
+    state = torch.load(folder / "run.pt", weights_only=True)
+    state["ledger"]["pairs"] = state["ledger"].pop("tokens")
+    (state["optimizer"],) = state.pop("optimizers")
+    torch.save(state, folder / "run.pt")
+    gone_on = run_of(target, folder, optimizer="adamw")
+    assert gone_on.ledger == halted.ledger
+    assert gone_on.finish(quiet).tokens == once.ledger.tokens
+    for mine, theirs in zip(once.objective.network.parameters(), gone_on.objective.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
 def test_a_checkpoint_of_another_run_is_refused(target: ModelAdapter, tmp_path: Path) -> None:
     run_of(target, tmp_path, steps=1).finish(quiet)
     with pytest.raises(SpecvizError, match=r"cannot go on from .*run\.pt.*--work"):
