@@ -26,8 +26,6 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class MeasuringPlan:
-    """How much is measured."""
-
     n_tokens: int
     repeats: int
     seconds: float | None = None  # bound; None: as long as it takes

@@ -39,12 +39,10 @@ def sheet(title: str, items: Iterable[T], columns: Sequence[Column[T]], note: st
 
 
 def share(found: Estimate | None) -> str:
-    """As a percentage."""
     return percent(None if found is None else found.value)
 
 
 def value(found: Estimate | None) -> str:
-    """As a number."""
     return number(None if found is None else found.value)
 
 

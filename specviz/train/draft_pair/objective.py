@@ -98,11 +98,9 @@ class LanguageObjective(Objective):
         return [(ledger.tokens, *shown, held_out_loss(self.model, self.held_out))] * due
 
     def weights(self) -> dict[str, Any]:
-        """Those of the model."""
         return {"model": self.model.state_dict()}
 
     def load(self, state: dict[str, Any]) -> bool:
-        """Take them over."""
         self.model.load_state_dict(state["model"])
         return True
 

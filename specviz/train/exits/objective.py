@@ -89,11 +89,9 @@ class HeadObjective(Objective):
             yield loss_of(head(states.by_layer[layer], self.final), states.final, self.labels, self.final.ids)
 
     def weights(self) -> dict[str, Any]:
-        """Those of the heads, by layer."""
         return {"heads": {str(layer): head.state_dict() for layer, head in self.heads.items()}}
 
     def load(self, state: dict[str, Any]) -> bool:
-        """Take them over."""
         for layer, head in self.heads.items():
             head.load_state_dict(state["heads"][str(layer)])
         return True

@@ -80,7 +80,6 @@ class HradObjective(Objective):
         return [shown]
 
     def weights(self) -> dict[str, Any]:
-        """The network as it is and as it was best, and of which rounds."""
         return {
             "n": len(self.train.labels),
             "epochs": self.epochs,

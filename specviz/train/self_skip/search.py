@@ -45,17 +45,15 @@ class Trials:
         keep(self.path, {"seconds": self.seconds, "cost": self.cost})
 
     def best(self, n: int = 1) -> list[str]:
-        """The cheapest sets so far."""
         return sorted(self.cost, key=lambda name: (self.cost[name], name))[:n]
 
 
 def choices(n_layers: int) -> list[Choice]:
-    """All sublayers."""
+    """All sublayers of layers 1 to `n_layers`."""
     return [(kind, layer) for layer in range(1, n_layers + 1) for kind in "am"]
 
 
 def set_of(chosen: Sequence[Choice] | frozenset[Choice]) -> SkipSet:
-    """Choices as a set."""
     return SkipSet(*(frozenset(layer for kind, layer in chosen if kind == each) for each in "am"))
 
 

@@ -101,7 +101,6 @@ class PlacesLoss:
     decay: float
 
     def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
-        """That of a part of a step."""
         seen = self.batches.seen(step, part)
         told, none = self.places(seen), torch.zeros((), device=seen.tokens.device)
         loss = sum((self.decay**i * each.loss for i, each in enumerate(told)), none)

@@ -133,11 +133,9 @@ class DrafterObjective(Objective):
         return StepResult(tuple(workers.average(shown.to(workers.device)).tolist()), pairs)
 
     def weights(self) -> dict[str, Any]:
-        """Those of the network."""
         return {"network": self.network.state_dict()}
 
     def load(self, state: dict[str, Any]) -> bool:
-        """Take them over."""
         self.network.load_state_dict(state["network"])
         return True
 
