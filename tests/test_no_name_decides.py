@@ -29,9 +29,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "specviz/traits.py": ("tokenwise hsd hsd_naive", "the rules that metrics replay, declared; they are keys of JSON"),
     "specviz/bench/ablation/results.py": (
         "sps pearl specbranch",
-        "the rows that the claims of the paper are about, declared beside them; the heading of a column",
+        "the rows that the claims of the paper are about, declared beside them",
     ),
-    "specviz/bench/report/card.py": ("specbranch", "the heading of a column"),
+    "specviz/bench/report/sheets.py": ("specbranch", "the heading of a column"),
     "specviz/bench/results.py": (
         "ar ngram layerskip specbound",
         "pairs of arms that are worth reading, declared",

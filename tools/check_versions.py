@@ -83,18 +83,8 @@ def _run(kind: str, version: str, constraints: Path, work: Path, args: tuple[str
     own = work / title / "bin" / "python"
     if not own.exists():
         subprocess.run([python, "-m", "venv", str(work / title)], check=True)
-    install = [
-        own,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        "-c",
-        constraints,
-        "-e",
-        f"{ROOT}[dev]",
-    ]
+    pip = [own, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    install = [*pip, "-c", constraints, "-e", f"{ROOT}[dev]"]
     if subprocess.run(install, cwd=ROOT).returncode:
         return [f"{title} (install)"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -14,9 +14,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -32,20 +32,7 @@ DESK, PHONE = (1280, 900), (390, 844)
 COLOURS = 256  # enough for screens, a third of the size; an octree keeps the colours of small marks
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """What is looked at."""
-
-    trace: Path
-    tree: Path
-    scan: Path
-    exits: Path
-    lanes: Path
-    ranks: Path
-    stream: Path
-
-
-_BUNDLED = {
+_BUNDLED = {  # what is looked at
     "trace": "code-draft", "tree": "prose-tree", "scan": "code-hsd", "exits": "code-specbound",
     "lanes": "code-specbranch", "ranks": "code-specblock", "stream": "stream-specblock",
 }  # fmt: skip
@@ -66,14 +53,14 @@ _FILE = click.Path(exists=True, path_type=Path)
 def main(out: Path, target: str | None, draft: str | None, **named: Path | None) -> None:
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
-    traces = Traces(**{kind: named[kind] or _bundled(name) for kind, name in _BUNDLED.items()})
+    traces = SimpleNamespace(**{kind: named[kind] or _bundled(name) for kind, name in _BUNDLED.items()})
     _all(out, traces, [word for name, value in (("target", target), ("draft", draft)) if value
                        for word in (f"--{name}", value)])  # fmt: skip
     for path in sorted(out.iterdir()):
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
 
-def _all(out: Path, traces: Traces, models: Sequence[str]) -> None:
+def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     screens = (
         ("tui-chain", traces.trace, "}"), ("tui-tree", traces.tree, "}"), ("tui-hsd", traces.scan, "5]"),
         ("tui-layers", traces.exits, "2]]]]]"), ("tui-lanes", traces.lanes, "3c]]]]"),
@@ -97,7 +84,7 @@ def _all(out: Path, traces: Traces, models: Sequence[str]) -> None:
             _live(browser, out / "web-live.png", url)
 
 
-def _methods(browser: Any, out: Path, traces: Traces) -> None:
+def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
     """The pages about early exits, lanes and ranks."""
     with served(["--replay", str(traces.exits)]) as url:
         _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))

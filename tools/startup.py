@@ -86,12 +86,8 @@ def main() -> int:
     report = {}
     for name, measure in measures.items():
         times = [measure() for _ in range(given.runs + 1)][1:]
-        report[name] = {
-            "median_s": statistics.median(times),
-            "worst_s": max(times),
-            "bar_s": BARS[name],
-            "runs": len(times),
-        }
+        middle = statistics.median(times)
+        report[name] = {"median_s": middle, "worst_s": max(times), "bar_s": BARS[name], "runs": len(times)}
     if given.json:
         print(json.dumps(report))
     else:

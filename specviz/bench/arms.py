@@ -19,7 +19,7 @@ class Split:
     calls: list[tuple[int, int]] = field(default_factory=list)  # layers x rows of every pass, where that is known
 
 
-class Arm(Protocol):
+class BenchArm(Protocol):
     """A contestant. `ready` does what is not to be timed and returns the run itself."""
 
     name: str

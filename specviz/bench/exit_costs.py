@@ -5,6 +5,7 @@ has no place in either, so arms that draft with one are left out. Counts come fr
 those of that run's rounds and calls, by the rows they had, beside what the clock of the machine says of such a call.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -20,7 +21,7 @@ _CLOCKED = ("draft", "target")
 LayerCost = Callable[[int], float]  # a layer's nanoseconds by rows
 
 
-class TimeAt(msgspec.Struct, frozen=True, kw_only=True):
+class WidthTime(msgspec.Struct, frozen=True, kw_only=True):
     """`n` rounds or layer calls of `width` rows: medians of what they took and of what was predicted."""
 
     width: int
@@ -37,8 +38,8 @@ class ExitCosts(msgspec.Struct, frozen=True, kw_only=True):
     cells_per_token: float
     head_tests_per_token: float | None
     widths: dict[int, int]
-    rounds: list[TimeAt] = []
-    layers: list[TimeAt] = []
+    rounds: list[WidthTime] = []
+    layers: list[WidthTime] = []
     prediction_ratio: float | None = None  # sum of predicted over sum of measured round times
 
 
@@ -109,19 +110,16 @@ def _round(record: RoundRecord, n_layers: int) -> _Round:
 
 
 def _counts(rows: Iterable[int]) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for width in rows:
-        out[width] = out.get(width, 0) + 1
-    return dict(sorted(out.items()))
+    return dict(sorted(Counter(rows).items()))
 
 
-def _by_width(found: Sequence[tuple[int, int, int | None]]) -> list[TimeAt]:
+def _by_width(found: Sequence[tuple[int, int, int | None]]) -> list[WidthTime]:
     out = []
     for width in sorted({width for width, _, _ in found}):
         took = [ns for rows, ns, _ in found if rows == width]
         said = [ns for rows, _, ns in found if rows == width and ns is not None]
         out.append(
-            TimeAt(
+            WidthTime(
                 width=width, n=len(took), measured_us=median(took) / 1e3,
                 predicted_us=median(said) / 1e3 if said else None,
             )

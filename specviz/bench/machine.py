@@ -37,21 +37,15 @@ def load() -> float | None:
 
 
 def processor() -> str:
-    """The processor's model name."""
+    """The processor's model name and its widest vector units, which decide speeds where the exact model is hidden."""
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return _with_features(line.partition(":")[2].strip())
-    return platform.processor() or platform.machine()
-
-
-def _with_features(name: str) -> str:
-    """The widest vector units decide speeds, and virtual machines hide the exact model."""
-    with suppress(OSError):
-        flags = Path("/proc/cpuinfo").read_text().partition("\nflags")[2].partition("\n")[0].split()
+        text = Path("/proc/cpuinfo").read_text()
+        name = next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "")
+        flags = text.partition("\nflags")[2].partition("\n")[0].split()
         known = [flag for flag in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if flag in flags]
-        return f"{name} ({known[0]})" if known else name
-    return name
+        if name:
+            return f"{name} ({known[0]})" if known else name
+    return platform.processor() or platform.machine()
 
 
 def versions() -> dict[str, str]:

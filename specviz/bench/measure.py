@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from specviz.bench.arms import Arm, Sample, Split, Tokens, turns
+from specviz.bench.arms import BenchArm, Sample, Split, Tokens, turns
 
 Tell = Callable[[str], None]
 Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurement:
     """Everything that was timed. `splits[arm]` holds one entry a prompt; `cut`: the time was up before the end."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -25,9 +25,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How much is measured."""
-
+class MeasuringPlan:
     n_tokens: int
     repeats: int
     seconds: float | None = None  # bound; None: as long as it takes
@@ -35,10 +33,14 @@ class Plan:
 
 
 def measure(
-    arms: Sequence[Arm], prompts: Sequence[Tokens], plan: Plan, tell: Tell, clock: Clock = time.perf_counter
-) -> Measured:
+    arms: Sequence[BenchArm],
+    prompts: Sequence[Tokens],
+    plan: MeasuringPlan,
+    tell: Tell,
+    clock: Clock = time.perf_counter,
+) -> Measurement:
     """Run everything. A turn begins only when one as long as the longest so far would end in time; the first always."""
-    out, began, longest = Measured(), clock(), 0.0
+    out, began, longest = Measurement(), clock(), 0.0
     seen: set[int] = set()
     for arm in arms:  # the first call of anything allocates, compiles and looks up
         arm.ready(prompts[0], min(plan.n_tokens, 8), 0)()
@@ -70,7 +72,7 @@ def measure(
 
 
 def _timed(
-    arm: Arm, index: int, prompt: int, repeat: int, prompts: Sequence[Tokens], plan: Plan, clock: Clock
+    arm: BenchArm, index: int, prompt: int, repeat: int, prompts: Sequence[Tokens], plan: MeasuringPlan, clock: Clock
 ) -> Sample:
     run = arm.ready(prompts[prompt], plan.n_tokens, repeat)
     gc.collect()

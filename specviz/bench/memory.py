@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
-from specviz.bench.arms import Arm, Tokens
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.arms import BenchArm, Tokens
+from specviz.bench.settings import BenchSettings, Contestant
 
 _MIB = 1 << 20
+_PASSED = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class PeakMemory(msgspec.Struct, frozen=True, kw_only=True):
     """MiB. `imports`: what Python, torch and the library take before any model. `device`: None on a processor."""
 
     peak: float
@@ -28,20 +29,16 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     device: float | None = None
 
 
-def peak_of(contestant: Contestant, settings: Settings, prompt: Tokens) -> Memory | None:
+def peak_of(contestant: Contestant, settings: BenchSettings, prompt: Tokens) -> PeakMemory | None:
     """Run one arm on one prompt in a fresh process; None when that process fails."""
-    order = {
-        "kind": contestant.kind, "gamma": settings.gamma, "n": settings.max_new_tokens, "prompt": prompt,
-        "target": settings.target, "draft": settings.draft, "device": settings.device, "dtype": settings.dtype,
-        "temperature": settings.temperature, "threads": settings.threads, "knobs": dict(settings.knobs),
-        "lanes": settings.lanes, "exit_layer": settings.exit_layer,
-    }  # fmt: skip
+    order = {"kind": contestant.kind, "n": settings.max_new_tokens, "prompt": prompt, "threads": settings.threads}
+    order |= {name: getattr(settings, name) for name in _PASSED}
     try:
         done = subprocess.run(
             [sys.executable, "-m", "specviz.bench.memory"], input=json.dumps(order), capture_output=True, text=True,
             timeout=600, check=True,
         )  # fmt: skip
-        return msgspec.json.decode(done.stdout.splitlines()[-1], type=Memory)
+        return msgspec.json.decode(done.stdout.splitlines()[-1], type=PeakMemory)
     except (OSError, subprocess.SubprocessError, IndexError, msgspec.MsgspecError):
         return None
 
@@ -56,7 +53,7 @@ def high_water() -> float:
     return most / _MIB if sys.platform == "darwin" else most / 1024
 
 
-def _main(order: dict[str, Any]) -> Memory:
+def _main(order: dict[str, Any]) -> PeakMemory:
     import torch
 
     from specviz.bench.ours import OurArm
@@ -65,10 +62,9 @@ def _main(order: dict[str, Any]) -> Memory:
 
     torch.set_num_threads(max(1, order["threads"]))
     arm_of = Contestant(order["kind"], order["kind"])
-    names = ("gamma", "temperature", "target", "draft", "device", "dtype", "knobs", "lanes", "exit_layer")
-    settings = Settings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in names})
+    settings = BenchSettings(arms=(arm_of,), max_new_tokens=order["n"], **{name: order[name] for name in _PASSED})
     before = high_water()
-    arm: Arm
+    arm: BenchArm
     if arm_of.peer:
         arm = PeerArm(arm_of, settings, Peers(settings))
     else:
@@ -76,7 +72,7 @@ def _main(order: dict[str, Any]) -> Memory:
         arm = OurArm(arm_of, settings, pair)
     arm.ready(order["prompt"], order["n"], 0)()
     device = torch.cuda.max_memory_allocated() / _MIB if torch.cuda.is_available() else None
-    return Memory(peak=round(high_water(), 1), imports=round(before, 1), device=device or None)
+    return PeakMemory(peak=round(high_water(), 1), imports=round(before, 1), device=device or None)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.bench.arms import Split, Tokens
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.overlap_choice import choose
 from specviz.engine.decode.round import Round
@@ -23,7 +23,6 @@ from specviz.engine.record.probe import Probe
 from specviz.engine.run import build_drafter
 from specviz.engine.run.local import TOPK, Pair
 from specviz.events import SCHEMA, VERSION, Event, Header, Level, encode
-from specviz.events import Models as ModelsInfo
 from specviz.knobs import Knobs
 from specviz.methods import pick_verifier
 
@@ -33,7 +32,7 @@ STAGES = ("draft", "target", "verdict", "commit", "other")
 class OurArm:
     """One of our methods. The verifier is the arm's, or the method's default for the temperature."""
 
-    def __init__(self, contestant: Contestant, settings: Settings, pair: Pair) -> None:
+    def __init__(self, contestant: Contestant, settings: BenchSettings, pair: Pair) -> None:
         self.name, self.level, self.pair, self.lanes = contestant.name, contestant.level, pair, settings.lanes
         self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
@@ -48,9 +47,9 @@ class OurArm:
 
     def session(self, prompt: Tokens, n: int, seed: int) -> Session:
         """A fresh session, watched as the arm says."""
-        return self._session(prompt, n, seed, self.level, _written)
+        return self._session(prompt, n, seed, self.level, encode)
 
-    def _session(self, prompt: Tokens, n: int, seed: int, level: Level | None, emit: Callable[[Any], None]) -> Session:
+    def _session(self, prompt: Tokens, n: int, seed: int, level: Level | None, emit: Callable[[Any], Any]) -> Session:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
@@ -72,21 +71,18 @@ class OurArm:
         return out
 
     def _header(self) -> Header:
+        infos = self.pair.infos  # a draft model that the method does not use is not part of its runs
+        infos = infos if self.method.needs_draft else msgspec.structs.replace(infos, draft=None)
         own = {spec.name for spec in self.method.own}
         values = self.knobs.values
         return Header(
             schema=SCHEMA, v=VERSION, run="bench", wall="", method=self.method.name, drafter=self.method.name,
             verifier=self.verifier.name, lanes=self.used_lanes, lossless=self.verifier.lossless,
-            keeps_tokens=self.verifier.keeps_tokens, models=self._models_info(),
+            keeps_tokens=self.verifier.keeps_tokens, models=infos,
             knobs={name: value for name, value in values.items() if name in own}, knob_specs=[],
             sampling={name: value for name, value in values.items() if name not in own}, level="summary",
             method_traits=self.method.traits, verifier_traits=self.verifier.traits,
         )  # fmt: skip
-
-    def _models_info(self) -> ModelsInfo:
-        """A draft model that the method does not use is not part of its runs."""
-        infos = self.pair.infos
-        return infos if self.method.needs_draft else msgspec.structs.replace(infos, draft=None)
 
     def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
         """The run, its session made inside the timed part."""
@@ -104,10 +100,6 @@ class OurArm:
             out.rounds.append(stages)
         out.rounds = out.rounds[1:]
         return out
-
-
-def _written(event: Any) -> None:
-    encode(event)
 
 
 def _stages(done: Round, now: int) -> dict[str, float]:

@@ -3,10 +3,9 @@
 They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
 environment is pinned: draft length constant at gamma, no confidence threshold (engine.md 2), no end tokens.
 
-The library's own early exit: `generate(assistant_early_exit=E)`, where the model class supports it.
-
-It sets the layer count in the model's configuration while it drafts, so it works only for classes whose forward looks
-there for every pass; others would draft with the whole model and say nothing. That is tried, not believed.
+Early exit (`assistant_early_exit=E`) sets the layer count in the model's configuration while it drafts, so it works
+only for classes whose forward looks there for every pass; others would draft with the whole model and say nothing.
+That is tried, not believed.
 """
 
 import time
@@ -20,7 +19,7 @@ import torch
 from transformers import GenerationConfig
 
 from specviz.bench.arms import Split, Tokens
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
 from specviz.errors import SpecvizError
 
@@ -29,7 +28,7 @@ from specviz.errors import SpecvizError
 class Peers:
     """The peers' models, loaded when first asked for."""
 
-    settings: Settings
+    settings: BenchSettings
     models: dict[str, Any] = field(default_factory=dict)
 
     def model(self, role: str) -> Any:
@@ -61,7 +60,7 @@ class Peers:
 class PeerArm:
     """One of the library's loops."""
 
-    def __init__(self, contestant: Contestant, settings: Settings, peers: Peers) -> None:
+    def __init__(self, contestant: Contestant, settings: BenchSettings, peers: Peers) -> None:
         self.name, self.kind, self.peers = contestant.name, contestant.kind, peers
         self.target = peers.model("target")
         self.extra: dict[str, Any] = {}

@@ -7,7 +7,7 @@ import msgspec
 from specviz.bench.arms import Sample, Split, of_arm
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
-from specviz.bench.memory import Memory
+from specviz.bench.memory import PeakMemory
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
@@ -38,11 +38,11 @@ class ArmResult(msgspec.Struct, kw_only=True):
     n_accepted: int
     round_ms: Spread | None
     stage_ms: dict[str, float]
-    memory: Memory | None = None
+    memory: PeakMemory | None = None
     exits: ExitCosts | None = None  # where methods of early exit are measured, of every arm without a draft model
 
 
-class Bar(msgspec.Struct, kw_only=True):
+class BenchBar(msgspec.Struct):
     """A promise of the project and what was measured. `applies`: only on the machine and models it was set for."""
 
     text: str
@@ -54,7 +54,7 @@ class Bar(msgspec.Struct, kw_only=True):
     is_cost: bool = False
 
 
-class Prompts(msgspec.Struct, kw_only=True):
+class PromptsUsed(msgspec.Struct, kw_only=True):
     """What was read and used. `n_left_out`: too long for the models' context together with the new tokens."""
 
     source: str
@@ -75,17 +75,19 @@ class Report(msgspec.Struct, kw_only=True):
     models: dict[str, str]
     settings: dict[str, object]
     thread_probe_ms: dict[int, float] | None
-    prompts: Prompts
+    prompts: PromptsUsed
     arms: list[ArmResult]
     ratios: list[PairedRatio]
     equality: list[Equality]
-    bars: list[Bar]
+    bars: list[BenchBar]
     seconds: float
     cut: bool
     notes: list[str] = []
 
 
-def arm_result(name: str, samples: Mapping[tuple[int, int], Sample], splits: Sequence[Split]) -> ArmResult:
+def arm_result(
+    name: str, samples: Runs, splits: Sequence[Split], memory: PeakMemory | None = None, exits: ExitCosts | None = None
+) -> ArmResult:
     """The numbers of one arm."""
     rates = [len(s.tokens) / s.seconds for s in samples.values()]
     speed, pace = spread(rates), spread([1e3 / rate for rate in rates])
@@ -102,13 +104,19 @@ def arm_result(name: str, samples: Mapping[tuple[int, int], Sample], splits: Seq
         draft_acceptance_rate=accepted / drafted if drafted else None, n_drafted=drafted, n_accepted=accepted,
         round_ms=spread([sum(stages.values()) for stages in rounds]),
         stage_ms={stage: found.median for stage, found in medians.items() if found is not None},
+        memory=memory, exits=exits,
     )  # fmt: skip
 
 
 def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[PairedRatio]:
     """Every comparison worth reading, recorded arms against the same arm unrecorded among them."""
     names = [arm.name for arm in arms]
-    watched = [(arm.name, _unrecorded(arm, names)) for arm in arms if arm.level]
+    watched = []
+    for arm in arms:
+        # Level none decodes the text and counts as any run does; the bare arm, which stands in for it, does neither.
+        none = f"{arm.bare}+none"
+        if arm.level:
+            watched.append((arm.name, none if none in names and arm.name != none else arm.bare))
     runs = {name: of_arm(samples, k) for k, name in enumerate(names)}
     found = [ratio_of(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
     return [ratio for ratio in found if ratio is not None]
@@ -125,27 +133,20 @@ def ratio_of(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | Non
     return found if again is None else msgspec.structs.replace(found, cpu=again.value, cpu_interval=again.interval)
 
 
-def _unrecorded(arm: Contestant, names: Sequence[str]) -> str:
-    """Level none, which decodes the text and counts as any run does; the bare arm, which does neither, without it."""
-    none = f"{arm.bare}+none"
-    return none if none in names and arm.name != none else arm.bare
-
-
-def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[Bar]:
+def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[BenchBar]:
     """The bars that were measured. A speed must reach its bar, a cost must stay below it."""
     out = []
     for ratio in ratios:
         for arm, base, wanted, text in _SPEEDS:
             if (ratio.arm, ratio.base) == (arm, base):
-                out.append(_bar(text, wanted, ratio.value, ratio.interval, ratio.value >= wanted, applies))
+                met = ratio.value >= wanted
+                out.append(BenchBar(text, wanted, ratio.value, ratio.interval, met, applies))
         for level, wanted in _COSTS.items():
             kind = ratio.base.removesuffix("+none")
             if ratio.arm == f"{kind}+{level}":
                 interval = ratio.interval and (1 / ratio.interval[1] - 1, 1 / ratio.interval[0] - 1)
                 text = f"recording {kind} at level {level} costs at most {wanted:.0%}"
-                bar = _bar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies)
-                bar.is_cost = True
-                out.append(bar)
+                out.append(BenchBar(text, wanted, ratio.cost, interval, ratio.cost <= wanted, applies, is_cost=True))
     return out
 
 
@@ -154,7 +155,3 @@ _SPEEDS = (
     ("chain", "hf-assisted", 1.3, "chain is at least 1.3 times as fast as assisted generation at equal gamma"),
 )
 _COSTS = {"summary": 0.02, "full": 0.10}
-
-
-def _bar(text: str, wanted: float, found: float, interval: tuple[float, float] | None, met: bool, applies: bool) -> Bar:
-    return Bar(text=text, wanted=wanted, found=found, interval=interval, met=met, applies=applies)

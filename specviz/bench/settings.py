@@ -90,7 +90,7 @@ _CAN = {"+": "recorded", ":": "given a verifier"}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BenchSettings:
     """One measurement. `threads` 0: found by a probe. `minutes`: no turn begins that would end after them."""
 
     arms: tuple[Contestant, ...]
@@ -127,6 +127,11 @@ class Settings:
         if "gamma" in own:
             values["gamma"] = self.gamma
         return method, method.table.knobs({**values, **self.knobs.get(kind, {}), **(more or {})})
+
+    @property
+    def checked_knobs(self) -> dict[str, dict[str, Any]]:
+        """The knobs that were given, by kind, as their methods take them."""
+        return {kind: dict(self.method_knobs(kind)[0].table.check(given)) for kind, given in self.knobs.items()}
 
     @property
     def lookup_length(self) -> int:

@@ -1,11 +1,9 @@
-"""Medians with spread, and ratios paired by prompt.
+"""Medians with spread, ratios paired by prompt, and whether texts were equal where equality is promised.
 
 A paired ratio of two arms: at every prompt the median over repeats of `seconds a token of the base / seconds a token
 of the arm`, both of the same turn, so that what slows the machine slows both; then the geometric mean over prompts
 with Student's 95 % interval on the logarithms. Above 1 the arm is faster. Prompts are the units, because repeats of
 one prompt are no new evidence on others.
-
-Were the texts equal where equality is promised, and if not, how close was the call?
 
 Temperature 0: everybody writes the target's greedy text. Sampled: our verifiers that keep tokens write the text of
 `ar` under the same seed, and recording moves no token. Two passes of different width round differently, so near a tie

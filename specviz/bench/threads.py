@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.bench.arms import Arm, Tokens
+from specviz.bench.arms import BenchArm, Tokens
 from specviz.bench.machine import cores
 
 _PASSES, _TOKENS = 3, 12
@@ -25,7 +25,7 @@ def counts() -> list[int]:
     return out if most == 1 else [*out, most]
 
 
-def probe_threads(arms: Sequence[Arm], prompt: Tokens) -> dict[int, float]:
+def probe_threads(arms: Sequence[BenchArm], prompt: Tokens) -> dict[int, float]:
     """`{threads: milliseconds a token}`; torch is left with the best of them."""
     best: dict[int, list[float]] = {n: [math.inf] * len(arms) for n in counts()}
     for _ in range(_PASSES):

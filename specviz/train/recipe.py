@@ -6,9 +6,7 @@ the settings that a work folder is begun with and the command on the card, so ne
 What the trainers of a target's small parts begin with: a work folder of their own, and the text they learn on.
 """
 
-import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,14 +17,17 @@ from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.common import corpus, head_text
-from specviz.train.common.job import Console
+from specviz.train.common import target_text
+from specviz.train.common.console import Console
+from specviz.train.common.corpus import CorpusRequest
+from specviz.train.common.files import keep, kept
+from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Store
+from specviz.train.common.tokens import Ids, TokenStore
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TrainingRequest:
     """The base. Of the fields of a subclass, `models` are named by their folders, and `effort` may grow when a run is
     gone on with; the rest are options, of which `named` are told even where they are usual.
     """
@@ -48,7 +49,7 @@ class Request:
     @classmethod
     def options(cls) -> dict[str, Any]:
         """The trainer's own options with their defaults."""
-        common = {each.name for each in fields(Request)} | {*cls.models, *cls.effort}
+        common = {each.name for each in fields(TrainingRequest)} | {*cls.models, *cls.effort}
         return {each.name: each.default for each in fields(cls) if each.name not in common}
 
     @property
@@ -80,7 +81,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed(Request):
+class TimedRequest(TrainingRequest):
     """Of a trainer that is given minutes."""
 
     effort: ClassVar[tuple[str, ...]] = ("minutes",)
@@ -90,6 +91,17 @@ class Timed(Request):
     def share(self, share: float) -> Budget:
         """So much of the time."""
         return Budget(seconds=60 * self.minutes * share)
+
+    def spent(self, ledger: TrainingLedger, own: Ids, counted: str = "tokens") -> dict[str, Any]:
+        """For a card. `own`: what the target wrote; `counted`: what the steps learnt from is called."""
+        curve = [[steps, *(round(value, 4) for value in shown)] for steps, *shown in ledger.curve]
+        return {
+            "steps": ledger.steps,
+            counted: ledger.tokens,
+            "own_tokens": int(own.size),
+            "minutes": round(self.minutes, 2),
+            "curve": curve,
+        }
 
 
 def _plain(value: Any) -> Any:
@@ -104,25 +116,6 @@ def _word(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return f"--{flag} {','.join(map(str, value))}"
     return f"--{flag} {value:g}" if isinstance(value, float) else f"--{flag} {value}"
-
-
-def keep(path: Path, facts: dict[str, Any]) -> None:
-    """Write facts as JSON; under another name first, so that a file that is there is whole."""
-    partial = path.with_suffix(f".{os.getpid()}.partial")  # several processes may say the same at once
-    partial.write_text(json.dumps(facts), encoding="utf-8")
-    os.replace(partial, path)
-
-
-def kept(path: Path) -> dict[str, Any]:
-    """Facts written by `keep`. Raises SpecvizError in one line when the file is not one of those."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = " ".join(str(error).split())[:120]
-        raise SpecvizError(f"cannot read {path}: {why}; remove it, or give another folder with --work") from error
-    if not isinstance(found, dict):
-        raise SpecvizError(f"{path} holds no facts of a training run; remove it, or give another folder with --work")
-    return found
 
 
 def claim(work: Path, out: Path, asked: dict[str, Any], usual: Mapping[str, Any] | None = None) -> None:
@@ -145,27 +138,27 @@ def claim(work: Path, out: Path, asked: dict[str, Any], usual: Mapping[str, Any]
         raise SpecvizError(f"{work} holds a run begun with {was}; give the same options, or another --work folder")
 
 
-def source(request: Request, tokenizer: Any, console: Console) -> Store:
+def source(request: TrainingRequest, tokenizer: Any, console: Console) -> TokenStore:
     """The text asked for, read and encoded once; found again in the work folder."""
     path = request.work / "text.npz"
     if not path.exists():
         console.say("reading and encoding the text")
-        wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-        head_text.given(wanted, tokenizer).save(path)
-    return Store.load(path)
+        wanted = CorpusRequest(request.packages, request.texts, target_text.N_SUM_PAGES, request.seed)
+        target_text.given(wanted, tokenizer).save(path)
+    return TokenStore.load(path)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class TrainingInputs:
     """A frozen target, and the text on which a part of it learns."""
 
     target: ModelAdapter
-    source: Store
+    source: TokenStore
 
 
 def begin(
-    request: Request, console: Console, settings: Callable[[ModelAdapter], dict[str, Any]] = lambda target: {}
-) -> Begun:
+    request: TrainingRequest, console: Console, settings: Callable[[ModelAdapter], dict[str, Any]] = lambda target: {}
+) -> TrainingInputs:
     """Load the target, claim the folders, read the text.
 
     `settings`: those that only the target can tell; it may refuse what does not fit.
@@ -176,4 +169,19 @@ def begin(
     target = loaded.adapter
     asked = {"target": fingerprint(target), **request.settings, **settings(target)}
     claim(request.work, request.out, asked, request.usual)
-    return Begun(target, source(request, loaded.tokenizer, console))
+    return TrainingInputs(target, source(request, loaded.tokenizer, console))
+
+
+def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Raises SpecvizError unless the value of an option is one of those known."""
+    if value not in known:
+        raise SpecvizError(f"--{name} {value}: unknown; use {' or '.join(known)}")
+
+
+def layers_below_last(asked: tuple[int, ...], usual: Iterable[int], target: ModelAdapter) -> tuple[int, ...]:
+    """The layers asked for, or the usual ones, ascending. Raises SpecvizError for one that is not below the last."""
+    top = target.n_layers - 1
+    wrong = [layer for layer in asked if not 1 <= layer <= top]
+    if wrong:
+        raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
+    return tuple(sorted(set(asked) or set(usual)))

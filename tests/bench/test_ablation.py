@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from branch_trace import worked
-from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, Row, claims_of
-from specviz.bench.ablation.run import Question, ablate, arms_of, disturb
+from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, RecordedRuns, VariantResult, claims_of
+from specviz.bench.ablation.run import AblationSettings, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
-from specviz.bench.settings import Settings
+from specviz.bench.settings import BenchSettings
 from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
 from specviz.cost.model_clock import Rates
@@ -29,8 +29,10 @@ SMALL = ("--max-new-tokens", "10", "--repeats", "1", "--limit", "2", "--threads"
 
 @pytest.fixture(scope="module")
 def report(pair: Folders) -> Ablation:
-    settings = Settings((), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False)
-    return ablate(Question(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
+    settings = BenchSettings(
+        (), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False
+    )
+    return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
 
 
 def test_every_variant_is_run_and_writes_the_target_s_text(report: Ablation) -> None:
@@ -62,9 +64,9 @@ def test_plain_decoding_is_the_measure_of_the_modelled_clock(report: Ablation) -
     assert sps.modelled[2].speedup.value > sps.modelled[1].speedup.value, "drafting is dear when c is small"
 
 
-def runs_of(n: int) -> Recorded:
+def runs_of(n: int) -> RecordedRuns:
     header = make_header(level="summary", method="specbranch", knobs={})
-    return Recorded([[header, *(e for records in worked() for e in records)] for _ in range(n)], list(range(n)))
+    return RecordedRuns([[header, *(e for records in worked() for e in records)] for _ in range(n)], list(range(n)))
 
 
 def test_runs_add_up_as_queries_of_their_own() -> None:
@@ -80,7 +82,7 @@ def test_runs_add_up_as_queries_of_their_own() -> None:
     assert found.rollback_rate.value == pytest.approx(10 / 14)
 
 
-def row(name: str, rollback: float, speed: float) -> Row:
+def row(name: str, rollback: float, speed: float) -> VariantResult:
     clock = OnClock(
         c=4,
         speedup=Estimate(value=speed, n=2),
@@ -90,7 +92,7 @@ def row(name: str, rollback: float, speed: float) -> Row:
         overlap_efficiency=1,
         wasted_share=0,
     )
-    return Row(
+    return VariantResult(
         name=name, method=name, knobs={}, lanes="serial", hrad=None, hrad_ms=0.0, tokens_per_second=None, over_ar=None,
         modelled=[clock], rollback_rate=Estimate(value=rollback, n=2), rollback_rate_tokens=None,
         draft_acceptance_rate=None, accepted_run_length=None, block_efficiency=None, branch_hit_rate=None,
@@ -163,7 +165,7 @@ def test_json_alone_is_one_object(pair: Folders, capsys: Captured) -> None:
 def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, temperature: float) -> None:
     """The records give the forwards the drafters counted; void cells are those of the rollback rate."""
     loaded = load_pair(*pair)
-    settings = Settings((), 3, temperature=temperature, target=pair[0], draft=pair[1], lanes="serial")
+    settings = BenchSettings((), 3, temperature=temperature, target=pair[0], draft=pair[1], lanes="serial")
     for variant in VARIANTS:
         (arm,) = (OurArm(one, settings, loaded) for one in arms_of([variant]))
         events = arm.records([5, 77, 12, 5, 77, 12], 24, 1)
@@ -172,7 +174,7 @@ def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, tempera
         counted = [(end.r, end.n_draft_calls, end.n_emitted) for end in ends]
         assert [(f.number, len(f.before) + len(f.beside), f.n_new) for f in facts] == counted, variant.name
         fates = Counter(fate for f in facts for _, fate in f.fates)
-        found = Recorded([events], [0]).metrics()
+        found = RecordedRuns([events], [0]).metrics()
         total = sum(fates.values())
         rate = found.rollback_rate_tokens
         assert (total == 0) == (rate is None), variant.name

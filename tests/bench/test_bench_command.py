@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from specviz.bench import memory
-from specviz.bench.report.page import page
+from specviz.bench.report.speed import page
 from specviz.bench.results import Report
-from specviz.bench.settings import Settings, contestants
+from specviz.bench.settings import BenchSettings, contestants
 from specviz.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -102,7 +102,7 @@ def test_memory_is_that_of_a_process_of_its_own(pair: tuple[str, str], monkeypat
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     (arm,) = contestants("ngram")
-    settings = Settings((arm,), max_new_tokens=8, target=pair[0], threads=1)
+    settings = BenchSettings((arm,), max_new_tokens=8, target=pair[0], threads=1)
     ballast = bytearray(1 << 29)
     ballast[:: 1 << 12] = b"x" * len(ballast[:: 1 << 12])  # half a GiB of this process, which is not theirs
     found = memory.peak_of(arm, settings, [1, 2, 3])
@@ -114,4 +114,4 @@ def test_memory_is_that_of_a_process_of_its_own(pair: tuple[str, str], monkeypat
 
 def test_a_child_that_fails_measures_nothing(tmp_path: Path) -> None:
     (arm,) = contestants("ar")
-    assert memory.peak_of(arm, Settings((arm,), target=str(tmp_path)), [1]) is None
+    assert memory.peak_of(arm, BenchSettings((arm,), target=str(tmp_path)), [1]) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from specviz.bench.compare import run
-from specviz.bench.compare.results import ALL, Counted, Domain, Ratio, difference_of, domains
+from specviz.bench.compare.results import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
 from specviz.cli import main
 from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts
@@ -32,7 +32,7 @@ def call(capsys: Captured, *args: object) -> tuple[int, str, str]:
 
 @given(COUNTS, COUNTS)
 def test_a_ratio_has_the_delta_interval_widened_to_student_s(top: Any, bottom: Any) -> None:
-    found, plain = Ratio(top, bottom).estimate(), ratio(top, bottom, np.arange(12))
+    found, plain = RatioOfSums(top, bottom).estimate(), ratio(top, bottom, np.arange(12))
     assert plain is not None
     assert found.value == pytest.approx(plain.value)
     assert found.interval is not None
@@ -43,7 +43,7 @@ def test_a_ratio_has_the_delta_interval_widened_to_student_s(top: Any, bottom: A
 
 @given(COUNTS, COUNTS)
 def test_what_moves_both_alike_cancels(top: Any, bottom: Any) -> None:
-    found = difference_of(Ratio(top, bottom), Ratio(top, bottom))
+    found = difference_of(RatioOfSums(top, bottom), RatioOfSums(top, bottom))
     assert found.value == 0
     assert found.interval == (0, 0)
 
@@ -53,16 +53,16 @@ def test_pairs_are_narrower_than_two_lots_of_prompts() -> None:
     calls = np.full(20, 10.0)
     base = np.linspace(10, 40, 20)
     gain = 1 + 0.1 * np.tile([0, 1], 10)
-    paired = difference_of(Ratio(base + gain, calls), Ratio(base, calls))
-    alone = Ratio(base, calls).estimate()
+    paired = difference_of(RatioOfSums(base + gain, calls), RatioOfSums(base, calls))
+    alone = RatioOfSums(base, calls).estimate()
     assert paired.interval is not None
     assert alone.interval is not None
     assert paired.interval[0] > 0
     assert paired.interval[1] - paired.interval[0] < (alone.interval[1] - alone.interval[0]) / 10
 
 
-def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> Counted:
-    return Counted(verifier, prompt, emitted, calls, emitted - calls, 3 * calls, calls, ())
+def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> RunCounts:
+    return RunCounts(verifier, prompt, emitted, calls, emitted - calls, 3 * calls, calls, ())
 
 
 def test_domains_come_by_name_and_all_last() -> None:
@@ -134,7 +134,7 @@ def test_several_candidates(told: tuple[str, ...], capsys: Captured) -> None:
     options = ("--verifiers", "multi_tokenwise,multi_hsd", "--shape", "chains", "--candidates", "2", "--json")
     code, out, _ = call(capsys, *SMALL, *told, *options)
     assert code == 0
-    whole = msgspec.convert(json.loads(out)["domains"][-1], Domain)
+    whole = msgspec.convert(json.loads(out)["domains"][-1], PromptKind)
     assert [line.verifier for line in whole.lines] == ["multi_tokenwise", "multi_hsd"]
     assert whole.same_drafts == []
 

@@ -6,8 +6,8 @@ from engine.zoo import build, planted, save, tokenizer
 from specviz.bench.arms import Split
 from specviz.bench.exit_costs import costs_of_records, costs_of_splits
 from specviz.bench.peers import PeerArm, Peers, exit_layer, refusal
-from specviz.bench.report.text import sheets
-from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, Settings, contestants
+from specviz.bench.report.speed import sheets
+from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, BenchSettings, contestants
 from specviz.bench.speed.run import bench
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, ExitRound
@@ -82,7 +82,7 @@ def four_layers(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_library_s_early_exit_is_counted_as_it_runs(four_layers: str) -> None:
     """Every draft is one pass of the first layers, every round one of all; the prompt is not counted."""
-    settings = Settings(contestants("hf-early-exit,hf-generate"), gamma=3, target=four_layers, exit_layer=1)
+    settings = BenchSettings(contestants("hf-early-exit,hf-generate"), gamma=3, target=four_layers, exit_layer=1)
     peers = Peers(settings)
     early, plain = (PeerArm(arm, settings, peers) for arm in settings.arms)
     prompt = tokenizer()("abcabc")["input_ids"]
@@ -111,7 +111,7 @@ def test_a_class_that_looks_elsewhere_is_refused_before_anything_is_timed() -> N
 
 def test_a_report_of_early_exit_has_its_own_tables(four_layers: str) -> None:
     names = "ar,specbound,layerskip,ngram,hf-early-exit"
-    settings = Settings(
+    settings = BenchSettings(
         contestants(names), gamma=3, max_new_tokens=12, repeats=1, limit=1, target=four_layers, threads=1, memory=False,
         knobs={"specbound": {"tau": 0.0}},
     )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.bench.settings import DEFAULT, SHAPES, Contestant, Settings, contestants, parse_knobs
+from specviz.bench.settings import DEFAULT, SHAPES, BenchSettings, Contestant, contestants, parse_knobs
 from specviz.errors import SpecvizError
 from specviz.sources.prompts import load_prompts, spread
 
@@ -53,7 +53,7 @@ def test_arms_that_are_none(names: str, told: str) -> None:
 
 
 def test_chain_and_tree_differ_by_shape_and_share_gamma_and_length() -> None:
-    settings = Settings(contestants("chain,tree"), gamma=7, max_new_tokens=33, temperature=0.5)
+    settings = BenchSettings(contestants("chain,tree"), gamma=7, max_new_tokens=33, temperature=0.5)
     for kind in ("chain", "tree"):
         method, knobs = settings.method_knobs(kind)
         assert (method.name, knobs["shape"], knobs["max_new_tokens"], knobs["temperature"]) == ("draft", kind, 33, 0.5)
@@ -62,7 +62,7 @@ def test_chain_and_tree_differ_by_shape_and_share_gamma_and_length() -> None:
 
 def test_knobs_reach_their_own_method_only() -> None:
     knobs = parse_knobs(("tree.node_budget=9", "ngram.ngram_max=2"))
-    settings = Settings(contestants("tree,chain,ngram"), knobs=knobs)
+    settings = BenchSettings(contestants("tree,chain,ngram"), knobs=knobs)
     assert settings.method_knobs("tree")[1]["node_budget"] == 9
     assert settings.method_knobs("chain")[1]["node_budget"] != 9
     assert settings.lookup_length == 2

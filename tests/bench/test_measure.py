@@ -6,14 +6,14 @@ import pytest
 
 from bench.fakes import Clock, FakeArm
 from specviz.bench.arms import turns
-from specviz.bench.measure import Measured, Plan, measure
+from specviz.bench.measure import Measurement, MeasuringPlan, measure
 from specviz.bench.results import ratios_of
 from specviz.bench.settings import contestants
 
 
 def run(
-    plan: Plan, costs: tuple[float, ...] = (1.0, 2.0, 3.0), n_prompts: int = 2
-) -> tuple[Measured, list[tuple[str, int]]]:
+    plan: MeasuringPlan, costs: tuple[float, ...] = (1.0, 2.0, 3.0), n_prompts: int = 2
+) -> tuple[Measurement, list[tuple[str, int]]]:
     clock, log = Clock(), list[tuple[str, int]]()
     slow = [1.0]
     arms = [FakeArm(f"arm{k}", clock, cost, log, slow) for k, cost in enumerate(costs)]
@@ -35,7 +35,7 @@ def test_every_turn_runs_every_arm_once_and_every_arm_takes_every_place(n_arms: 
 
 
 def test_arms_are_interleaved_after_a_warm_up_that_is_not_counted() -> None:
-    found, log = run(Plan(10, 2))
+    found, log = run(MeasuringPlan(10, 2))
     assert [name for name, _ in log[:3]] == ["arm0", "arm1", "arm2"]
     timed = log[3 : 3 + 12]
     assert [prompt for _, prompt in timed] == [0] * 3 + [1] * 3 + [0] * 3 + [1] * 3
@@ -48,7 +48,7 @@ def test_arms_are_interleaved_after_a_warm_up_that_is_not_counted() -> None:
 
 def test_what_slows_the_machine_cancels_in_paired_ratios() -> None:
     """Each turn is 1.5 times as slow as the one before; unpaired medians would not agree on 2."""
-    found, _ = run(Plan(10, 3), costs=(1.0, 2.0))
+    found, _ = run(MeasuringPlan(10, 3), costs=(1.0, 2.0))
     (ratio,) = ratios_of(contestants("ar,hf-generate"), found.samples)
     assert ratio.value == pytest.approx(2)
     assert ratio.interval == pytest.approx((2, 2))
@@ -57,7 +57,7 @@ def test_what_slows_the_machine_cancels_in_paired_ratios() -> None:
 def test_a_time_bound_ends_between_turns_and_leaves_room_for_the_last_pass() -> None:
     clock, log = Clock(), list[tuple[str, int]]()
     arms = [FakeArm(name, clock, 1.0, log, [1.0]) for name in ("a", "b")]
-    found = measure(arms, [[0], [1]], Plan(10, 50, 200.0), lambda _: None, clock)
+    found = measure(arms, [[0], [1]], MeasuringPlan(10, 50, 200.0), lambda _: None, clock)
     assert found.cut
     assert found.seconds <= 200
     counts = Counter((s.arm, s.prompt) for s in found.samples)
@@ -67,7 +67,7 @@ def test_a_time_bound_ends_between_turns_and_leaves_room_for_the_last_pass() -> 
 
 
 def test_the_first_turn_is_measured_whatever_the_bound() -> None:
-    found, _ = run(Plan(10, 5, 0.001))
+    found, _ = run(MeasuringPlan(10, 5, 0.001))
     assert [s.arm for s in found.samples] == [0, 1, 2]
     assert found.cut
     assert [len(splits) for splits in found.splits] == [1, 1, 1]

@@ -8,7 +8,7 @@ import torch
 from engine.zoo import planted, tokenizer
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.settings import DEFAULT, OURS, Settings, contestants
+from specviz.bench.settings import DEFAULT, OURS, BenchSettings, contestants
 from specviz.bench.speed.run import bench
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
@@ -18,7 +18,7 @@ Folders = tuple[str, str]
 
 
 def arms_of(pair: Folders, names: str, temperature: float = 0.0) -> tuple[list[OurArm | PeerArm], Pair, Peers]:
-    settings = Settings(
+    settings = BenchSettings(
         contestants(names), gamma=3, max_new_tokens=N, temperature=temperature, target=pair[0], draft=pair[1]
     )  # fmt: skip
     loaded, peers = load_pair(*pair), Peers(settings)
@@ -99,8 +99,8 @@ def test_sampled_runs_repeat_under_their_seed(pair: Folders) -> None:
             assert first == again != other, arm.name
 
 
-def settings_of(pair: Folders, names: str, prompts: Path | None = None, temperature: float = 0.0) -> Settings:
-    return Settings(
+def settings_of(pair: Folders, names: str, prompts: Path | None = None, temperature: float = 0.0) -> BenchSettings:
+    return BenchSettings(
         contestants(names), max_new_tokens=12, repeats=2, temperature=temperature, target=pair[0], draft=pair[1],
         threads=1, memory=False, prompts=prompts, limit=2,
     )  # fmt: skip

@@ -16,8 +16,8 @@ from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.network import Trained as Heads
 from specviz.methods.specblock.drafter import SpecBlock
+from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import block_drafter, eagle3, medusa
-from specviz.train.trees.block_text import Windows
 from specviz.verifiers import get_verifier
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
@@ -31,10 +31,10 @@ def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> No
     """Freshly begun networks, as training begins them: drafts come, and the text is plain decoding's."""
     adapter = ModelAdapter(build(name, seed=2, dtype=torch.float64, tie_word_embeddings=tied))
     assert (adapter.head.weight.data_ptr() == adapter.embedding.weight.data_ptr()) == tied
-    windows, nowhere = Windows(np.zeros((1, 8), dtype=np.int32), 2), Path()
-    blocks = block_drafter._begin(block_drafter.Request(None, nowhere, nowhere, 1), adapter, windows)
-    eagle = eagle3._begin(eagle3.Request(None, nowhere, nowhere, 1), adapter, windows)
-    heads = medusa._begin(medusa.Request(None, nowhere, nowhere, 1), adapter, windows)
+    windows, nowhere = OwnWindows(np.zeros((1, 8), dtype=np.int32), 2), Path()
+    blocks = block_drafter._begin(block_drafter.BlockDrafterRequest(None, nowhere, nowhere, 1), adapter, windows)
+    eagle = eagle3._begin(eagle3.Eagle3Request(None, nowhere, nowhere, 1), adapter, windows)
+    heads = medusa._begin(medusa.MedusaRequest(None, nowhere, nowhere, 1), adapter, windows)
     for made in (blocks, eagle, heads):
         made.network.to(adapter.dtype).requires_grad_(False)
     shares = ((0.5, 0.2), (0.4, 0.3), (0.3, 0.2), (0.2, 0.1))

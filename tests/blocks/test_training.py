@@ -1,6 +1,7 @@
 """Training drafters end to end on a small target: they learn, are found, resumed, ablated, and refuse."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +24,13 @@ from specviz.methods.medusa import network as medusa_files
 from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.losses import How
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.job import Console
+from specviz.train.common import corpus, target_text
+from specviz.train.common.console import Console
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Feed
-from specviz.train.trees import (
-    block_card,
-    block_drafter,
-    block_text,
-    card,
-    eagle3,
-    eagle_card,
-    medusa,
-    medusa_card,
-    train,
-)
-from specviz.train.trees import objectives as block_loop
-from specviz.train.trees import objectives as eagle_loop
-from specviz.train.trees import objectives as medusa_loop
-from specviz.train.trees.loop import DrafterRun, Lesson
+from specviz.train.common.target_text import OwnWindows, Writing
+from specviz.train.common.tokens import WindowFeed
+from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, train
+from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from train.little_text import little_corpus
 
 STEPS = 60
@@ -53,20 +42,23 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"LENGTH": 40}),
-        (head_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
-        (block_text, {"LENGTH": 40, "ROWS": 10, "PROMPT": 8}),
-        (block_loop, {"ANCHORS": 6}),
+        (target_text, {"HEADS": Writing(64, 32, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"TREES": replace(target_text.TREES, rows=10, prompt=8, length=40)}),
+        (losses, {"ANCHORS": 6}),
         (train, {"N_WINDOWS": 4}),
-        (train.Request, {"share": shares}),
+        (train.TreeDrafterRequest, {"share": shares}),
         (card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}),
-        (block_card, {"ARMS": ({"blocks": 1}, {"merge": False})}),
-        (eagle_card, {"ARMS": ({}, {"d_max": 3})}),
-        (medusa_card, {"ARMS": ({},)}),
+        (block_drafter, {"RECIPE": with_arms(block_drafter.RECIPE, {"blocks": 1}, {"merge": False})}),
+        (eagle3, {"RECIPE": with_arms(eagle3.RECIPE, {}, {"d_max": 3})}),
+        (medusa, {"RECIPE": with_arms(medusa.RECIPE, {})}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
+
+
+def with_arms(recipe: Any, *arms: dict[str, Any]) -> Any:
+    return replace(recipe, card=replace(recipe.card, arms=arms))
 
 
 def shares(request: Any, share: float) -> Budget:
@@ -151,8 +143,8 @@ def test_shares_of_ranks_by_counting() -> None:
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5))
     rng = torch.Generator().manual_seed(1)
     ids = torch.randint(250, (3, 20), generator=rng)
-    made = medusa._begin(medusa.Request(None, Path(), Path(), 1, heads=2), adapter, block_text.Windows(ids.numpy(), 4))
-    right = medusa_loop.counted_ranks(adapter, made, ids, 4)
+    made = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, OwnWindows(ids.numpy(), 4))
+    right = losses.counted_ranks(adapter, made, ids, 4, lambda seen: losses.heads_of(made, seen))
     with torch.no_grad():
         logits = adapter.model(ids).logits
     best = logits.argmax(-1)
@@ -176,10 +168,10 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     """The same steps in one go and in two, the second from the checkpoint: the same weights to the last bit."""
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     ids = np.random.default_rng(0).integers(0, 256, (12, 24)).astype(np.int32)
-    windows = block_text.Windows(ids, 5)
+    windows = OwnWindows(ids, 5)
 
-    def lesson(made: Any) -> Lesson:
-        return Lesson(adapter.model, made, made.config.taps, windows, 3)
+    def batches(made: Any) -> DrafterBatches:
+        return DrafterBatches(adapter.model, made, made.config.taps, windows, 3)
 
     def trained(folder: Path, stops: list[int]) -> torch.Tensor:
         folder.mkdir()
@@ -188,14 +180,14 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
             take: Any
             if kind == "blocks":
                 made = random_drafter(adapter)
-                take = block_loop.BlockSteps(lesson(made), adapter.embedding, How())
+                take = losses.BlockLoss(batches(made), adapter.embedding, How())
             elif kind == "medusa":
-                made = medusa._begin(medusa.Request(None, folder, folder, 1), adapter, windows)
-                take = medusa_loop.MedusaSteps(lesson(made))
+                made = medusa._begin(medusa.MedusaRequest(None, folder, folder, 1), adapter, windows)
+                take = losses.medusa_loss(batches(made))
             else:
-                made = eagle3._begin(eagle3.Request(None, folder, folder, 1), adapter, windows)
-                take = eagle_loop.EagleSteps(lesson(made), adapter.embedding)
-            run = DrafterRun(made.network, Budget(steps=6), folder / "run.pt", take)
+                made = eagle3._begin(eagle3.Eagle3Request(None, folder, folder, 1), adapter, windows)
+                take = losses.eagle_loss(batches(made), adapter.embedding)
+            run = drafter_loop(made.network, Budget(steps=6), folder / "run.pt", take)
             while run.ledger.steps < steps:
                 run.advance()
             run.save()
@@ -206,10 +198,12 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
 
 def test_a_drafter_s_head_begins_at_the_target_s_and_shares_nothing_with_it() -> None:
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5))
-    windows = block_text.Windows(np.arange(200, dtype=np.int32).reshape(5, 40) % 50, 8)
+    windows = OwnWindows(np.arange(200, dtype=np.int32).reshape(5, 40) % 50, 8)
     for made in (
-        block_drafter._begin(block_drafter.Request(None, Path(), Path(), 1, draft_vocab=50), adapter, windows),
-        eagle3._begin(eagle3.Request(None, Path(), Path(), 1, draft_vocab=50), adapter, windows),
+        block_drafter._begin(
+            block_drafter.BlockDrafterRequest(None, Path(), Path(), 1, draft_vocab=50), adapter, windows
+        ),
+        eagle3._begin(eagle3.Eagle3Request(None, Path(), Path(), 1, draft_vocab=50), adapter, windows),
     ):
         assert torch.equal(made.network.head.weight, adapter.head.weight[:50])
         theirs = {each.untyped_storage().data_ptr() for each in adapter.model.parameters()}
@@ -219,19 +213,23 @@ def test_a_drafter_s_head_begins_at_the_target_s_and_shares_nothing_with_it() ->
 def test_own_text_mixes_temperatures(small: str) -> None:
     """Four of ten rows are the library's greedy text; the rest are sampled, by the seed alone."""
     model = load(small, "target", None, None).adapter.model
-    feed = Feed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    ids, same = (block_text.write_batch(model, feed, (7, 0)) for _ in range(2))
+    feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    ids, same = (target_text.write_batch(model, feed, (7, 0), target_text.TREES) for _ in range(2))
     assert (ids == same).all()
     assert ids.shape == (10, 40)
-    prompts = torch.from_numpy(ids[:, : block_text.PROMPT].astype(np.int64))
+    prompts = torch.from_numpy(ids[:, : target_text.TREES.prompt].astype(np.int64))
     mask = torch.ones_like(prompts)
     best = model.generate(prompts, attention_mask=mask, max_new_tokens=32, do_sample=False, eos_token_id=None,
                           pad_token_id=0).numpy()  # fmt: skip
     greedy = [k for k in range(10) if (ids[k] == best[k]).all()]
-    assert greedy == [k for k, temperature in enumerate(block_text.TEMPERATURES) if temperature == 0] == [0, 2, 4, 7]
+    assert (
+        greedy
+        == [k for k, temperature in enumerate(target_text.TREES.temperatures) if temperature == 0]
+        == [0, 2, 4, 7]
+    )
 
 
 def test_words_that_are_not_known_are_refused(tmp_path: Path) -> None:
-    asked = block_drafter.Request(None, tmp_path, tmp_path, 1, rank_loss="focal")
+    asked = block_drafter.BlockDrafterRequest(None, tmp_path, tmp_path, 1, rank_loss="focal")
     with pytest.raises(SpecvizError, match="--rank-loss focal: unknown; use invsqrt or ce or reference"):
         block_drafter.train_block_drafter(asked, Console())

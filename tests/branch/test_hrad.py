@@ -18,7 +18,7 @@ from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
 from specviz.methods.draft_model.drafter import Chain
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.hrad.rounds import Collector, Setting
+from specviz.train.hrad.rounds import RoundCollector, RoundSettings
 from specviz.train.hrad.train import save as save_hrad
 
 PROMPT = [5, 77, 12, 5, 9, 30]
@@ -97,7 +97,7 @@ def test_the_row_is_that_of_the_librarys_list(name: str, layers: int) -> None:
     assert {"recovered", "bonus"} <= kinds
     with torch.inference_mode():
         states = target.model(torch.tensor([running.tokens]), output_hidden_states=True).hidden_states
-    collector = Collector(target, draft, frozenset(), Setting(3, 0.9, layers, 0))
+    collector = RoundCollector(target, draft, frozenset(), RoundSettings(3, 0.9, layers, 0))
     whole = collector._features(running.tokens, watching.lengths)
     for n, seen, trained in zip(watching.lengths, watching.seen, whole, strict=False):
         newest = running.tokens[n - 1]

@@ -18,13 +18,16 @@ from specviz.engine.model.loading import load as load_model
 from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft
-from specviz.train.common import corpus, head_text, own_text, sums
-from specviz.train.common.job import Console
-from specviz.train.hrad import card, fit
+from specviz.train.cards.page import page
+from specviz.train.common import corpus, sums, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import Writing
+from specviz.train.hrad import card
+from specviz.train.hrad import objective as fit
 from specviz.train.hrad import rounds as hrad_rounds
 from specviz.train.hrad import train as hrad
-from specviz.train.hrad.fit import Job, Labelled
-from specviz.train.hrad.rounds import Collector, Setting, censored, label
+from specviz.train.hrad.objective import FittedHrad, HradObjective, LabelledRounds
+from specviz.train.hrad.rounds import HradRounds, RoundCollector, RoundSettings, censored, label
 
 GAMMA = 4
 
@@ -65,7 +68,7 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
 
     target = ModelAdapter(build("llama", seed=2))
     draft = ModelAdapter(blurred(build("llama", seed=2), 0.1))
-    collector = Collector(target, draft, frozenset({7}), Setting(GAMMA, temperature, 2, 11))
+    collector = RoundCollector(target, draft, frozenset({7}), RoundSettings(GAMMA, temperature, 2, 11))
     prompt = [5, 77, 12, 5, 9, 30]
     found = collector.of(3, prompt)
     running = real_session(
@@ -85,9 +88,9 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
 
 def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
     """Split by prompt, and by document besides: no held-out prompt begins in a text that was learned from."""
-    from specviz.train.common.tokens import Store
+    from specviz.train.common.tokens import TokenStore
 
-    store = Store({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)})
+    store = TokenStore({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)})
     source = hrad_rounds.prompts(store, 0)
     found = [next(source) for _ in range(40)]
     assert [number for number, prompt in found if set(prompt) == {2}] == [9, 19, 29, 39]
@@ -97,7 +100,7 @@ def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
     assert [next(again) for _ in range(40)] == found
 
 
-def learnable(n: int, seed: int, shares: tuple[float, ...] = (0.3, 0.1, 0.6)) -> Labelled:
+def learnable(n: int, seed: int, shares: tuple[float, ...] = (0.3, 0.1, 0.6)) -> LabelledRounds:
     """Three clouds in twelve dimensions, one coordinate enormous, one constant."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(3, size=n, p=shares)
@@ -105,7 +108,7 @@ def learnable(n: int, seed: int, shares: tuple[float, ...] = (0.3, 0.1, 0.6)) ->
     features = centres[labels] + 0.7 * rng.normal(size=(n, 12))
     features[:, 3] *= 1e4
     features[:, 5] = 2.0
-    return Labelled(features.astype(np.float16), labels.astype(np.int64))
+    return LabelledRounds(features.astype(np.float16), labels.astype(np.int64))
 
 
 def silent(done: int, remark: str) -> None:
@@ -114,9 +117,9 @@ def silent(done: int, remark: str) -> None:
 
 def test_it_learns_what_there_is_to_learn(tmp_path: Path) -> None:
     train, held_out = learnable(2_000, 0), learnable(500, 1)
-    fitted = fit.fit(Job(train, held_out, 0, tmp_path / "fit.pt", epochs=6), silent)
+    fitted = fit.fit(HradObjective(train, held_out, 0, epochs=6), tmp_path / "fit.pt", silent)
     counts = fit.confusion(fitted.network, held_out)
-    usual = fit.table(held_out.labels, np.full(500, 2))
+    usual = fit.confusion_of(held_out.labels, np.full(500, 2))
     assert fit.macro_f1(counts) > 0.85 > 0.4 > fit.macro_f1(usual)
     scores = [score for _, score in fitted.curve]
     assert fitted.epoch == 1 + scores.index(max(scores))
@@ -128,25 +131,36 @@ def test_an_interrupted_training_ends_with_the_same_network(tmp_path: Path, monk
     train, held_out = learnable(300, 0), learnable(100, 1)
 
     def weights(path: Path, stop: int | None) -> torch.Tensor:
-        job = Job(train, held_out, 3, path, epochs=4)
         if stop is not None:
             seen: list[int] = []
-
-            def report(epoch: int, remark: str) -> None:
-                seen.append(epoch)
-                if len(seen) == stop:
-                    raise KeyboardInterrupt
-
-            with pytest.raises(KeyboardInterrupt):
-                fit.fit(job, report)
-        fitted = fit.fit(job, silent)
+            halted = HradObjective(train, held_out, 3, epochs=4)
+            fit.fit(halted, path, lambda epoch, remark: seen.append(epoch), stop=lambda: len(seen) == stop - 1)
+            assert seen == [1, 2]
+        fitted = fit.fit(HradObjective(train, held_out, 3, epochs=4), path, silent)
         return torch.cat([tensor.flatten() for tensor in fitted.network.state_dict().values()])
 
     once = weights(tmp_path / "once.pt", None)
     assert torch.equal(once, weights(tmp_path / "twice.pt", 2))
     before = torch.random.get_rng_state()
-    fit.fit(Job(train, held_out, 3, tmp_path / "more.pt", epochs=1), silent)
+    fit.fit(HradObjective(train, held_out, 3, epochs=1), tmp_path / "more.pt", silent)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_checkpoint_of_before_is_gone_on_with(tmp_path: Path) -> None:
+    """Written after every epoch, with the curve beside the weights; of fewer rounds, it is left alone."""
+    train, held_out, path = learnable(300, 0), learnable(100, 1), tmp_path / "fit.pt"
+    halted = fit.fit(HradObjective(train, held_out, 3, epochs=4), path, silent, stop=lambda: True)
+    state = torch.load(path, weights_only=True)
+    ledger, (state["optimizer"],) = state.pop("ledger"), state.pop("optimizers")
+    torch.save({**state, "epoch": ledger["steps"], "curve": ledger["curve"]}, path)
+    seen: list[int] = []
+    fitted = fit.fit(HradObjective(train, held_out, 3, epochs=4), path, lambda epoch, remark: seen.append(epoch))
+    assert seen == [2, 3, 4]
+    assert fitted.curve[:1] == halted.curve
+    once = fit.fit(HradObjective(train, held_out, 3, epochs=4), tmp_path / "once.pt", silent)
+    assert (fitted.epoch, fitted.curve) == (once.epoch, once.curve)
+    more = HradObjective(learnable(301, 0), held_out, 3, epochs=4)
+    assert len(fit.fit(more, path, silent).curve) == 4
 
 
 def test_standardisation_leaves_out_what_does_not_vary() -> None:
@@ -176,17 +190,18 @@ def test_the_card_states_the_costly_errors_and_the_majority() -> None:
     guess = np.array([0] * 7 + [2] * 3 + [1] * 5 + [0] * 4 + [2] * 16)
     probs = np.full((35, 3), 0.1)
     probs[np.arange(35), guess] = 0.8
-    made = card.Made(
-        config_of(*pair(), counts=(100, 20, 300)), "specviz train hrad", np.array([0, 4, 4, 1], np.int16), 7, 2,
-        [(1.0, 0.5), (0.9, 0.6)], probs, labels,
-    )  # fmt: skip
-    numbers = card.numbers_of(made)
+    rounds = HradRounds(
+        np.zeros((4, 1), np.float16), np.array([0, 4, 4, 1], np.int16), np.array([0, 1, 2, 6], np.int32)
+    )
+    fitted = FittedHrad(blank(12), 2, [(1.0, 0.5), (0.9, 0.6)])
+    config = config_of(*pair(), counts=(100, 20, 300))
+    numbers = card.numbers_of(config, "specviz train hrad", rounds, fitted, probs, labels)
     assert numbers["confusion"] == [[7, 0, 3], [0, 5, 0], [4, 0, 16]]
     assert numbers["costly"] == {"all_when_none": 0.3, "none_when_all": 0.2}
     assert numbers["hrad"]["accuracy"] == pytest.approx(28 / 35)
     assert (numbers["majority"]["class"], numbers["majority"]["accuracy"]) == ("all", pytest.approx(20 / 35, abs=1e-4))
     assert numbers["accepted"] == [1, 1, 0, 0, 2]
-    text = card.page(numbers)
+    text = page("hrad", {**numbers, **card.said(numbers)})
     assert "| none | 7 | 0 | 4 | 63.6% |" in text  # predicted is a row, the truth is a column
     assert "30.0% of such rounds" in text
     assert card.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something
@@ -202,8 +217,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(200, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"LENGTH": 40}),
-        (head_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"HEADS": Writing(64, 32, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
         (hrad_rounds, {"LONGEST": 24, "N_NEW": 60, "CHUNK": 5}),
     ):
         for name, value in values.items():
@@ -214,8 +228,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     return {"target": target, "draft": draft, "out": tmp_path / "out", "work": tmp_path / "work"}
 
 
-def request(small: dict[str, Any], **changes: Any) -> hrad.Request:
-    return hrad.Request(**{**small, "rounds": 300, "gamma": 3, "layers": 2, "threads": 1, **changes})
+def request(small: dict[str, Any], **changes: Any) -> hrad.HradRequest:
+    return hrad.HradRequest(**{**small, "rounds": 300, "gamma": 3, "layers": 2, "threads": 1, **changes})
 
 
 def test_end_to_end_and_resumed(small: dict[str, Any], tmp_path: Path) -> None:
@@ -245,14 +259,14 @@ def test_end_to_end_and_resumed(small: dict[str, Any], tmp_path: Path) -> None:
 def test_collecting_goes_on_where_it_was_interrupted(small: dict[str, Any]) -> None:
     """Killed after a chunk, and once more within one: the same rounds as in one go."""
     target, draft = (load_model(small[role], role, None, None).adapter for role in ("target", "draft"))
-    setting = Setting(3, 0.0, 2, 0)
-    store = head_text.given(corpus.Wanted(), load_model(small["target"], "target", None, None).tokenizer)
+    setting = RoundSettings(3, 0.0, 2, 0)
+    store = target_text.given(corpus.CorpusRequest(), load_model(small["target"], "target", None, None).tokenizer)
 
-    def collect(folder: Path, collector: Collector) -> Any:
+    def collect(folder: Path, collector: RoundCollector) -> Any:
         folder.mkdir(exist_ok=True)
         return hrad_rounds.collect(collector, store, folder, 300, silent)
 
-    class Dying(Collector):
+    class Dying(RoundCollector):
         left = 8
 
         def of(self, number: int, prompt: list[int]) -> Any:
@@ -261,12 +275,12 @@ def test_collecting_goes_on_where_it_was_interrupted(small: dict[str, Any]) -> N
                 raise KeyboardInterrupt
             return super().of(number, prompt)
 
-    once = collect(small["work"], Collector(target, draft, frozenset(), setting))
+    once = collect(small["work"], RoundCollector(target, draft, frozenset(), setting))
     folder = small["out"]
     with pytest.raises(KeyboardInterrupt):
         collect(folder, Dying(target, draft, frozenset(), setting))
     assert len(list(folder.glob("rounds-*.npz"))) == 1
-    twice = collect(folder, Collector(target, draft, frozenset(), setting))
+    twice = collect(folder, RoundCollector(target, draft, frozenset(), setting))
     assert np.array_equal(once.features, twice.features)
     assert np.array_equal(once.accepted, twice.accepted)
     assert np.array_equal(once.prompt, twice.prompt)

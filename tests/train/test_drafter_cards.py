@@ -21,11 +21,12 @@ from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.medusa import network as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.cards import plot
-from specviz.train.common import corpus
-from specviz.train.common.job import Console
-from specviz.train.trees import block_card as cards
-from specviz.train.trees import block_drafter, block_text, card, eagle3, measure, static_tree
+from specviz.train.cards import plots
+from specviz.train.cards.page import page as drawn
+from specviz.train.common import corpus, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import Writing
+from specviz.train.trees import block_drafter, card, eagle3, measure, static_tree
 from train.small_drafter import WINDOWS
 
 HERE = Path("here")
@@ -33,7 +34,7 @@ HERE = Path("here")
 
 def numbers(**settings: Any) -> dict[str, Any]:
     """What a card of a block drafter is drawn from."""
-    request = block_drafter.Request(None, HERE, HERE, 1, **settings)
+    request = block_drafter.BlockDrafterRequest(None, HERE, HERE, 1, **settings)
     sizes = {"target_name": "t", "n_layers": 2, "width": 8, "slots": 2, "draft_vocab": 9, "vocab": 9, "taps": (1, 2)}
     row = {"text": "code", "mean_acceptance_length": 2.0, "drafting_share": 0.5}
     rows = [
@@ -52,12 +53,16 @@ def numbers(**settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def page_of(found: dict[str, Any]) -> str:
+    return drawn("block-drafter", {**found, **block_drafter.CARD.words(found)})
+
+
 def test_the_card_says_what_was_left_out_and_what_stands_beside_it() -> None:
-    page = "\n".join(cards.page(numbers()))
+    page = page_of(numbers())
     assert "for comparison" not in page
     assert "| code | `specblock`, blocks 2 | 2.00 | 2.00 | 3.0 ms | 0.50 |" in page
     assert "| code | `eagle3` | 2.00 | 8.00 | 6.0 ms | 1.00 |" in page
-    left_out = "\n".join(cards.page(numbers(shift=False, valid_prefix=False, rope_mode="repeat", rank_loss="ce")))
+    left_out = page_of(numbers(shift=False, valid_prefix=False, rope_mode="repeat", rank_loss="ce"))
     assert (
         "Trained for comparison: no shift between slots; no mask behind a wrong slot; later blocks at the root's "
         "rotary positions; rank loss ce." in left_out
@@ -67,7 +72,7 @@ def test_the_card_says_what_was_left_out_and_what_stands_beside_it() -> None:
 
 def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
     found = numbers(batch=4, accumulate=3, decay=0.7, draft_loss="top50", precision="fp32")
-    card.write(tmp_path, found, cards.page(found), ("the first slot", "the last slot"))
+    block_drafter.CARD.draw(tmp_path, found)
     page = (tmp_path / "README.md").read_text()
     assert "AdamW for the rest, peak rates 0.02, 0.0015 after 50 steps, then falling; fp32 over float32" in page
     assert "A step: 12 windows; Muon" in page
@@ -85,7 +90,7 @@ def test_short_trainings_are_measured_on_fewer_texts() -> None:
 
 def test_curves_outside_the_usual_range_are_drawn() -> None:
     for y in (0.0, 0.49, 7.0):
-        assert "nan" not in plot.svg("x", [plot.Line("a", [(1.0, y), (2.0, y)])])
+        assert "nan" not in plots.loss_plot("x", [plots.Line("a", [(1.0, y), (2.0, y)])])
 
 
 def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
@@ -98,12 +103,14 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     eagle_files.KIND.write(
         tmp_path / "eagle3",
         eagle3._begin(
-            eagle3.Request(None, HERE, HERE, 1), ModelAdapter(build("llama", seed=6, num_hidden_layers=5)), WINDOWS
+            eagle3.Eagle3Request(None, HERE, HERE, 1),
+            ModelAdapter(build("llama", seed=6, num_hidden_layers=5)),
+            WINDOWS,
         ),
     )
     assert len(measure.side_by_side(adapter, tmp_path / "out")) == 1
     eagle_files.KIND.write(
-        tmp_path / "eagle3", eagle3._begin(eagle3.Request(None, HERE, HERE, 1), adapter, WINDOWS)
+        tmp_path / "eagle3", eagle3._begin(eagle3.Eagle3Request(None, HERE, HERE, 1), adapter, WINDOWS)
     )  # fmt: skip
     found = measure.side_by_side(adapter, tmp_path / "out")
     assert [(arm.method, arm.knobs["node_budget"]) for arm in found] == [("eagle3", 60), ("medusa", 60)]
@@ -121,8 +128,7 @@ def little_text(monkeypatch: pytest.MonkeyPatch) -> None:
         for k, text in enumerate(texts)
     ]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
-    for name, value in {"LENGTH": 40, "ROWS": 6, "PROMPT": 8}.items():
-        monkeypatch.setattr(block_text, name, value)
+    monkeypatch.setattr(target_text, "TREES", Writing(6, 8, 40))
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -149,7 +155,7 @@ def test_medusa_heads_get_a_counted_tree(published: bool, little_text: None, tmp
 def test_a_published_eagle_drafter_gets_a_counted_tree(little_text: None, tmp_path: Path) -> None:
     where = save(build("llama", seed=1), tmp_path / "target")
     folder = eagle_folder(load(where, "target", None, None).adapter, tmp_path / "eagle")
-    asked = static_tree.Request(where, str(folder), windows=8)
+    asked = static_tree.StaticTreeRequest(where, str(folder), windows=8)
     _, found = static_tree.train_static_tree(asked, Console())
     assert read_table(folder) == found["right"]
     save_file({"other": torch.zeros(1)}, folder / "model.safetensors")  # other weights: the table is not theirs

@@ -10,11 +10,12 @@ from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
-from specviz.train.common.job import Console
-from specviz.train.common.tokens import Feed
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import Writing, write_batch
+from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.workers import Workers
-from specviz.train.trees import block_drafter, block_text, eagle3, loop
-from specviz.train.trees.loop import Lesson, Pace
+from specviz.train.trees import block_drafter, eagle3, objective
+from specviz.train.trees.objective import DrafterBatches, TrainingPace
 from train.small_drafter import WINDOWS, quiet, run_of
 
 HERE = Path("here")
@@ -41,17 +42,17 @@ def test_places_ahead_weigh_less_by_the_decay_asked_for(target: ModelAdapter, tm
     """The losses of all levels at three decays lie on the line that their weights say."""
     told = {}
     for decay in (1.0, 0.5, 0.25):
-        request = eagle3.Request(None, tmp_path, tmp_path, 1, steps=2, decay=decay)
+        request = eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, steps=2, decay=decay)
         made = eagle3._begin(request, target, WINDOWS)
-        lesson = Lesson(target.model, made, made.config.taps, WINDOWS, 3)
-        told[decay] = float(eagle3._steps(request, target, lesson)(0).loss.detach())
+        lesson = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3)
+        told[decay] = float(eagle3._loss(request, target, lesson)(0).loss.detach())
     assert told[1.0] - told[0.5] == pytest.approx(2 * (told[0.5] - told[0.25]), rel=1e-4)
     assert told[1.0] > told[0.5] > told[0.25] > 0
 
 
 def test_the_rate_rises_and_falls_in_a_line(target: ModelAdapter, tmp_path: Path) -> None:
     run = run_of(target, tmp_path, steps=10, rate=1e-3, warm_up=4, optimizer="adamw")
-    (only,) = run.optimizers
+    (only,) = run.objective.optimizers
     rates = []
     while run.progress < 1:
         run.advance()
@@ -63,7 +64,7 @@ def test_the_rate_rises_and_falls_in_a_line(target: ModelAdapter, tmp_path: Path
 def test_parts_of_a_step_have_windows_of_their_own(target: ModelAdapter, tmp_path: Path) -> None:
     """The first part of a step is drawn as ever; every other part of it, and every other step, differently."""
     made = run_of(target, tmp_path)
-    lesson = Lesson(target.model, None, (), WINDOWS, 3)
+    lesson = DrafterBatches(target.model, None, (), WINDOWS, 3)
     del made
     keys = [lesson.key(step, at, what) for step in range(3) for at in range(3) for what in (1, 2)]
     assert keys[:2] == [(3, 0, 1), (3, 0, 2)]
@@ -78,7 +79,7 @@ def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, t
         folder.mkdir()
         run = run_of(target, folder, steps=1, precision=precision, optimizer="adamw", warm_up=1)
         run.finish(quiet)
-        ends.append(torch.cat([each.detach().flatten() for each in run.network.parameters()]))
+        ends.append(torch.cat([each.detach().flatten() for each in run.objective.network.parameters()]))
     assert {each.dtype for each in ends} == {torch.float32}
     assert not torch.equal(*ends)
     assert float((ends[0] - ends[1]).abs().mean()) < 1e-3
@@ -94,13 +95,12 @@ def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, t
 )
 def test_words_that_are_not_known_are_refused(asked: dict[str, str], says: str, tmp_path: Path) -> None:
     with pytest.raises(SpecvizError, match=says):
-        eagle3.train_eagle3(eagle3.Request(None, tmp_path, tmp_path, 1, **asked), Console())
+        eagle3.train_eagle3(eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, **asked), Console())
 
 
-def test_windows_are_as_long_as_asked(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_text, "PROMPT", 4)
-    feed = Feed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    assert block_text.write_batch(target.model, feed, (0, 0), 3, length=13).shape == (3, 13)
+def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:
+    feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    assert write_batch(target.model, feed, (0, 0), Writing(80, 4, 13), 3).shape == (3, 13)
 
 
 @pytest.mark.parametrize("length", [3, 100_000])
@@ -108,20 +108,20 @@ def test_windows_the_target_cannot_hold_are_refused(target: ModelAdapter, length
     from specviz.train.trees.train import _fits
 
     with pytest.raises(SpecvizError, match=f"--length {length}"):
-        _fits(eagle3.Request(None, tmp_path, tmp_path, 1, length=length), target)
+        _fits(eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, length=length), target)
 
 
 def test_pace_is_what_the_request_says() -> None:
-    asked = eagle3.Request(None, HERE, HERE, 1, batch=3, accumulate=2, optimizer="adamw", rate=1e-4, warm_up=9)
-    assert asked.pace == Pace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
-    assert eagle3.Request(None, HERE, HERE, 1).pace == Pace()
+    asked = eagle3.Eagle3Request(None, HERE, HERE, 1, batch=3, accumulate=2, optimizer="adamw", rate=1e-4, warm_up=9)
+    assert asked.pace == TrainingPace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
+    assert eagle3.Eagle3Request(None, HERE, HERE, 1).pace == TrainingPace()
     assert Workers().main
-    assert Pace().batch == loop.WINDOWS
+    assert TrainingPace().batch == objective.WINDOWS
 
 
 def test_inputs_reach_the_first_rows_whole(target: ModelAdapter, tmp_path: Path) -> None:
     """Tokens turn, conditions stay, slots alike pass straight through: what training begins with loses nothing."""
-    network = run_of(target, tmp_path).network.requires_grad_(False)
+    network = run_of(target, tmp_path).objective.network.requires_grad_(False)
     rng = torch.Generator().manual_seed(0)
     width, noise = network.shape.layer.width, 0.25  # of fresh queries: their map is left at N(0, .02)
     one, other, token, word = torch.randn(4, 1, 1, width, generator=rng)
@@ -141,13 +141,13 @@ def test_inputs_reach_the_first_rows_whole(target: ModelAdapter, tmp_path: Path)
 
 def test_block_one_learns_alone_at_first(target: ModelAdapter, tmp_path: Path) -> None:
     """Before step `alone` and half of the time, the later blocks' part of the loss is not there."""
-    request = block_drafter.Request(None, tmp_path, tmp_path, 1, alone=5, floor=1.0)
+    request = block_drafter.BlockDrafterRequest(None, tmp_path, tmp_path, 1, alone=5, floor=1.0)
     made = block_drafter._begin(request, target, WINDOWS)
-    lesson = Lesson(target.model, made, made.config.taps, WINDOWS, 3)
-    steps = block_drafter._steps(request, target, lesson)
+    lesson = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3)
+    steps = block_drafter._loss(request, target, lesson)
     early, late, short = (float(steps(*at).loss.detach()) for at in ((4, 0, 0.1), (5, 0, 0.1), (4, 0, 0.6)))
-    everything = block_drafter._steps(
-        block_drafter.Request(None, tmp_path, tmp_path, 1, alone=0, floor=1.0), target, lesson
+    everything = block_drafter._loss(
+        block_drafter.BlockDrafterRequest(None, tmp_path, tmp_path, 1, alone=0, floor=1.0), target, lesson
     )
     assert float(everything(4, 0, 0.1).loss.detach()) == pytest.approx(short, rel=1e-6)
     assert early < 0.6 * short  # one block of three

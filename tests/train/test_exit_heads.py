@@ -15,12 +15,14 @@ from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
 from specviz.methods.early_exit.heads import TrainedHeads, pick
-from specviz.train.cards import head_plot
-from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.job import Console
+from specviz.train.cards import plots
+from specviz.train.common import corpus, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.loop import Loop
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Feed, Store
-from specviz.train.exits import card, loop, measure, train
+from specviz.train.common.target_text import Writing
+from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
+from specviz.train.exits import measure, objective, train
 from train.little_text import little_corpus
 
 
@@ -30,19 +32,18 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"LENGTH": 40}),
-        (head_text, {"ROWS": 4, "PROMPT": 12, "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
-        (loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
+        (target_text, {"HEADS": Writing(4, 12, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (train, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(train.Request, "share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
+    monkeypatch.setattr(train.ExitHeadRequest, "share", lambda request, share: Budget(steps=2 if share < 0.5 else 60))
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
 
 
 def request(target, tmp_path, **changes):
-    return train.Request(**{
+    return train.ExitHeadRequest(**{
         "target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, "kind": "square", **changes,
     })  # fmt: skip
 
@@ -85,11 +86,9 @@ def test_an_interrupted_training_ends_with_the_same_heads(tmp_path):
         for steps in stops:
             heads = {1: ExitHead("lowrank", FinalHead(adapter), 4), 2: ExitHead("lowrank", FinalHead(adapter), 4)}
             # The rate falls with progress, so a run that is cut short must know its whole length.
-            job = loop.Job(
-                adapter.model, FinalHead(adapter), heads, Feed({"own": ids}, mix={"own": 1.0}), "hard",
-                Budget(steps=8), 3, folder / "heads.pt",
-            )  # fmt: skip
-            run = loop.HeadRun(job)
+            feed = WindowFeed({"own": ids}, mix={"own": 1.0})
+            learnt = objective.HeadObjective(adapter.model, FinalHead(adapter), heads, feed, "hard", 3)
+            run = Loop(learnt, Budget(steps=8), folder / "heads.pt")
             while run.ledger.steps < steps:
                 run.advance()
             run.save()
@@ -102,14 +101,14 @@ def test_labels():
     """Soft: least at the final distribution itself. Hard: the log of the best token. A shortlist maps or leaves out."""
     final = torch.tensor([[2.0, 0.0, 1.0], [0.0, 3.0, 1.0]])
     scores = final.clone().requires_grad_()
-    loop.loss_of(scores, final, "soft", None).backward()
+    objective.loss_of(scores, final, "soft", None).backward()
     assert scores.grad.abs().max() < 1e-6
-    hard = loop.loss_of(final, final, "hard", None)
+    hard = objective.loss_of(final, final, "hard", None)
     assert float(hard) == pytest.approx(float(-final.log_softmax(-1).amax(-1).mean()))
     ids = torch.tensor([0, 2])  # the second row's best token is off it
-    short = loop.loss_of(final[:, ids], final, "hard", ids)
+    short = objective.loss_of(final[:, ids], final, "hard", ids)
     assert float(short) == pytest.approx(float(-final[0, ids].log_softmax(-1)[0]))
-    assert float(loop.loss_of(final[:, ids], final, "soft", ids)) > 0
+    assert float(objective.loss_of(final[:, ids], final, "soft", ids)) > 0
 
 
 def test_reliability_counts():
@@ -138,7 +137,7 @@ def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
     assert int(logits.isfinite().sum()) == 60
     with np.load(asked.work / "own_text.npz") as arrays:
         counts = 4 * np.bincount(arrays["batches"].ravel(), minlength=260)
-    for ids in Store.load(asked.work / "text.npz").train.values():
+    for ids in TokenStore.load(asked.work / "text.npz").train.values():
         counts += np.bincount(ids, minlength=260)
     listed = logits[0].isfinite().numpy()
     assert counts[listed].min() >= counts[~listed].max()
@@ -155,13 +154,13 @@ def test_greedy_texts_are_those_of_the_library(small):
 
 
 def test_prompts_are_spread_over_the_text():
-    found = card.prompts({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
+    found = beginnings({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
     assert [prompt[0] for prompt in found["code"]] == [0, 45, 90]
     assert "short" not in found
 
 
 def test_labels_of_curves_are_escaped():
-    drawing = head_plot.svg([("a < b", [head_plot.Curve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
+    drawing = plots.reliability_plot([("a < b", [plots.ReliabilityCurve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
     assert "<script>" not in drawing
     ET.fromstring(drawing)
 
@@ -201,8 +200,8 @@ def test_bfloat16_targets_train_too(small, tmp_path):
     adapter = load(small, "target", None, "bfloat16").adapter
     final = FinalHead(adapter)
     windows = torch.randint(0, 250, (2, 20), generator=torch.Generator().manual_seed(0))
-    states = loop.States.of(adapter.model, windows, (2,), adapter.vocab)
+    states = objective.LayerStates.of(adapter.model, windows, (2,), adapter.vocab)
     for kind in ("gain", "lowrank", "square", "full", "factored"):
         head = ExitHead(kind, final, 4)
-        loop.loss_of(head(states.by_layer[2], final), states.final, "hard", None).backward()
+        objective.loss_of(head(states.by_layer[2], final), states.final, "hard", None).backward()
         assert all(parameter.grad is not None for parameter in head.parameters())

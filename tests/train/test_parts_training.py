@@ -20,15 +20,16 @@ from specviz.methods.kangaroo.files import pick
 from specviz.methods.self_skip.files import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train import recipe
-from specviz.train.common import corpus, head_text, own_text
-from specviz.train.common.job import Console
+from specviz.train.common import corpus, files, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.decoding import Decoded, decode, gain
+from specviz.train.common.loop import Loop
 from specviz.train.common.optim import Budget
-from specviz.train.common.own_text import Decoded, decode, gain
-from specviz.train.common.tokens import Feed
-from specviz.train.exits import loop
-from specviz.train.exits.loop import Job
+from specviz.train.common.target_text import Writing
+from specviz.train.common.tokens import WindowFeed
+from specviz.train.exits import objective
 from specviz.train.kangaroo import train as kangaroo
-from specviz.train.kangaroo.train import AdapterRun
+from specviz.train.kangaroo.train import AdapterObjective
 from specviz.train.self_skip import card
 from specviz.train.self_skip import costs as skip_costs
 from specviz.train.self_skip import train as skip_set
@@ -42,9 +43,8 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"LENGTH": 40}),
-        (head_text, {"ROWS": 4, "PROMPT": 12, "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
-        (loop, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
+        (target_text, {"HEADS": Writing(4, 12, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (kangaroo, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 12}),
         (skip_set, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 8}),
         (card, {"N_NEW": 8}),
@@ -52,14 +52,16 @@ def small(monkeypatch, tmp_path):
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(kangaroo.Request, "share", lambda request, share: Budget(steps=2 if share < 0.25 else 90))
-    monkeypatch.setattr(skip_set.Request, "budget", Budget(steps=9))
+    monkeypatch.setattr(
+        kangaroo.KangarooRequest, "share", lambda request, share: Budget(steps=2 if share < 0.25 else 90)
+    )
+    monkeypatch.setattr(skip_set.SkipSetRequest, "budget", Budget(steps=9))
     return save(build("llama", seed=5, num_hidden_layers=4), tmp_path / "target")
 
 
 def asked_kangaroo(target, tmp_path, **changes):
     given = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
-    return kangaroo.Request(**given)
+    return kangaroo.KangarooRequest(**given)
 
 
 def test_an_adapter_learns_and_is_found_by_the_target(small, tmp_path):
@@ -100,11 +102,9 @@ def test_an_interrupted_training_ends_with_the_same_adapters(tmp_path):
         folder.mkdir()
         for steps in stops:
             adapters = {layer: Adapter(shape).begin(target.norm, 3) for layer in (1, 2)}
-            job = Job(
-                target.model, FinalHead(target), adapters, Feed({"own": ids}, mix={"own": 1.0}), "soft",
-                Budget(steps=6), 3, folder / "adapters.pt",
-            )  # fmt: skip
-            run = AdapterRun(job, shape)
+            feed = WindowFeed({"own": ids}, mix={"own": 1.0})
+            learnt = AdapterObjective(target.model, FinalHead(target), adapters, feed, "soft", 3, shape)
+            run = Loop(learnt, Budget(steps=6), folder / "adapters.pt")
             while run.ledger.steps < steps:
                 run.advance()
             run.save()
@@ -120,14 +120,14 @@ def test_an_adapter_is_trained_to_say_what_the_target_says():
     adapter = Adapter(shape, torch.float64).begin(target.norm, 1)
     with torch.no_grad():
         adapter.attention.o_proj.weight.fill_(0.05)
-    job = Job(target.model, FinalHead(target), {2: adapter}, Feed({}), "soft", Budget(steps=1), 0, Path("none"))
+    learnt = AdapterObjective(target.model, FinalHead(target), {2: adapter}, WindowFeed({}), "soft", 0, shape)
     windows, keep = torch.randint(0, 250, (2, 9), generator=torch.Generator().manual_seed(0)), torch.tensor([3, 14])
-    (loss,) = AdapterRun(job, shape)._losses(windows, keep)
+    (loss,) = learnt.losses(windows, keep)
     out = target.model(windows, output_hidden_states=True)
     total = 0.0
     for row, place in ((0, 3), (1, 5)):
         states = out.hidden_states[2][row : row + 1, : place + 1]
-        rope = AdapterRun(job, shape)._rope.at(states, list(range(place + 1)), torch.arange(place + 1)[None])
+        rope = learnt.rope.at(states, list(range(place + 1)), torch.arange(place + 1)[None])
         said = FinalHead(target).scores(adapter.norm(adapter(states, rope)[0, -1:]))[0].log_softmax(-1)
         total -= float(out.logits[row, place, : target.vocab].softmax(-1) @ said.detach())
     assert float(loss.detach()) == pytest.approx(total / 2)
@@ -164,7 +164,7 @@ def test_the_layer_is_the_cheapest_and_of_equals_the_one_with_fewest_rounds(rows
 
 def asked_set(target, tmp_path, **changes):
     given = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
-    return skip_set.Request(**given)
+    return skip_set.SkipSetRequest(**given)
 
 
 def test_a_set_is_found_and_written_for_its_target(small, tmp_path):
@@ -240,12 +240,12 @@ def test_harm_is_what_the_best_tokens_lose():
 
 
 def test_costs_are_of_what_is_left():
-    costs = skip_costs.Costs(None, 100.0, 5.0, 8.0, 2.0)
+    costs = skip_costs.SublayerCosts(None, 100.0, 5.0, 8.0, 2.0)
     assert costs.step(SkipSet()) == 100
     assert costs.step(SkipSet(frozenset({1, 2}), frozenset({2, 3}))) == 100 - 10 - 16 - 2
     target = ModelAdapter(build("llama", seed=5))
     measured = skip_costs.measure(target)
-    assert skip_costs.Costs.of(json.loads(json.dumps(measured.as_dict()))) == measured
+    assert skip_costs.SublayerCosts.of(json.loads(json.dumps(measured.as_dict()))) == measured
     assert measured.whole > 0
 
 
@@ -306,6 +306,6 @@ def test_a_torn_book_is_refused_in_one_line(name, torn, tmp_path):
 
 
 def test_what_is_kept_is_read_again(tmp_path):
-    recipe.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
-    assert recipe.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
+    files.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
+    assert files.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -16,17 +16,17 @@ from specviz.cli import INTERRUPTED, TERMINATED, main
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.train import recipe
-from specviz.train.common import own_text, stopping
-from specviz.train.common.job import Console
+from specviz.train.common import loop, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.loop import held
 from specviz.train.common.optim import Budget
-from specviz.train.common.stopping import held
 from specviz.train.exits import train as exit_heads
 from specviz.train.hrad import train as hrad
 from specviz.train.kangaroo import train as kangaroo
-from specviz.train.recipe import Timed
+from specviz.train.recipe import TimedRequest
 from specviz.train.self_skip import train as skip_set
 from specviz.train.trees import block_drafter, eagle3
-from specviz.train.trees.loop import Step
+from specviz.train.trees.objective import PartResult
 from train.small_drafter import quiet, run_of
 
 HERE = Path("here")
@@ -38,7 +38,7 @@ def target() -> ModelAdapter:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Timed):
+class Asked(TimedRequest):
     """A trainer with an option of every type."""
 
     command_name: ClassVar[str] = "thing"
@@ -69,19 +69,19 @@ def test_a_request_names_what_is_not_usual() -> None:
 
 
 BEGUN = {  # settings.json of runs that were begun before trainers shared their requests
-    block_drafter.Request: {
+    block_drafter.BlockDrafterRequest: {
         "seed": 0, "slots": 4, "layers": 2, "blocks": 3, "width": 0, "draft_vocab": 0, "packages": True,
         "rope_mode": "offset", "rank_loss": "invsqrt", "shift": True, "broadcast": True, "valid_prefix": True,
         "texts": ["gsm8k_train.jsonl"],
     },
-    eagle3.Request: {"seed": 0, "steps": 7, "draft_vocab": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
-    exit_heads.Request: {
+    eagle3.Eagle3Request: {"seed": 0, "steps": 7, "draft_vocab": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    exit_heads.ExitHeadRequest: {
         "seed": 0, "kind": "lowrank", "rank": 64, "shortlist": 0, "labels": "hard", "layers": [], "packages": True,
         "texts": ["gsm8k_train.jsonl"],
     },
-    kangaroo.Request: {"seed": 0, "layers": [], "packages": True, "texts": ["gsm8k_train.jsonl"]},
-    skip_set.Request: {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
-    hrad.Request: {
+    kangaroo.KangarooRequest: {"seed": 0, "layers": [], "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    skip_set.SkipSetRequest: {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
+    hrad.HradRequest: {
         "gamma": 4, "temperature": 0.0, "layers": 4, "seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"],
     },
 }  # fmt: skip
@@ -91,7 +91,7 @@ BEGUN = {  # settings.json of runs that were begun before trainers shared their 
 def test_runs_begun_before_are_gone_on_with(kind: Any, tmp_path: Path) -> None:
     """Options that came later were then at their defaults; asked for otherwise, they are refused."""
     (tmp_path / "settings.json").write_text(json.dumps(BEGUN[kind]))
-    time = {} if kind is hrad.Request else {"minutes": 1}
+    time = {} if kind is hrad.HradRequest else {"minutes": 1}
     asked = {"packages": True, "texts": (Path("x/gsm8k_train.jsonl"),), **time}
     same = kind(None, tmp_path, tmp_path, **asked)
     recipe.claim(tmp_path, tmp_path, same.settings, same.usual)
@@ -102,8 +102,8 @@ def test_runs_begun_before_are_gone_on_with(kind: Any, tmp_path: Path) -> None:
 
 
 def test_a_later_option_is_refused_where_it_was_not_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text(json.dumps(BEGUN[block_drafter.Request]))
-    asked = block_drafter.Request(
+    (tmp_path / "settings.json").write_text(json.dumps(BEGUN[block_drafter.BlockDrafterRequest]))
+    asked = block_drafter.BlockDrafterRequest(
         None, tmp_path, tmp_path, 1, packages=True, texts=(Path("gsm8k_train.jsonl"),), batch=8, precision="fp32"
     )
     with pytest.raises(SpecvizError, match="begun with batch=2, precision=bf16"):
@@ -124,43 +124,43 @@ def test_an_interrupted_step_is_finished_and_kept(target: ModelAdapter, tmp_path
     once.finish(quiet)
     folder.mkdir()
     run = run_of(target, folder)
-    take = run.take
+    part_loss = run.objective.part_loss
 
-    def interrupted(step: int, at: int, progress: float) -> Step:
+    def interrupted(step: int, at: int, progress: float) -> PartResult:
         if step == 2:
             signal.raise_signal(signal.SIGINT)
-        return take(step, at, progress)
+        return part_loss(step, at, progress)
 
-    run.take = interrupted
+    run.objective.part_loss = interrupted
     with pytest.raises(KeyboardInterrupt):
         run.finish(quiet)
     assert torch.load(folder / "run.pt", weights_only=True)["ledger"]["steps"] == 3
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     gone_on = run_of(target, folder)
     gone_on.finish(quiet)
-    for mine, theirs in zip(once.network.parameters(), gone_on.network.parameters(), strict=True):
+    for mine, theirs in zip(once.objective.network.parameters(), gone_on.objective.network.parameters(), strict=True):
         assert torch.equal(mine, theirs)
 
 
 def test_a_second_interruption_is_obeyed_at_once(
     target: ModelAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "AGAIN_S", 0.0)
+    monkeypatch.setattr(loop, "AGAIN_S", 0.0)
     run = run_of(target, tmp_path)
 
-    def twice(step: int, at: int, progress: float) -> Step:
+    def twice(step: int, at: int, progress: float) -> PartResult:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("the step went on")
 
-    run.take = twice
+    run.objective.part_loss = twice
     with pytest.raises(KeyboardInterrupt):
         run.finish(quiet)
 
 
 def test_one_interruption_that_comes_twice_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the terminal, and again from the launcher."""
-    monkeypatch.setattr(stopping, "AGAIN_S", 60.0)
+    monkeypatch.setattr(loop, "AGAIN_S", 60.0)
     reached = []
 
     def block() -> None:
@@ -189,20 +189,20 @@ def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
     """A batch that was cut short is drawn again by its number; those before it are kept."""
     path, asked = tmp_path / "own.npz", []
 
-    def write(number: int) -> own_text.Ids:
+    def write(number: int) -> target_text.Windows:
         asked.append(number)
         if asked.count(2) == 1 and number == 2:
             raise KeyboardInterrupt
         return np.full((2, 3), number, dtype=np.int32)
 
     with pytest.raises(KeyboardInterrupt):
-        own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
-    ids = own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
+        target_text.grown(path, Budget(steps=4), Console(quiet=True), write)
+    ids = target_text.grown(path, Budget(steps=4), Console(quiet=True), write)
     assert ids[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert asked == [0, 1, 2, 2, 3]
     path.write_bytes(b"half a file")
     with pytest.raises(SpecvizError, match="--work"):
-        own_text.grown(path, Budget(steps=4), Console(quiet=True), write)
+        target_text.grown(path, Budget(steps=4), Console(quiet=True), write)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, TERMINATED)])
@@ -221,6 +221,24 @@ def test_whoever_interrupts_is_told_how_to_go_on(
     assert main(["train", name, "--work", "some-folder"]) == code
     told = [line for line in capsys.readouterr().err.splitlines() if line]
     assert told == ["specviz: interrupted; give the same command again to go on from what is in some-folder"]
+
+
+def test_checkpoints_of_before_are_gone_on_with(target: ModelAdapter, tmp_path: Path) -> None:
+    """Written before trainers shared a loop, when a drafter's tokens were pairs, and heads had one optimiser."""
+    once, folder = run_of(target, tmp_path, optimizer="adamw"), tmp_path / "again"
+    once.finish(quiet)
+    folder.mkdir()
+    halted = run_of(target, folder, optimizer="adamw")
+    halted.finish(quiet, stop=lambda: halted.ledger.steps == 2)
+    state = torch.load(folder / "run.pt", weights_only=True)
+    state["ledger"]["pairs"] = state["ledger"].pop("tokens")
+    (state["optimizer"],) = state.pop("optimizers")
+    torch.save(state, folder / "run.pt")
+    gone_on = run_of(target, folder, optimizer="adamw")
+    assert gone_on.ledger == halted.ledger
+    assert gone_on.finish(quiet).tokens == once.ledger.tokens
+    for mine, theirs in zip(once.objective.network.parameters(), gone_on.objective.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 def test_a_checkpoint_of_another_run_is_refused(target: ModelAdapter, tmp_path: Path) -> None:

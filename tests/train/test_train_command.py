@@ -10,9 +10,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.cli.train.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train.common import corpus, measure, own_text, sums
-from specviz.train.common.job import Console
-from specviz.train.draft_pair import train
+from specviz.train.common import corpus, sums, target_text
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import Writing
+from specviz.train.draft_pair import measure, train
 
 
 @pytest.fixture
@@ -28,12 +29,12 @@ def little_text(monkeypatch):
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
         monkeypatch.setattr(measure, name, value)
-    monkeypatch.setattr(own_text, "ROWS", 2)
-    monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.Speed(4.0, 1.0))
+    monkeypatch.setattr(target_text, "PAIR", Writing(2, 48))
+    monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.PairSpeed(4.0, 1.0))
 
 
 def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text):
-    request = train.Request(out=tmp_path / "pair", work=tmp_path / "work", minutes=0.02)
+    request = train.PairRequest(out=tmp_path / "pair", work=tmp_path / "work", minutes=0.02)
     numbers = train.train_pair(request, Console())
     again = train.train_pair(request, Console())
     assert again["training"] == numbers["training"]  # the second run found everything done
@@ -51,15 +52,15 @@ def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text)
 
 
 def test_a_work_folder_begun_with_other_options_is_refused(tmp_path):
-    (tmp_path / "settings.json").write_text(json.dumps(train.Request(tmp_path, tmp_path, 1, seed=1).settings))
+    (tmp_path / "settings.json").write_text(json.dumps(train.PairRequest(tmp_path, tmp_path, 1, seed=1).settings))
     with pytest.raises(SpecvizError, match="begun with seed=1"):
-        train.train_pair(train.Request(tmp_path, tmp_path, 1, seed=2), Console())
+        train.train_pair(train.PairRequest(tmp_path, tmp_path, 1, seed=2), Console())
 
 
 def test_a_work_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecvizError, match="--work"):
-        train.train_pair(train.Request(tmp_path, tmp_path / "file", 1), Console())
+        train.train_pair(train.PairRequest(tmp_path, tmp_path / "file", 1), Console())
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import card, plot
-from specviz.train.common import measure, own_text
+from specviz.train.cards import plots
+from specviz.train.cards.page import page as drawn
+from specviz.train.common import target_text
+from specviz.train.draft_pair import card, measure
 
 VOCAB = 32
 
@@ -60,15 +62,15 @@ def test_acceptance_counts_the_tokens_before_the_first_error():
 
 def test_own_text_follows_the_target_greedily_in_even_rows():
     prompts = torch.tensor([[1, 2], [1, 2], [30, 31], [30, 31]])
-    grown = own_text.continued(_successor_model(CYCLE), prompts, torch.Generator().manual_seed(0))
-    assert grown.shape == (4, own_text.LENGTH)
+    grown = target_text.continued(_successor_model(CYCLE), prompts, target_text.PAIR, torch.Generator().manual_seed(0))
+    assert grown.shape == (4, target_text.PAIR.length)
     steps = grown.diff() % VOCAB
     assert (steps[::2] == 1).all()
     assert (steps[1::2, 2:] != 1).any()  # sampled: these logits are nearly flat
 
 
 def test_step_time_is_positive_and_the_ratio_is_target_over_draft():
-    assert measure.Speed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
+    assert measure.PairSpeed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
     assert measure.step_ms(_successor_model(CYCLE), context=4, n_steps=12) > 0
 
 
@@ -87,7 +89,9 @@ def test_python_lines_are_those_of_the_longest_accepted_beginning(continuation, 
 
 
 def test_plot_is_one_svg_with_a_path_for_each_curve():
-    text = plot.svg("a < b", [plot.Line("x", [(1.0, 5.0), (2.0, 3.0)]), plot.Line("y", [(1.0, 9.0)], dashed=True)])
+    text = plots.loss_plot(
+        "a < b", [plots.Line("x", [(1.0, 5.0), (2.0, 3.0)]), plots.Line("y", [(1.0, 9.0)], dashed=True)]
+    )
     assert text.startswith("<svg ")
     assert text.count('fill="none"') == 2
     assert "a &lt; b" in text
@@ -97,25 +101,24 @@ def test_plot_is_one_svg_with_a_path_for_each_curve():
 def test_card_page_states_what_was_measured():
     ledger = {"steps": 2, "tokens": 4_096, "minutes": 0.5, "curve": []}
     row = {"target_loss": 2.5, "draft_loss": 3.25, "agreement": 0.5, "chain_acceptance": 0.625}
-    page = card.page(
-        {
-            "target_params": 4_000_000,
-            "draft_params": 500_000,
-            "speed_ratio": 4.5,
-            "target_step_ms": 2.0,
-            "draft_step_ms": 0.4,
-            "gamma": 4,
-            "domains": {"code": row},
-            "sample": {"prompt": "def f(n):", "continuation": "\n    return n\n", "n_python_lines": 1},
-            "options": {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"], "arithmetic": True},
-            "command": "specviz train pair --minutes 3",
-            "mix": {"code": 0.6, "sums": 0.4},
-            "corpus_tokens": {"train": {"code": 10}, "held_out": {"code": 1}},
-            "training": {"target": ledger},
-            "versions": {"python": "3.11.7", "torch": "2.13.0"},
-            "threads": 2,
-        }
-    )
+    numbers = {
+        "target_params": 4_000_000,
+        "draft_params": 500_000,
+        "speed_ratio": 4.5,
+        "target_step_ms": 2.0,
+        "draft_step_ms": 0.4,
+        "gamma": 4,
+        "domains": {"code": row},
+        "sample": {"prompt": "def f(n):", "continuation": "\n    return n\n", "n_python_lines": 1},
+        "options": {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"], "arithmetic": True},
+        "command": "specviz train pair --minutes 3",
+        "mix": {"code": 0.6, "sums": 0.4},
+        "corpus_tokens": {"train": {"code": 10}, "held_out": {"code": 1}},
+        "training": {"target": ledger},
+        "versions": {"python": "3.11.7", "torch": "2.13.0"},
+        "threads": 2,
+    }
+    page = drawn("pair", {**numbers, **card.said(numbers)})
     assert "| code | 2.500 | 3.250 | 0.500 | 0.625 |" in page
     assert "GSM8K, MIT" in page
     assert "c = 4.5" in page

@@ -1,18 +1,16 @@
 """The training loop: the schedule ends at zero, an interruption changes nothing, Muon is Muon."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz.train.common import tokens
-from specviz.train.common.loop import Job, Run
-from specviz.train.common.objectives import distilled, next_token
-from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, Budget, Stage, learning_rate_share, stage_at
+from specviz.train.common.loop import Loop
+from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
+from specviz.train.draft_pair.objective import LanguageObjective, distilled, next_token
 
-STAGES = (Stage(0.5, 8, 2, 1), Stage(1.0, 16, 1, 2))
+STAGES = (BatchStage(0.5, 8, 2, 1), BatchStage(1.0, 16, 1, 2))
 
 
 def _model(seed: int = 0) -> LlamaForCausalLM:
@@ -31,19 +29,16 @@ def _model(seed: int = 0) -> LlamaForCausalLM:
         return LlamaForCausalLM(config)
 
 
-def _job(path, n_steps: int = 8) -> Job:
+def _run(path, n_steps: int = 8, seed: int = 5) -> Loop:
     model = _model()
     stream = (np.arange(2_000) * 7 % 61).astype(np.uint16)
-    return Job(
-        model=model,
-        objective=next_token(model),
-        feed=tokens.Feed({"code": stream, "prose": stream[::-1].copy()}),
-        held_out=tokens.fixed(stream, 4, 8),
-        budget=Budget(steps=n_steps),
-        stages=STAGES,
-        seed=5,
-        checkpoint=path,
-    )
+    feed = tokens.WindowFeed({"code": stream, "prose": stream[::-1].copy()})
+    objective = LanguageObjective(model, next_token(model), feed, tokens.fixed(stream, 4, 8), STAGES, seed)
+    return Loop(objective, Budget(steps=n_steps), path)
+
+
+def _weights(run: Loop) -> dict[str, torch.Tensor]:
+    return run.objective.model.state_dict()
 
 
 def _quiet(progress: float, loss: float, tokens_per_s: float) -> None:
@@ -72,25 +67,23 @@ def test_budget_of_seconds_counts_seconds():
 
 
 def test_resumed_run_equals_the_uninterrupted_one(tmp_path):
-    whole = _job(tmp_path / "whole.pt")
-    Run(whole).finish(_quiet)
-    halted = _job(tmp_path / "halted.pt")
-    run = Run(halted)
+    whole = _run(tmp_path / "whole.pt")
+    whole.finish(_quiet)
+    run = _run(tmp_path / "halted.pt")
     run.finish(_quiet, stop=lambda: run.ledger.steps == 3)
-    resumed = _job(tmp_path / "halted.pt")
-    ledger = Run(resumed).finish(_quiet)
-    assert ledger.steps == 8
-    for name, weights in whole.model.state_dict().items():
-        assert torch.equal(weights, resumed.model.state_dict()[name]), name
-    control = replace(_job(tmp_path / "other.pt"), seed=6)
-    Run(control).finish(_quiet)
-    assert not torch.equal(control.model.lm_head.weight, whole.model.lm_head.weight)
+    resumed = _run(tmp_path / "halted.pt")
+    assert resumed.finish(_quiet).steps == 8
+    for name, weights in _weights(whole).items():
+        assert torch.equal(weights, _weights(resumed)[name]), name
+    control = _run(tmp_path / "other.pt", seed=6)
+    control.finish(_quiet)
+    assert not torch.equal(_weights(control)["lm_head.weight"], _weights(whole)["lm_head.weight"])
 
 
 def test_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
-    job = _job(tmp_path / "run.pt", n_steps=2)
-    Run(job).finish(_quiet)
-    before = job.checkpoint.read_bytes()
+    run = _run(tmp_path / "run.pt", n_steps=2)
+    run.finish(_quiet)
+    before = run.checkpoint.read_bytes()
 
     def torn(state, path):
         path.write_bytes(b"half a file")
@@ -98,13 +91,13 @@ def test_kill_while_saving_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch, "save", torn)
     with pytest.raises(KeyboardInterrupt):
-        Run(job).save()
-    assert job.checkpoint.read_bytes() == before
+        run.save()
+    assert run.checkpoint.read_bytes() == before
 
 
 def test_finished_run_does_nothing_more(tmp_path):
-    Run(_job(tmp_path / "run.pt")).finish(_quiet)
-    again = Run(_job(tmp_path / "run.pt"))
+    _run(tmp_path / "run.pt").finish(_quiet)
+    again = _run(tmp_path / "run.pt")
     steps: list[float] = []
     again.finish(lambda progress, loss, tokens_per_s: steps.append(loss))
     assert not steps
@@ -112,14 +105,14 @@ def test_finished_run_does_nothing_more(tmp_path):
 
 
 def test_training_and_distillation_lower_the_loss(tmp_path):
-    job = _job(tmp_path / "run.pt", n_steps=120)
+    run = _run(tmp_path / "run.pt", n_steps=120)
     losses: list[float] = []
-    Run(job).finish(lambda progress, loss, tokens_per_s: losses.append(loss))
+    run.finish(lambda progress, loss, tokens_per_s: losses.append(loss))
     assert losses[-1] < losses[0] - 0.5
-    draft = _model(seed=1)
-    taught = replace(job, model=draft, objective=distilled(draft, job.model), checkpoint=tmp_path / "draft.pt")
+    draft, learnt = _model(seed=1), run.objective
+    taught = LanguageObjective(draft, distilled(draft, learnt.model), learnt.feed, learnt.held_out, STAGES, 5)
     losses.clear()
-    Run(taught).finish(lambda progress, loss, tokens_per_s: losses.append(loss))
+    Loop(taught, run.budget, tmp_path / "draft.pt").finish(lambda progress, loss, tokens_per_s: losses.append(loss))
     assert losses[-1] < losses[0] - 0.2
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, sums, tokens, vocabulary
+from specviz.train.common import corpus, sums, tokens
+from specviz.train.draft_pair import tokenizer as words
 
 HOSTILE = [
     "",
@@ -26,7 +27,7 @@ HOSTILE = [
 def tokenizer():
     """A tokenizer of the real recipe, learnt from a little text."""
     texts = [Path(corpus.__file__).read_text(encoding="utf-8"), *sums.pages(20, seed=1)]
-    return vocabulary.train_tokenizer(texts, context=64)
+    return words.train_tokenizer(texts, context=64)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -36,7 +37,7 @@ def test_hostile_text_comes_back_unchanged(tokenizer, text):
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_any_text_comes_back_unchanged(tokenizer, text):
-    if vocabulary.END not in text:
+    if words.END not in text:
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
@@ -77,18 +78,18 @@ def test_docstrings_fall_on_the_side_of_their_file(tmp_path):
 
 def test_sides_share_no_document(tokenizer):
     documents = _documents(400)
-    store = tokens.encode(documents, tokenizer)
-    train = tokenizer.decode(store.train["code"]).split(vocabulary.END)
-    held_out = tokenizer.decode(store.held_out["code"]).split(vocabulary.END)
+    store = words.encode(documents, tokenizer)
+    train = tokenizer.decode(store.train["code"]).split(words.END)
+    held_out = tokenizer.decode(store.held_out["code"]).split(words.END)
     assert len(train) + len(held_out) == 402  # one empty piece after each last end token
     assert not set(train) & set(held_out) - {""}
 
 
 def test_store_reads_back_what_it_wrote(tokenizer, tmp_path):
-    store = tokens.encode(_documents(100), tokenizer)
+    store = words.encode(_documents(100), tokenizer)
     store.save(tmp_path / "tokens.npz")
-    again = tokens.Store.load(tmp_path / "tokens.npz")
-    assert list(again.held_out) == ["code", tokens.STDLIB]
+    again = tokens.TokenStore.load(tmp_path / "tokens.npz")
+    assert list(again.held_out) == ["code", words.STDLIB]
     assert (again.train["code"] == store.train["code"]).all()
 
 
@@ -141,8 +142,8 @@ def test_sums_are_right_and_repeatable():
 
 
 def test_windows_are_keyed_and_keep_to_the_text(tokenizer):
-    streams = tokens.encode(_documents(400), tokenizer).train
-    feed = tokens.Feed(streams)
+    streams = words.encode(_documents(400), tokenizer).train
+    feed = tokens.WindowFeed(streams)
     first = feed.draw((4, 16), (0, 7, 0))
     assert first.shape == (4, 17)
     assert first.equal(feed.draw((4, 16), (0, 7, 0)))
@@ -151,8 +152,8 @@ def test_windows_are_keyed_and_keep_to_the_text(tokenizer):
 
 def test_aligned_windows_begin_at_top_level_definitions(tokenizer):
     text = "class A:\n    def f(self):\n        return 1\n\n\ndef g():\n    return 'def'\n" * 50
-    stream = tokens.encode([corpus.Document("code", "stdlib", "f" * 64, text)], tokenizer).train["code"]
-    starts = tokens.definition_starts(stream, tokenizer)
-    windows = tokens.Feed({"code": stream}, {"code": starts}, {"code": 1.0}).draw((20, 8), (0, 0, 0))
+    stream = words.encode([corpus.Document("code", "stdlib", "f" * 64, text)], tokenizer).train["code"]
+    starts = words.definition_starts(stream, tokenizer)
+    windows = tokens.WindowFeed({"code": stream}, {"code": starts}, {"code": 1.0}).draw((20, 8), (0, 0, 0))
     beginnings = {tokenizer.decode(window)[:5] for window in windows}
     assert beginnings == {"class", "def g"}

@@ -60,7 +60,7 @@ def test_one_process_that_adds_up_two_parts_gets_the_same(told: list[dict[str, o
     assert isinstance(both, dict)
     for name, weight in alone.items():
         assert torch.allclose(weight, both[name], atol=2e-4), name
-    assert ledger.pairs == told[0]["pairs"]
+    assert ledger.tokens == told[0]["pairs"]
     other, _ = two_processes.trained(tmp_path, workers.Workers(rank=7))  # one part, and other windows
     assert any(not torch.allclose(weight, both[name], atol=2e-3) for name, weight in other.items())
 

@@ -12,13 +12,14 @@ import torch
 
 from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.train.common import workers
-from specviz.train.common.job import Console
+from specviz.train.common import target_text, workers
+from specviz.train.common.console import Console
+from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Feed
-from specviz.train.trees import block_drafter, block_text, loop
-from specviz.train.trees.block_text import Windows
-from specviz.train.trees.loop import DrafterRun, Lesson
+from specviz.train.common.target_text import OwnWindows, Writing
+from specviz.train.common.tokens import WindowFeed
+from specviz.train.trees import block_drafter
+from specviz.train.trees.objective import DrafterBatches, drafter_loop
 
 STEPS = 3
 
@@ -27,25 +28,26 @@ def quiet(progress: float, loss: float, tokens_per_s: float) -> None:
     """Nothing to tell."""
 
 
-def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], loop.Ledger]:
+def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], TrainingLedger]:
     """A few steps on given windows; the weights."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
-    windows = Windows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
-    asked = block_drafter.Request(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
+    windows = OwnWindows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
+    asked = block_drafter.BlockDrafterRequest(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
     made = block_drafter._begin(asked, target, windows)
-    lesson = Lesson(target.model, made, made.config.taps, windows, 3, asked.batch)
-    take = block_drafter._steps(asked, target, lesson)
-    run = DrafterRun(made.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", take, asked.pace, crew)
+    batches = DrafterBatches(target.model, made, made.config.taps, windows, 3, asked.batch)
+    loss = block_drafter._loss(asked, target, batches)
+    run = drafter_loop(made.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", loss, asked.pace, crew)
     ledger = run.finish(quiet)
     return made.network.state_dict(), ledger
 
 
-def text(folder: Path, crew: workers.Workers) -> Windows:
+def text(folder: Path, crew: workers.Workers) -> OwnWindows:
     """A batch of the target's own words from every process."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
-    feed = Feed({"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    block_text.ROWS, block_text.PROMPT = 4, 8
-    return block_text.written(target.model, feed, folder, Budget(steps=1), 7, Console(quiet=True), crew, length=20)
+    feed = WindowFeed({"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    target_text.TREES = Writing(4, 8, 257, target_text.TREES.temperatures, target_text.TREES.top_p)
+    console = Console(quiet=True)
+    return target_text.written_for_trees(target.model, feed, folder, Budget(steps=1), 7, console, crew, length=20)
 
 
 if __name__ == "__main__":
@@ -56,5 +58,5 @@ if __name__ == "__main__":
     seconds, ended = crew.together(1.0 + crew.rank, crew.rank == 1)
     own = text(here, crew)
     crew.leave()
-    told = {"weights": weights, "pairs": ledger.pairs, "curve": ledger.curve, "together": (seconds, ended)}
+    told = {"weights": weights, "pairs": ledger.tokens, "curve": ledger.curve, "together": (seconds, ended)}
     torch.save({**told, "own": torch.from_numpy(own.ids)}, here / f"told-{crew.rank}.pt")

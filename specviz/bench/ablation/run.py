@@ -9,12 +9,12 @@ import msgspec
 import torch
 
 from specviz.bench import machine
-from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, Recorded, Row, Variant, claims_of
+from specviz.bench.ablation.results import FULL, VARIANTS, Ablation, RecordedRuns, Variant, VariantResult, claims_of
 from specviz.bench.arms import Sample, Tokens, of_arm
-from specviz.bench.measure import Measured, Plan, measure
+from specviz.bench.measure import Measurement, MeasuringPlan, measure
 from specviz.bench.ours import OurArm
 from specviz.bench.results import ratio_of
-from specviz.bench.settings import Contestant, Settings
+from specviz.bench.settings import BenchSettings, Contestant
 from specviz.bench.speed.run import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import check_equal, spread
 from specviz.cost.model_clock import Rates
@@ -25,15 +25,16 @@ from specviz.errors import SpecvizError
 from specviz.events import Calibration
 from specviz.sources.prompts import load_prompts
 
+_CALIBRATED = ("t_ns", "c", "kappa_q", "kappa_p", "widths", "target_ns", "draft_ns", "repeats")
 PATIENCE_S = 10.0  # of the calibration: it is what the modelled clock stands on
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AblationSettings:
     """`settings` as for a bench, its arms made here. `ratios`: further values of c; `noise`: on the draft's weights;
     `timed`: whether whole runs are timed, which is the slow part; rollback and the modelled clock do without."""
 
-    settings: Settings
+    settings: BenchSettings
     ratios: tuple[float, ...] = ()
     noise: float = 0.0
     timed: bool = True
@@ -44,7 +45,7 @@ def arms_of(variants: Sequence[Variant] = VARIANTS) -> tuple[Contestant, ...]:
     return tuple(Contestant(v.name, v.method, None, None, tuple(v.knobs.items())) for v in variants)
 
 
-def ablate(question: Question, command: str, tell: Tell) -> Ablation:
+def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     """Load, calibrate, measure, record. Raises SpecvizError for what the user can mend, before anything is timed."""
     settings = replace(question.settings, arms=arms_of())
     prompts = load_prompts(settings.prompts, settings.limit)
@@ -66,7 +67,7 @@ def ablate(question: Question, command: str, tell: Tell) -> Ablation:
     equality = check_equal([arm.name for arm in arms], keeps, measured.samples, ids, margin_of(pair))
     return Ablation(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
-        models=models_of(pair), settings=_plain(question), costs=_told(costs),
+        models=models_of(pair), settings=_plain(question), costs={name: getattr(costs, name) for name in _CALIBRATED},
         prompts={"source": prompts.source, "sha256": prompts.sha256, "n_found": prompts.n_found,
                  "n_used": len({s.prompt for s in measured.samples})},
         rows=rows, claims=claims_of(rows), equality=equality, seconds=measured.seconds, cut=measured.cut,
@@ -74,14 +75,14 @@ def ablate(question: Question, command: str, tell: Tell) -> Ablation:
     )  # fmt: skip
 
 
-def _measured(question: Question, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measured:
+def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measurement:
     """The timed runs; untimed, one prompt and seed after the other in name only."""
     settings = question.settings
     if question.timed:
         seconds = settings.minutes * 60 if settings.minutes else None
-        return measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
+        return measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds, apart=False), tell)
     repeats = 1 if settings.temperature == 0 else settings.repeats
-    return Measured([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
+    return Measurement([Sample(0, k, repeat, 0.0, []) for k in range(len(ids)) for repeat in range(repeats)])
 
 
 def _costs(pair: Pair) -> Calibration:
@@ -94,27 +95,22 @@ def _costs(pair: Pair) -> Calibration:
     return found
 
 
-def _told(costs: Calibration) -> dict[str, Any]:
-    names = ("t_ns", "c", "kappa_q", "kappa_p", "widths", "target_ns", "draft_ns", "repeats")
-    return {name: getattr(costs, name) for name in names}
-
-
 def _row(
-    index: int, arm: OurArm, settings: Settings, measured: Measured, ids: Sequence[Tokens], costs: Calibration,
-    question: Question,
-) -> Row:  # fmt: skip
+    index: int, arm: OurArm, settings: BenchSettings, measured: Measurement, ids: Sequence[Tokens], costs: Calibration,
+    question: AblationSettings,
+) -> VariantResult:  # fmt: skip
     mine, plain, base = of_arm(measured.samples, index), of_arm(measured.samples, 0), settings.arms[0].name
     seeds = sorted({(s.prompt, s.repeat) for s in measured.samples})
     if settings.temperature == 0:
         seeds = [key for key in seeds if key[1] == 0]
     runs = [arm.records(ids[prompt], settings.max_new_tokens, seed) for prompt, seed in seeds]
-    recorded = Recorded(runs, [prompt for prompt, _ in seeds])
+    recorded = RecordedRuns(runs, [prompt for prompt, _ in seeds])
     hrad_s, found = recorded.hrad_s(), recorded.metrics()
-    rates = Rates.of(costs, hrad_s)
-    timed = question.timed
+    rates, timed = Rates.of(costs, hrad_s), question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None
-    return Row(
-        name=arm.name, method=arm.method.name, knobs={k: arm.knobs[k] for k in _own(arm)}, lanes=arm.used_lanes,
+    return VariantResult(
+        name=arm.name, method=arm.method.name, lanes=arm.used_lanes,
+        knobs={spec.name: arm.knobs[spec.name] for spec in arm.method.knobs},
         hrad=recorded.source(), hrad_ms=hrad_s * 1e3, tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
         modelled=[recorded.on_clock(replace(rates, c=c)) for c in (rates.c, *question.ratios)],
@@ -123,10 +119,6 @@ def _row(
         block_efficiency=found.block_efficiency, branch_hit_rate=found.branch_hit_rate,
         hrad_confusion=found.hrad_confusion,
     )  # fmt: skip
-
-
-def _own(arm: OurArm) -> list[str]:
-    return [spec.name for spec in arm.method.knobs]
 
 
 @torch.no_grad()
@@ -142,16 +134,15 @@ def disturb(pair: Pair, noise: float) -> None:
     object.__setattr__(pair.draft, "info", info)
 
 
-def _plain(question: Question) -> dict[str, Any]:
+def _plain(question: AblationSettings) -> dict[str, Any]:
     settings = question.settings
     names = ("gamma", "max_new_tokens", "repeats", "temperature", "minutes", "lanes")
     values = {name: getattr(settings, name) for name in names}
-    knobs = {kind: dict(settings.method_knobs(kind)[0].table.check(given)) for kind, given in settings.knobs.items()}
     rest = {"threads": torch.get_num_threads(), "ratios": list(question.ratios), "noise": question.noise}
-    return {**values, "knobs": knobs, **rest}
+    return {**values, "knobs": settings.checked_knobs, **rest}
 
 
-def _notes(rows: Sequence[Row], question: Question) -> list[str]:
+def _notes(rows: Sequence[VariantResult], question: AblationSettings) -> list[str]:
     out = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored"]
     full = next(row for row in rows if row.name == FULL)
     if full.hrad != "hrad":

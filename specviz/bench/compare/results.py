@@ -24,7 +24,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RunCounts:
     """One run, in counts. `calls`: target passes, which is rounds."""
 
     verifier: str
@@ -37,7 +37,7 @@ class Counted:
     replays: tuple[Replay, ...]
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
     """One verifier on one domain. `difference`: of block efficiency, to the base, paired by prompt (null: the base)."""
 
     verifier: str
@@ -51,7 +51,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate | None
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
     """A rule on the drafts of all runs: mean tokens kept in expectation, and the paired difference to tokenwise."""
 
     rule: str
@@ -60,54 +60,51 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     difference: Estimate | None
 
 
-class Domain(msgspec.Struct, frozen=True, kw_only=True):
+class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one kind of prompt, or about all."""
 
     name: str
     n_prompts: int
-    lines: list[Line]
-    same_drafts: list[Expected]
+    lines: list[VerifierResult]
+    same_drafts: list[ExpectedKept]
 
 
-def domains(verifiers: Sequence[Verifier], found: Sequence[Counted], prompts: PromptSet) -> list[Domain]:
+def domains(verifiers: Sequence[Verifier], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
-    named = [(_apart(kind), [r for r in found if prompts.domains[r.prompt] == kind]) for kind in sorted(kinds)]
+    # a kind of prompt that a file calls `all` is not all of them
+    names = {kind: f"{ALL} (a kind)" if kind == ALL else kind for kind in sorted(kinds)}
+    named = [(name, [r for r in found if prompts.domains[r.prompt] == kind]) for kind, name in names.items()]
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
 
 
-def _apart(kind: str) -> str:
-    """A kind of prompt that a file calls `all` is not all of them."""
-    return f"{ALL} (a kind)" if kind == ALL else kind
-
-
-def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[Counted]) -> Domain:
+def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:
     base = [run for run in found if run.verifier == verifiers[0].name]
     lines = [
         _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
         for k, verifier in enumerate(verifiers)
     ]
-    return Domain(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
+    return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
 
 
-def _line(verifier: Verifier, mine: Sequence[Counted], base: Sequence[Counted] | None) -> Line:
+def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
     emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
     drafted = _by_prompt(mine, "drafted")
     difference = None
     if base is not None:
-        other = Ratio(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
-        difference = difference_of(Ratio(emitted, calls), other)
+        other = RatioOfSums(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
+        difference = difference_of(RatioOfSums(emitted, calls), other)
     accepted = _by_prompt(mine, "accepted")
-    return Line(
+    return VerifierResult(
         verifier=verifier.name, lossless=verifier.lossless, n_runs=len(mine), n_rounds=int(calls.sum()),
-        n_tokens=int(emitted.sum()), block_efficiency=Ratio(emitted, calls).estimate(),
-        mean_accepted=Ratio(accepted, _by_prompt(mine, "blocks")).estimate(),
-        draft_acceptance_rate=Ratio(accepted, drafted).estimate() if drafted.sum() else None,
+        n_tokens=int(emitted.sum()), block_efficiency=RatioOfSums(emitted, calls).estimate(),
+        mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
+        draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
         difference=difference,
     )  # fmt: skip
 
 
-def _by_prompt(found: Iterable[Counted], name: str) -> Any:
+def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
     """`[prompts]` sums over the runs of each prompt, in the order of prompts."""
     sums: dict[int, int] = {}
     for run in found:
@@ -116,7 +113,7 @@ def _by_prompt(found: Iterable[Counted], name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class RatioOfSums:
     """A ratio of sums `[units]`; `pulls` are what each unit adds to its error, by the delta method."""
 
     top: Any
@@ -137,7 +134,7 @@ class Ratio:
         return _estimate(self.value, self.pulls)
 
 
-def difference_of(mine: Ratio, other: Ratio) -> Estimate:
+def difference_of(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
     """The difference of two ratios over the same units: what moves both alike cancels."""
     return _estimate(mine.value - other.value, mine.pulls - other.pulls)
 
@@ -150,7 +147,7 @@ def _estimate(value: float, pulls: Any) -> Estimate:
     return Estimate(value=value, interval=(value - half, value + half), n=n)
 
 
-def _same(base: Sequence[Counted]) -> list[Expected]:
+def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     """The three rules on the drafts of the base's runs; nothing when they were no sampled chains."""
     by_prompt: dict[int, list[Replay]] = {}
     for run in base:
@@ -160,11 +157,11 @@ def _same(base: Sequence[Counted]) -> list[Expected]:
         return []
     counts = np.array([len(each) for each in drafts], dtype=float)
     credit = {
-        rule: Ratio(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
+        rule: RatioOfSums(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
         for rule in RULES
     }
     return [
-        Expected(
+        ExpectedKept(
             rule=rule, n_drafts=int(counts.sum()), expected_accepted=credit[rule].estimate(),
             difference=difference_of(credit[rule], credit[RULES[0]]) if k else None,
         )

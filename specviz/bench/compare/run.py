@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from specviz.bench import machine
-from specviz.bench.compare.results import Counted, Domain, domains
+from specviz.bench.compare.results import PromptKind, RunCounts, domains
 from specviz.bench.speed.run import machine_of, models_of
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparisonSettings:
     """What is compared. The first verifier is the base of differences; `seconds` bounds the decoding."""
 
     method: str
@@ -40,7 +40,7 @@ class Question:
         return list(range(first, first + self.n_seeds))
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class VerifierComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The report. `domains`: each kind of prompt by name, then all of them (alone when there is one kind only)."""
 
     wall: str
@@ -51,19 +51,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     knobs: dict[str, Any]
     seeds: list[int]
     prompts: dict[str, Any]
-    domains: list[Domain]
+    domains: list[PromptKind]
     seconds: float
     cut: bool  # prompts are left, the time was up or the user had seen enough
     interrupted: bool
 
 
-def compare(question: Question, prompts: PromptSet, command: str, progress: Progress) -> Comparison:
+def compare(question: ComparisonSettings, prompts: PromptSet, command: str, progress: Progress) -> VerifierComparison:
     """Load and decode; prompt by prompt, all verifiers and seeds of one before the next, so that a cut leaves pairs.
 
     An interrupt after the first prompt ends the decoding and not the report: the prompts that are done count.
     """
     pair, before = load_pair(**question.models), machine.load()
-    began, found, interrupted = time.perf_counter(), list[Counted](), False
+    began, found, interrupted = time.perf_counter(), list[RunCounts](), False
     fitting = _fitting(question, prompts, pair)
     n_done = 0
     try:
@@ -74,7 +74,7 @@ def compare(question: Question, prompts: PromptSet, command: str, progress: Prog
         if not n_done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
             raise
         interrupted = True
-    return Comparison(
+    return VerifierComparison(
         wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
         models=models_of(pair), method=question.method, knobs=question.knobs, seeds=question.seeds,
         prompts={
@@ -86,18 +86,25 @@ def compare(question: Question, prompts: PromptSet, command: str, progress: Prog
     )  # fmt: skip
 
 
-def _in_time(question: Question, prompts: PromptSet, pair: Pair, fitting: Sequence[int]) -> Iterator[list[Counted]]:
+def _in_time(
+    question: ComparisonSettings, prompts: PromptSet, pair: Pair, fitting: Sequence[int]
+) -> Iterator[list[RunCounts]]:
     """The runs of prompt after prompt, until the next one would no longer end in time."""
     began, longest = time.perf_counter(), 0.0
     for number in fitting:
         at = time.perf_counter()
         if question.seconds is not None and longest and at - began + longest > question.seconds:
             return
-        yield _runs(question, pair, number, prompts.texts[number])
+        text = prompts.texts[number]
+        yield [
+            _run(question, verifier, pair, (number, text, seed))
+            for seed in question.seeds
+            for verifier in question.verifiers
+        ]
         longest = max(longest, time.perf_counter() - at)
 
 
-def _fitting(question: Question, prompts: PromptSet, pair: Pair) -> Sequence[int]:
+def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Sequence[int]:
     """The prompts that leave room for all new tokens: a run cut by the context would say nothing of a verifier."""
     room = pair.context - int(question.knobs["max_new_tokens"])
     encode = pair.target.tokenizer
@@ -110,15 +117,7 @@ def _fitting(question: Question, prompts: PromptSet, pair: Pair) -> Sequence[int
     return fitting
 
 
-def _runs(question: Question, pair: Pair, number: int, prompt: str) -> list[Counted]:
-    return [
-        _run(question, verifier, pair, (number, prompt, seed))
-        for seed in question.seeds
-        for verifier in question.verifiers
-    ]
-
-
-def _run(question: Question, verifier: Verifier, pair: Pair, what: tuple[int, str, int]) -> Counted:
+def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tuple[int, str, int]) -> RunCounts:
     """One run, recorded in memory only; drafts are looked at again only where the base made them."""
     number, prompt, seed = what
     is_base = verifier is question.verifiers[0]
@@ -131,7 +130,7 @@ def _run(question: Question, verifier: Verifier, pair: Pair, what: tuple[int, st
     for _ in LocalRun(pair, start, tally.add).rounds():
         pass
     total = tally.totals
-    return Counted(
+    return RunCounts(
         verifier.name, number, emitted=total["n_emitted"], calls=tally.n_rounds, accepted=total["n_accepted"],
         drafted=total["n_drafted"], blocks=tally.n_blocks, replays=tuple(drafts),
     )  # fmt: skip

@@ -1,21 +1,22 @@
 """One measurement, from settings to report."""
 
 import math
-from collections.abc import Callable, Sequence
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 import torch
 
 from specviz.bench import machine
-from specviz.bench.arms import Arm, Tokens, of_arm
+from specviz.bench.arms import BenchArm, Tokens, of_arm
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
-from specviz.bench.measure import Measured, Plan, measure
-from specviz.bench.memory import Memory, peak_of
+from specviz.bench.measure import Measurement, MeasuringPlan, measure
+from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.results import Prompts, Report, arm_result, bars_of, ratios_of
-from specviz.bench.settings import CLIMBERS, Settings
+from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
+from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.shapes import shaped_pair
 from specviz.bench.statistics import check_equal
 from specviz.bench.threads import probe_threads
@@ -27,44 +28,67 @@ from specviz.sources.prompts import PromptSet, load_prompts
 Tell = Callable[[str], None]
 
 
-def bench(settings: Settings, command: str, tell: Tell) -> Report:
+def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     """Load, probe, measure, compare. Raises SpecvizError for what the user can mend, before anything is timed."""
     prompts = load_prompts(settings.prompts, settings.limit)
     tell("loading models")
-    pair = _pair(settings)
-    ids = encoded(prompts, pair, settings)
-    before = machine.load()
+    if settings.shape is not None:
+        pair = shaped_pair(settings.shape, settings.device, settings.dtype)
+    else:
+        pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
+    ids, before, peers = encoded(prompts, pair, settings), machine.load(), Peers(settings)
     with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
-        arms = _arms(settings, pair)
+        arms: list[BenchArm] = [
+            PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms
+        ]
         probed = _threads(settings, arms, ids, tell)
         seconds = settings.minutes * 60 if settings.minutes else None
-        measured = measure(arms, ids, Plan(settings.max_new_tokens, settings.repeats, seconds), tell)
-        margin = margin_of(pair)
-        same = check_equal([a.name for a in arms], _references(settings, arms), measured.samples, ids, margin)
+        measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
+        names = [arm.name for arm in arms]
+        same = check_equal(names, _references(settings, arms), measured.samples, ids, margin_of(pair))
     costs = _exit_costs(settings, arms, measured, ids, tell)
     memories = _memories(settings, max(ids, key=len), tell)
+    results = [
+        arm_result(name, of_arm(measured.samples, k), measured.splits[k], memories.get(name), costs.get(name))
+        for k, name in enumerate(names)
+    ]
     ratios = ratios_of(settings.arms, measured.samples)
+    # The bars are set for the embedded pair in float32 on a processor.
+    own = settings.target is None and settings.draft is None and settings.shape is None
+    applies = own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
     return Report(
-        wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
-        machine=machine_of(pair, before), models=models_of(pair),
-        settings=_plain(settings, pair), thread_probe_ms=probed,
-        prompts=Prompts(
-            source=prompts.source, sha256=prompts.sha256, n_found=prompts.n_found, n_used=len(ids),
-            n_left_out=len(prompts.texts) - len(ids), mean_tokens=sum(map(len, ids)) / len(ids),
+        wall=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        machine=machine_of(pair, before),
+        models=models_of(pair),
+        settings={
+            "methods": names,
+            **{name: getattr(settings, name) for name in ("gamma", "max_new_tokens", "repeats", "temperature")},
+            "dtype": pair.target.info.dtype,
+            "threads": torch.get_num_threads(),
+            "minutes": settings.minutes,
+            "knobs": settings.checked_knobs,
+        },
+        thread_probe_ms=probed,
+        prompts=PromptsUsed(
+            source=prompts.source,
+            sha256=prompts.sha256,
+            n_found=prompts.n_found,
+            n_used=len(ids),
+            n_left_out=len(prompts.texts) - len(ids),
+            mean_tokens=sum(map(len, ids)) / len(ids),
         ),
-        arms=_results(arms, measured, memories, costs), ratios=ratios, equality=same,
-        bars=bars_of(ratios, _bars_apply(settings, pair)),
-        seconds=measured.seconds, cut=measured.cut, notes=_notes(settings, measured, ids, arms),
-    )  # fmt: skip
+        arms=results,
+        ratios=ratios,
+        equality=same,
+        bars=bars_of(ratios, applies),
+        seconds=measured.seconds,
+        cut=measured.cut,
+        notes=_notes(settings, measured, ids, arms),
+    )
 
 
-def _pair(settings: Settings) -> Pair:
-    if settings.shape is not None:
-        return shaped_pair(settings.shape, settings.device, settings.dtype)
-    return load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
-
-
-def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
+def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tokens]:
     """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
     adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
     context = min(adapter.context for adapter in adapters)
@@ -79,12 +103,9 @@ def encoded(prompts: PromptSet, pair: Pair, settings: Settings) -> list[Tokens]:
     return fitting
 
 
-def _arms(settings: Settings, pair: Pair) -> list[Arm]:
-    peers = Peers(settings)
-    return [PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms]
-
-
-def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tell: Tell) -> dict[int, float] | None:
+def _threads(
+    settings: BenchSettings, arms: Sequence[BenchArm], ids: Sequence[Tokens], tell: Tell
+) -> dict[int, float] | None:
     if settings.threads:
         torch.set_num_threads(settings.threads)
         return None
@@ -93,7 +114,7 @@ def _threads(settings: Settings, arms: Sequence[Arm], ids: Sequence[Tokens], tel
     return probe_threads(unwatched or arms, ids[0])
 
 
-def _references(settings: Settings, arms: Sequence[Arm]) -> list[str | None]:
+def _references(settings: BenchSettings, arms: Sequence[BenchArm]) -> list[str | None]:
     """The arm whose tokens each arm promises to write."""
     out: list[str | None] = []
     plain = next((arm.name for arm in settings.arms if arm.plain), None)
@@ -116,8 +137,8 @@ def margin_of(pair: Pair) -> Callable[[Tokens], float]:
     return margin
 
 
-def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memory | None]:
-    out: dict[str, Memory | None] = {}
+def _memories(settings: BenchSettings, longest: Tokens, tell: Tell) -> dict[str, PeakMemory | None]:
+    out: dict[str, PeakMemory | None] = {}
     for arm in settings.arms if settings.memory and settings.shape is None else ():
         if arm.level is None:
             tell(f"memory of {arm.name}")
@@ -126,7 +147,7 @@ def _memories(settings: Settings, longest: Tokens, tell: Tell) -> dict[str, Memo
 
 
 def _exit_costs(
-    settings: Settings, arms: Sequence[Arm], measured: Measured, ids: Sequence[Tokens], tell: Tell
+    settings: BenchSettings, arms: Sequence[BenchArm], measured: Measurement, ids: Sequence[Tokens], tell: Tell
 ) -> dict[str, ExitCosts | None]:
     """Layer calls, cells and tests of every arm that runs the target alone, if any of them climbs it."""
     if not any(spec.kind in CLIMBERS for spec in settings.arms):
@@ -144,61 +165,36 @@ def _exit_costs(
     return out
 
 
-def _results(
-    arms: Sequence[Arm], measured: Measured, memories: dict[str, Memory | None], costs: dict[str, ExitCosts | None]
-) -> list[Any]:
-    out = []
-    for index, arm in enumerate(arms):
-        found = arm_result(arm.name, of_arm(measured.samples, index), measured.splits[index])
-        found.memory, found.exits = memories.get(arm.name), costs.get(arm.name)
-        out.append(found)
-    return out
-
-
 def machine_of(pair: Pair, before: float | None) -> machine.Machine:
     """What the pair runs on, with the load `before` and now."""
     device = pair.target.adapter.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return machine.Machine(
-        processor=machine.processor(), cores=machine.cores(), system=_system(), device=name,
-        threads=torch.get_num_threads(), versions=machine.versions(), commit=machine.commit(), load_before=before,
+        processor=machine.processor(),
+        cores=machine.cores(),
+        system=f"{platform.system()} {platform.machine()}",
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        threads=torch.get_num_threads(),
+        versions=machine.versions(),
+        commit=machine.commit(),
+        load_before=before,
         load_after=machine.load(),
-    )  # fmt: skip
-
-
-def _system() -> str:
-    import platform
-
-    return f"{platform.system()} {platform.machine()}"
+    )
 
 
 def models_of(pair: Pair) -> dict[str, str]:
     """One line on each model."""
+
+    def line(info: ModelInfo) -> str:
+        size = f"{info.n_layers} layers, {(info.n_params or 0) / 1e6:.1f}M parameters"
+        return f"{info.name}, {info.arch}, {size}, {info.dtype}"
+
     infos = {"target": pair.target.info} | ({"draft": pair.draft.info} if pair.draft else {})
-    return {role: _model(info) for role, info in infos.items()}
+    return {role: line(info) for role, info in infos.items()}
 
 
-def _model(info: ModelInfo) -> str:
-    size = f"{info.n_layers} layers, {(info.n_params or 0) / 1e6:.1f}M parameters"
-    return f"{info.name}, {info.arch}, {size}, {info.dtype}"
-
-
-def _plain(settings: Settings, pair: Pair) -> dict[str, object]:
-    return {
-        "methods": [arm.name for arm in settings.arms], "gamma": settings.gamma,
-        "max_new_tokens": settings.max_new_tokens, "repeats": settings.repeats, "temperature": settings.temperature,
-        "dtype": pair.target.info.dtype, "threads": torch.get_num_threads(), "minutes": settings.minutes,
-        "knobs": {kind: dict(settings.method_knobs(kind)[0].table.check(v)) for kind, v in settings.knobs.items()},
-    }  # fmt: skip
-
-
-def _bars_apply(settings: Settings, pair: Pair) -> bool:
-    """The bars are set for the embedded pair in float32 on a processor."""
-    own = settings.target is None and settings.draft is None and settings.shape is None
-    return own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
-
-
-def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: Sequence[Arm]) -> list[str]:
+def _notes(
+    settings: BenchSettings, measured: Measurement, ids: Sequence[Tokens], arms: Sequence[BenchArm]
+) -> list[str]:
     notes = ["every run writes exactly max_new_tokens tokens; end-of-text tokens are ignored by all arms"]
     peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
     if peer is not None:
@@ -214,16 +210,14 @@ def _notes(settings: Settings, measured: Measured, ids: Sequence[Tokens], arms: 
     return notes
 
 
-class _quiet:  # noqa: N801 (reads as a statement)
-    """The library's log lines would stand between ours; put back as they were."""
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold the library's log lines back, which would stand between ours."""
+    from transformers.utils import logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self._before = logging.get_verbosity()
-        logging.set_verbosity_error()
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        logging.set_verbosity(self._before)
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from specviz.bench.ablation.results import VARIANTS
-from specviz.bench.settings import Settings
+from specviz.bench.settings import BenchSettings
 from specviz.cli import flags
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
@@ -78,23 +78,22 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
-    from specviz.bench.ablation.results import heading, sheets
-    from specviz.bench.ablation.run import Question, ablate
+    from specviz.bench.ablation.run import AblationSettings, ablate
+    from specviz.bench.report import ablation
+    from specviz.bench.report import sheets as reports
 
-    question = Question(settings, tuple(given["ratios"]), given["noise"], given["timed"])
+    question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
     report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
+    heading, sheets = ablation.heading(report), ablation.sheets(report)
     if page is not None:
-        from specviz.bench.report.page import write_sheets
-
-        write_sheets("specviz ablate", heading(report), sheets(report), f"{report.command} · {report.wall}", page)
+        foot = f"{report.command} · {report.wall}"
+        reports.write_page(page, reports.page("specviz ablate", heading, sheets, foot))
     if not given["as_json"]:
-        from specviz.bench.report.card import print_sheets
-
-        print_sheets(heading(report), sheets(report))
+        reports.print_sheets(heading, sheets)
     click.echo(msgspec.json.encode(report).decode())
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(given: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
     check_models(given["target"], given["draft"], True)
     for name, option in (("minutes", "minutes"), ("temperature", "temperature"), ("noise", "draft-noise")):
@@ -107,7 +106,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _check_knobs(settings: Settings) -> None:
+def _check_knobs(settings: BenchSettings) -> None:
     """Every variant's knobs, before a model is loaded. Raises SpecvizError."""
     methods = list(dict.fromkeys(variant.method for variant in VARIANTS))
     for kind in settings.knobs:

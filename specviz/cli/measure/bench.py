@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, Settings, contestants
+from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, BenchSettings, contestants
 from specviz.cli import flags
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
@@ -72,21 +72,18 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
+    from specviz.bench.report import sheets, speed
     from specviz.bench.speed.run import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     if page is not None:
-        from specviz.bench.report.page import write_page
-
-        write_page(report, page)
+        sheets.write_page(page, speed.page(report))
     if not given["as_json"]:
-        from specviz.bench.report.card import print_card
-
-        print_card(report)
+        sheets.print_sheets(speed.heading(report), speed.sheets(report))
     click.echo(msgspec.json.encode(report).decode())
 
 
-def _settings(given: Mapping[str, Any]) -> Settings:
+def _settings(given: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
     settings = shared.settings_of(given, arms=contestants(given["methods"]))
     _check_shape(settings)
@@ -109,7 +106,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _check_shape(settings: Settings) -> None:
+def _check_shape(settings: BenchSettings) -> None:
     if settings.shape is None:
         return
     if settings.shape not in SHAPES:

@@ -23,7 +23,7 @@ from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
-    from specviz.bench.compare.run import Progress, Question
+    from specviz.bench.compare.run import ComparisonSettings, Progress
 
 _SECTIONS = {
     "What": ("verifiers", "method"),
@@ -77,15 +77,15 @@ def command(**given: Any) -> int:
     with _progress(given["quiet"]) as progress:
         report = compare(question, prompts, _command(question, prompts, given), progress)
     if not given["as_json"]:
-        from specviz.bench.compare.text import heading, sheets
-        from specviz.bench.report.card import print_sheets
+        from specviz.bench.report.compare import heading, sheets
+        from specviz.bench.report.sheets import print_sheets
 
         print_sheets(heading(report), sheets(report))
     click.echo(msgspec.json.encode(report).decode())
     return INTERRUPTED if report.interrupted else OK
 
 
-def _question(method: Method, given: Mapping[str, Any]) -> "Question":
+def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     """Raises SpecvizError for anything that can be known without a model."""
     with_defaults = {**given, **{name: value for name, value in _DEFAULTS.items() if given.get(name) is None}}
     asked = None if given["verifiers"] is None else _names(given["verifiers"], method)
@@ -95,12 +95,12 @@ def _question(method: Method, given: Mapping[str, Any]) -> "Question":
     knobs = _drafted_with(method, snapshot) | knobs
     names = asked or _that_fit(method, snapshot)
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
-    from specviz.bench.compare.run import Question
+    from specviz.bench.compare.run import ComparisonSettings
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     models |= {name: given[name] for name in ("target", "draft", "threads")}
     seconds = given["minutes"] * 60 if given["minutes"] else None
-    return Question(
+    return ComparisonSettings(
         method.name, tuple(verifiers), knobs, given["seeds"], seconds, {**models, "needs_draft": method.needs_draft}
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ def _progress(quiet: bool) -> Iterator["Progress"]:
         yield advance
 
 
-def _command(question: "Question", prompts: PromptSet, given: Mapping[str, Any]) -> str:
+def _command(question: "ComparisonSettings", prompts: PromptSet, given: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
     words = [
         "specviz compare",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from specviz.bench.settings import LANES, Settings, parse_knobs
+from specviz.bench.settings import LANES, BenchSettings, parse_knobs
 from specviz.cli import flags
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import SpecvizError
@@ -51,13 +51,13 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
     ))  # fmt: skip
 
 
-def settings_of(given: Mapping[str, Any], **fixed: Any) -> Settings:
+def settings_of(given: Mapping[str, Any], **fixed: Any) -> BenchSettings:
     """What `bench` and `ablate` measure, by the options of the same names. Raises SpecvizError."""
-    same = {each.name: given[each.name] for each in fields(Settings) if each.name in given}
+    same = {each.name: given[each.name] for each in fields(BenchSettings) if each.name in given}
     checked: dict[str, Any] = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     checked |= {"threads": _threads(given["threads"]), "knobs": parse_knobs(given["knobs"])}
     checked["prompts"] = Path(given["prompts"]) if given["prompts"] else None
-    return Settings(**{**same, **checked, **fixed})
+    return BenchSettings(**{**same, **checked, **fixed})
 
 
 def _threads(text: str) -> int:

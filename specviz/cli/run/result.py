@@ -178,7 +178,7 @@ class QueryRow:
 
     @property
     def n_rounds(self) -> int:
-        return self.metrics.n_rounds
+        return int(self.metrics.n_rounds)
 
     @property
     def ended(self) -> bool:

@@ -54,8 +54,8 @@ def pair(
 
     import torch
 
-    from specviz.train.common.job import Console
-    from specviz.train.draft_pair.train import Request, train_pair
+    from specviz.train.common.console import Console
+    from specviz.train.draft_pair.train import PairRequest, train_pair
 
     if threads:
         torch.set_num_threads(threads)
@@ -63,7 +63,7 @@ def pair(
         compiled = minutes >= 20 and shutil.which("g++") is not None
     folder = work or usual_work("train-pair")
     with resumable(folder):
-        train_pair(Request(out, folder, minutes, seed, packages, texts, arithmetic, compiled), Console())
+        train_pair(PairRequest(out, folder, minutes, seed, packages, texts, arithmetic, compiled), Console())
     click.echo(out)
 
 
@@ -90,10 +90,10 @@ def exit_heads(layers: str, **options: Any) -> None:
 
     An interrupted run is resumed by giving the same command again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.exits.train import Request, train_exit_heads
+    from specviz.train.common.console import Console
+    from specviz.train.exits.train import ExitHeadRequest, train_exit_heads
 
-    train_exit_heads(Request(layers=numbers(layers), **options), Console())
+    train_exit_heads(ExitHeadRequest(layers=numbers(layers), **options), Console())
 
 
 @trainer("hrad", "network", kept="rounds and checkpoints", folder=lambda options: f"-{options['gamma']}")
@@ -112,10 +112,10 @@ def hrad(**options: Any) -> None:
     Decodes prompts by plain speculative sampling and learns from its rounds. An interrupted run is resumed by giving
     the same command again; with more --rounds it goes on from those it has.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.hrad.train import Request, train_hrad
+    from specviz.train.common.console import Console
+    from specviz.train.hrad.train import HradRequest, train_hrad
 
-    train_hrad(Request(**options), Console())
+    train_hrad(HradRequest(**options), Console())
 
 
 @trainer("kangaroo", "adapter", 15.0)
@@ -125,10 +125,10 @@ def kangaroo(layers: str, **options: Any) -> None:
 
     An interrupted run is resumed by giving the same command again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.kangaroo.train import Request, train_kangaroo
+    from specviz.train.common.console import Console
+    from specviz.train.kangaroo.train import KangarooRequest, train_kangaroo
 
-    train_kangaroo(Request(layers=numbers(layers), **options), Console())
+    train_kangaroo(KangarooRequest(layers=numbers(layers), **options), Console())
 
 
 @trainer("skip-set", "set", 10.0, kept="what was tried", clocked="Time for trials", text="prompts")
@@ -137,10 +137,10 @@ def skip_set(**options: Any) -> None:
 
     An interrupted search is gone on with by giving the same command again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.self_skip.train import Request, train_skip_set
+    from specviz.train.common.console import Console
+    from specviz.train.self_skip.train import SkipSetRequest, train_skip_set
 
-    train_skip_set(Request(**options), Console())
+    train_skip_set(SkipSetRequest(**options), Console())
 
 
 for each in (exit_heads, hrad, kangaroo, skip_set, *COMMANDS):

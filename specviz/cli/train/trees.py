@@ -88,10 +88,10 @@ def block_drafter(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.trees.block_drafter import Request, train_block_drafter
+    from specviz.train.common.console import Console
+    from specviz.train.trees.block_drafter import BlockDrafterRequest, train_block_drafter
 
-    return train_block_drafter(Request(**options), Console()) is not None
+    return train_block_drafter(BlockDrafterRequest(**options), Console()) is not None
 
 
 @_drafter("eagle3")
@@ -101,10 +101,10 @@ def eagle3(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.trees.eagle3 import Request, train_eagle3
+    from specviz.train.common.console import Console
+    from specviz.train.trees.eagle3 import Eagle3Request, train_eagle3
 
-    return train_eagle3(Request(**options), Console()) is not None
+    return train_eagle3(Eagle3Request(**options), Console()) is not None
 
 
 @_drafter("medusa")
@@ -114,10 +114,10 @@ def medusa(**options: Any) -> bool:
 
     An interrupted run is resumed by giving the same command again; one that is over is measured again.
     """
-    from specviz.train.common.job import Console
-    from specviz.train.trees.medusa import Request, train_medusa
+    from specviz.train.common.console import Console
+    from specviz.train.trees.medusa import MedusaRequest, train_medusa
 
-    return train_medusa(Request(**options), Console()) is not None
+    return train_medusa(MedusaRequest(**options), Console()) is not None
 
 
 @click.command("static-tree")
@@ -139,12 +139,12 @@ def static_tree(threads: int | None, **options: Any) -> None:
     """
     import torch
 
-    from specviz.train.common.job import Console
-    from specviz.train.trees.static_tree import Request, train_static_tree
+    from specviz.train.common.console import Console
+    from specviz.train.trees.static_tree import StaticTreeRequest, train_static_tree
 
     if threads:
         torch.set_num_threads(threads)
-    folder, _ = train_static_tree(Request(**options), Console())
+    folder, _ = train_static_tree(StaticTreeRequest(**options), Console())
     click.echo(folder)
 
 

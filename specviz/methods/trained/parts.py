@@ -235,5 +235,4 @@ def taps(n_layers: int) -> tuple[int, int, int]:
     return usual if usual[0] < usual[1] < usual[2] else (1, max(2, n_layers // 2), n_layers)
 
 
-Kind = DrafterKind  # the older name, until training takes the new one
 _loaded: "WeakKeyDictionary[ModelAdapter, dict[tuple[str, str], Any]]" = WeakKeyDictionary()

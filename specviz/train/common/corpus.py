@@ -52,7 +52,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CorpusRequest:
     """What the user asked to train on, besides the standard library."""
 
     packages: bool = False
@@ -66,7 +66,7 @@ def key_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def gather(wanted: Wanted) -> list[Document]:
+def gather(wanted: CorpusRequest) -> list[Document]:
     """All documents, without repeats, ordered by key."""
     seen: dict[tuple[str, str], Document] = {}
     for document in _all(wanted):
@@ -74,10 +74,13 @@ def gather(wanted: Wanted) -> list[Document]:
     return [seen[name] for name in sorted(seen)]
 
 
-def _all(wanted: Wanted) -> Iterator[Document]:
+def _all(wanted: CorpusRequest) -> Iterator[Document]:
     paths = sysconfig.get_paths()
     stdlib = Path(paths["stdlib"])
-    yield from _topics()
+    from pydoc_data.topics import topics  # the language reference that `help()` shows
+
+    for text in topics.values():
+        yield Document("prose", "topics", key_of(text), text)
     skip = ("site-packages", "dist-packages", "pydoc_data", "encodings")
     yield from _documents(_files(stdlib, skip), "stdlib")
     if wanted.packages:
@@ -103,14 +106,6 @@ def _capped(files: Iterator[_File]) -> Iterator[_File]:
         yield file
 
 
-def _topics() -> Iterator[Document]:
-    """The language reference that `help()` shows; it ships inside the standard library."""
-    from pydoc_data.topics import topics
-
-    for text in topics.values():
-        yield Document("prose", "topics", key_of(text), text)
-
-
 def _files(root: Path, skip: Sequence[str]) -> Iterator[_File]:
     """The files under `root` that are code or prose and teach something."""
     for path in sorted(root.rglob("*")):
@@ -119,18 +114,14 @@ def _files(root: Path, skip: Sequence[str]) -> Iterator[_File]:
         is_code = path.suffix == ".py"
         is_prose = path.name == "METADATA" or (path.suffix in _PROSE_SUFFIXES and path.name not in _NOT_PROSE)
         if is_code or is_prose:
-            text = _read(path)
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (UnicodeDecodeError, OSError):
+                continue
             if path.name == "METADATA":  # the header is bookkeeping; what follows the first blank line is prose
                 text = text.partition("\n\n")[2]
             if teaches(text):
                 yield _File(is_code, key_of(text), text)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (UnicodeDecodeError, OSError):
-        return ""
 
 
 def _documents(files: Iterable[_File], source: str) -> Iterator[Document]:

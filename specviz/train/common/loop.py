@@ -1,139 +1,205 @@
-"""One training run: steps until the budget is spent, resumable after any interruption.
+"""Training until a budget is spent: the one loop of all trainers, over what each of them calls a step.
 
-The checkpoint holds weights, optimiser states, counters and the loss curve; windows need no state (see `tokens`). A
-finished run is a checkpoint whose progress is 1: running it again does nothing.
+A checkpoint is one file, moved over the old one when it is whole. It is written every so often, when the budget is
+spent and when somebody interrupts, always between two steps. A step draws what it needs by its own number, so a run
+that was interrupted goes on with the very same steps; a finished run is a checkpoint whose progress is 1.
 """
 
+import signal
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import LlamaForCausalLM
 
-from specviz.train.common.job import Report, run_out, save_whole
-from specviz.train.common.objectives import Objective, held_out_loss
-from specviz.train.common.optim import BatchedMuon, Budget, Stage, learning_rate_share, stage_at
-from specviz.train.common.tokens import Feed
+from specviz.errors import SpecvizError
+from specviz.train.common.console import StepReport
+from specviz.train.common.files import save_checkpoint
+from specviz.train.common.optim import Budget
+from specviz.train.common.workers import Workers
 
-MUON_RATE, ADAM_RATE = 0.02, 3e-3
+SAVE_EVERY_S = 60.0
+AGAIN_S = 1.0  # a second interruption within it is the first one, passed on by a launcher
 N_CURVE_POINTS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Everything a run depends on, apart from what the checkpoint remembers."""
-
-    model: LlamaForCausalLM
-    objective: Objective
-    feed: Feed
-    held_out: Tensor
-    budget: Budget
-    stages: tuple[Stage, ...]
-    seed: int
-    checkpoint: Path
-    rate: float = 1.0
-    compiled: bool = False
+Point = tuple[float, ...]
+Rated = Sequence[tuple[torch.optim.Optimizer, float]]  # optimisers, each with its peak learning rate
 
 
 @dataclass(slots=True)
-class Ledger:
-    """What has been spent so far, and the curve: (tokens, training loss, held-out loss on code)."""
+class TrainingLedger:
+    """What has been spent: steps, seconds, tokens (or places) learnt from; and the curve, one point a fortieth."""
 
     steps: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    curve: list[Point] = field(default_factory=list)
 
 
-class Run:
-    """A job in progress."""
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step shows (the loss first), the tokens it learnt from, and those it read where they are more."""
 
-    def __init__(self, job: Job) -> None:
-        """Pick up from the job's checkpoint when there is one."""
-        self.job = job
-        self.ledger = Ledger()
-        self.optimizers = _optimizers(job.model, job.rate)
-        self._loss = torch.compile(job.objective, dynamic=False) if job.compiled else job.objective
-        self._recent: list[float] = []
-        if job.checkpoint.exists():
+    shown: Point
+    n_tokens: int
+    n_read: int | None = None
+
+
+class Objective(ABC):
+    """What a run trains: weights, what moves them, and how a step is made."""
+
+    optimizers: Rated
+
+    @abstractmethod
+    def step(self, number: int, progress: float) -> StepResult:
+        """Move the weights once; everything drawn is keyed by `number`, `progress` is the share of the budget spent."""
+
+    def points(self, ledger: TrainingLedger, shown: Point, due: int) -> list[Point]:
+        """New points of the curve, `due` fortieths after the last one; `shown` is the mean over the steps since."""
+        return [(ledger.steps, *shown)]
+
+    @abstractmethod
+    def weights(self) -> dict[str, Any]:
+        """What a checkpoint holds besides optimisers and ledger."""
+
+    @abstractmethod
+    def load(self, state: dict[str, Any]) -> bool:
+        """Take over a checkpoint; False, with nothing taken, where it is of other data and the run begins anew."""
+
+
+class Loop:
+    """A training in progress; picks up from its checkpoint when there is one. Raises SpecvizError for one of another.
+
+    `workers`: the processes that train together; they agree on time and end, and the first of them saves.
+    """
+
+    def __init__(self, objective: Objective, budget: Budget, checkpoint: Path, workers: Workers | None = None) -> None:
+        self.objective, self.budget, self.checkpoint = objective, budget, checkpoint
+        self.workers, self.ledger = workers or Workers(), TrainingLedger()
+        self._recent: list[Point] = []
+        if checkpoint.exists():
             self._load()
 
     @property
     def progress(self) -> float:
         """The share of the budget spent."""
-        return self.job.budget.progress(self.ledger.seconds, self.ledger.steps)
+        return self.budget.progress(self.ledger.seconds, self.ledger.steps)
 
-    def finish(self, report: Report, stop: Callable[[], bool] = lambda: False) -> Ledger:
-        """Step until the budget is spent; `stop` ends early, with a checkpoint to go on from."""
-        run_out(self, report, stop)
+    def finish(self, report: StepReport, stop: Callable[[], bool] = lambda: False) -> TrainingLedger:
+        """Step until the budget is spent; `stop` ends early with a checkpoint to go on from, as interruptions do."""
+        saved_at = time.monotonic()
+        with held() as interrupted:
+            ended = False
+            while self.progress < 1.0 and not ended:
+                began = time.monotonic()
+                done = self.advance()
+                took = time.monotonic() - began
+                spent = self.ledger.seconds + took
+                self.ledger.seconds, ended = self.workers.together(spent, interrupted() or stop())
+                report(self.progress, done.shown[0], (done.n_read or done.n_tokens) / took)
+                self._note()
+                if time.monotonic() - saved_at > SAVE_EVERY_S:
+                    self.save()
+                    saved_at = time.monotonic()
+            self.save()
         return self.ledger
 
-    def advance(self) -> tuple[float, float]:
-        """One step; its loss, and the tokens it predicted."""
-        stage = stage_at(self.job.stages, self.progress)
-        self._recent.append(loss := self._step(stage))
-        return loss, stage.n_tokens
-
-    def _step(self, stage: Stage) -> float:
-        share = learning_rate_share(self.progress)
-        _set_attention(self.job.model, stage.length)
-        total = 0.0
-        for part in range(stage.n_parts):
-            windows = self.job.feed.draw((stage.rows, stage.length), (self.job.seed, self.ledger.steps, part))
-            loss = self._loss(windows) / stage.n_parts
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
-        for optimizer, rate in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * share
-            optimizer.step()
-            optimizer.zero_grad()
+    def advance(self) -> StepResult:
+        """Take one step."""
+        done = self.objective.step(self.ledger.steps, self.progress)
         self.ledger.steps += 1
-        self.ledger.tokens += stage.n_tokens
-        return total
+        self.ledger.tokens += done.n_tokens
+        self._recent.append(done.shown)
+        return done
 
-    def note(self) -> None:
-        """Add a point to the curve each time another fortieth of the budget is spent."""
-        if int(self.progress * N_CURVE_POINTS) > len(self.ledger.curve):
-            began, mean = time.monotonic(), sum(self._recent) / len(self._recent)
-            measured = held_out_loss(self.job.model, self.job.held_out)
-            while int(self.progress * N_CURVE_POINTS) > len(self.ledger.curve):
-                self.ledger.curve.append((self.ledger.tokens, mean, measured))
+    def _note(self) -> None:
+        """Add to the curve each time another fortieth of the budget is spent; what that takes is spent, too."""
+        due = int(self.progress * N_CURVE_POINTS) - len(self.ledger.curve)
+        if due > 0:
+            began = time.monotonic()
+            means = tuple(sum(each) / len(self._recent) for each in zip(*self._recent, strict=True))
+            self.ledger.curve += self.objective.points(self.ledger, means, due)
             self._recent.clear()
-            self.ledger.seconds += time.monotonic() - began
+            if self.workers.count == 1:  # several must agree on the time spent, and do so after a step alone
+                self.ledger.seconds += time.monotonic() - began
 
     def save(self) -> None:
-        """Write the checkpoint so that it is either the old one or the new one."""
-        state = {
-            "model": self.job.model.state_dict(),
-            "optimizers": [optimizer.state_dict() for optimizer, _ in self.optimizers],
-            "ledger": asdict(self.ledger),
-        }
-        save_whole(state, self.job.checkpoint)
+        """Write the checkpoint, in the main process alone."""
+        if self.workers.main:
+            optimizers = [each.state_dict() for each, _ in self.objective.optimizers]
+            state = {**self.objective.weights(), "optimizers": optimizers, "ledger": asdict(self.ledger)}
+            save_checkpoint(state, self.checkpoint)
 
     def _load(self) -> None:
-        state: dict[str, Any] = torch.load(self.job.checkpoint, weights_only=True)
-        self.job.model.load_state_dict(state["model"])
-        for (optimizer, _), saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        self.ledger = Ledger(**state["ledger"])
+        try:
+            state = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+            if not self.objective.load(state):
+                return
+            saved = state["optimizers"] if "optimizers" in state else [state["optimizer"]]
+            for (optimizer, _), each in zip(self.objective.optimizers, saved, strict=True):
+                optimizer.load_state_dict(each)
+            self.ledger = _ledger(state)
+        except (OSError, EOFError, RuntimeError, KeyError, TypeError, ValueError) as error:
+            why = " ".join(str(error).split())[:120]
+            raise SpecvizError(
+                f"cannot go on from {self.checkpoint}: {why}; remove it, or give another --work"
+            ) from error
 
 
-def _optimizers(model: LlamaForCausalLM, rate: float) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Muon for the hidden matrices, AdamW for the embedding and the norms, each with its peak rate."""
-    named = list(model.named_parameters())
-    hidden = [param for name, param in named if param.ndim == 2 and "embed" not in name]
-    others = [param for name, param in named if param.ndim != 2 or "embed" in name]
-    adam = torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
-    return [(BatchedMuon(hidden, lr=MUON_RATE), MUON_RATE * rate), (adam, ADAM_RATE * rate)]
+def _ledger(state: dict[str, Any]) -> TrainingLedger:
+    """The ledger of a checkpoint. Drafters called their tokens pairs, and H-RAD kept its epochs beside, once."""
+    if "ledger" not in state:
+        return TrainingLedger(steps=state["epoch"], curve=[tuple(point) for point in state["curve"]])
+    found = dict(state["ledger"])
+    found["tokens"] = found.pop("pairs", None) or found.get("tokens", 0)
+    return TrainingLedger(**found)
 
 
-def _set_attention(model: LlamaForCausalLM, length: int) -> None:
-    """Plain products beat the fused kernel on a CPU until the scores outgrow the cache."""
-    wanted = "sdpa" if length > 512 else "eager"
-    if model.config._attn_implementation != wanted:
-        model.set_attn_implementation(wanted)
+def move(optimizers: Rated, share: float) -> None:
+    """Move weights by their gradients, at `share` of the peak rates, and forget the gradients."""
+    for optimizer, rate in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * share
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@contextmanager
+def held() -> Iterator[Callable[[], bool]]:
+    """Note the first SIGINT or SIGTERM instead of obeying it; the function given tells whether one came.
+
+    Half a step must not reach a checkpoint. The signal is delivered to whoever handled it before when the block is
+    left, by which time the block has saved. A second one is obeyed at once, unless it is the same again (`AGAIN_S`).
+    """
+    came: list[int] = []
+    first = 0.0
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal first
+        came.append(number)
+        if len(came) == 1:
+            first = time.monotonic()
+        elif time.monotonic() - first >= AGAIN_S:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
+
+    # Not those that are ignored, as SIGINT is by what a shell starts in the background.
+    heeded: Iterable[signal.Signals] = (
+        each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN
+    )
+    try:
+        before = {number: signal.signal(number, note) for number in heeded}
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        signal.raise_signal(came[0])

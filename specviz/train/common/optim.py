@@ -1,13 +1,7 @@
-"""What part of its budget a run has spent, and what follows from that: learning rate, window length, batch.
+"""What part of its budget a run has spent, and what follows from that: learning rate, window length, batch; and Muon.
 
 Progress is a share between 0 and 1, of seconds or of steps. Everything else is a function of it, so a run that was
 interrupted, slowed by neighbours or given three minutes ends fully decayed all the same.
-
-Muon with the matrices of one shape orthogonalised together.
-
-The rule, its constants and its learning-rate scaling are those of `torch.optim.Muon` (Jordan et al. 2024; a test
-holds the two together). `torch.optim.Muon` walks the matrices one by one: the 84 small ones of the target cost 240 ms
-a step on two CPU cores, half a training step. As one batched product for each shape they cost 60.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +15,7 @@ WARM_UP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BatchStage:
     """Up to `until` (a share of the run): windows of `length`, `rows` at a time, `n_parts` of them to a step."""
 
     until: float
@@ -35,7 +29,12 @@ class Stage:
         return self.length * self.rows * self.n_parts
 
 
-FULL = (Stage(0.30, 256, 8, 1), Stage(0.68, 256, 8, 2), Stage(0.85, 512, 4, 2), Stage(1.0, 1_024, 2, 2))
+FULL = (
+    BatchStage(0.30, 256, 8, 1),
+    BatchStage(0.68, 256, 8, 2),
+    BatchStage(0.85, 512, 4, 2),
+    BatchStage(1.0, 1_024, 2, 2),
+)
 """Short windows while local patterns are learnt; only the end pays for long ones, up to the full context."""
 
 
@@ -63,7 +62,7 @@ def learning_rate_share(progress: float) -> float:
     return max(0.0, (1.0 - progress) / (1.0 - WARM_UP))
 
 
-def stage_at(stages: tuple[Stage, ...], progress: float) -> Stage:
+def stage_at(stages: tuple[BatchStage, ...], progress: float) -> BatchStage:
     """The stage that holds at `progress`."""
     return next((stage for stage in stages if progress < stage.until), stages[-1])
 
@@ -85,7 +84,12 @@ def orthogonalise(updates: Tensor) -> Tensor:
 
 
 class BatchedMuon(torch.optim.Optimizer):
-    """Muon over 2-D parameters, Nesterov momentum 0.95, one parameter group for each shape."""
+    """Muon over 2-D parameters, Nesterov momentum 0.95, with the matrices of one shape orthogonalised together.
+
+    The rule, its constants and its learning-rate scaling are those of `torch.optim.Muon` (Jordan et al. 2024; a test
+    holds the two together), which walks the matrices one by one: the 84 small ones of the target cost 240 ms a step on
+    two CPU cores, half a training step. As one batched product for each shape they cost 60.
+    """
 
     def __init__(self, params: Iterable[Tensor], lr: float, weight_decay: float = 0.1, momentum: float = 0.95) -> None:
         """Group `params` by shape; `lr` is scaled by sqrt(rows / columns) for tall matrices."""

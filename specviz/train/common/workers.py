@@ -96,7 +96,11 @@ def join(device: str | None) -> Workers:
         from accelerate import PartialState
     except ModuleNotFoundError as error:
         raise MissingExtra("engine", "training under accelerate launch or torchrun") from error
-    on_cpu = device == "cpu" or _flag("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
+    on_cpu = (
+        device == "cpu"
+        or os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
+        or not torch.accelerator.is_available()
+    )
     state = PartialState(cpu=on_cpu)
     if state.num_processes < count:
         raise SpecvizError(f"{count} processes were started, and accelerate joins {state.num_processes} of them")
@@ -106,10 +110,6 @@ def join(device: str | None) -> Workers:
 def launched_alone() -> bool:
     """Whether accelerate was asked for several processes and started one, as it does on CPUs without mpirun."""
     return _LAUNCHED in os.environ and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ
-
-
-def _flag(name: str) -> bool:
-    return os.environ.get(name, "").lower() in ("1", "true")
 
 
 def asked_precision() -> str | None:

@@ -17,7 +17,7 @@ from specviz.cost.exit_replay import Setting, Table, added, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.early_exit.heads import Heads
 from specviz.methods.early_exit.recorder import exit_table
-from specviz.train.exits.loop import States
+from specviz.train.exits.objective import LayerStates
 
 N_BINS = 15
 SURE = 0.75  # the default threshold, at which shares and precisions are stated
@@ -54,6 +54,15 @@ class Reliability:
         """Of those, the share that is right."""
         return self.n_sure_right / self.n_sure if self.n_sure else None
 
+    def as_dict(self) -> dict[str, float | None]:
+        """For a card."""
+        return {
+            "agreement": round(self.agreement, 4),
+            "share_sure": round(self.share_sure, 4),
+            "precision": None if self.precision is None else round(self.precision, 4),
+            "calibration_error": round(self.error, 4),
+        }
+
     def points(self, least: int = 20) -> list[tuple[float, float]]:
         """(mean confidence, agreement) of bins with at least so many positions."""
         full = self.count >= least
@@ -66,7 +75,7 @@ def reliabilities(
     """Per layer, over all positions of `windows` `[n, length]`."""
     found: dict[int, list[tuple[Tensor, Tensor]]] = {layer: [] for layer in layers}
     for part in torch.split(windows, _ROWS):
-        states = States.of(adapter.model, part, layers, adapter.vocab)
+        states = LayerStates.of(adapter.model, part, layers, adapter.vocab)
         best = states.final.argmax(-1)
         for layer in layers:
             with torch.inference_mode():
@@ -76,6 +85,7 @@ def reliabilities(
 
 
 def binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:
+    """Of confidences and whether they were right, both `[n]`."""
     sure, right = (torch.cat(each).double().numpy() for each in zip(*parts, strict=True))
     at = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
     count, sums, hits = (np.bincount(at, weights, N_BINS).astype(float) for weights in (None, sure, right))
@@ -84,7 +94,7 @@ def binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:
 
 
 @dataclass(frozen=True, slots=True)
-class Greedy:
+class GreedyText:
     """A greedy text of the target: prompt and new tokens."""
 
     tokens: list[int]
@@ -92,7 +102,7 @@ class Greedy:
 
 
 @torch.no_grad()
-def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[Greedy]:
+def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[GreedyText]:
     """The library's own greedy continuations of prompts of one length, together.
 
     An end token does not stop a text, so that all are of one length.
@@ -103,27 +113,28 @@ def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[Greed
         out = model(input_ids=grown[-1], past_key_values=past, use_cache=True)
         past = out.past_key_values
         grown.append(out.logits[:, -1:].argmax(-1))
-    return [Greedy(tokens, len(prompts[0])) for tokens in torch.cat(grown, 1).tolist()]
+    return [GreedyText(tokens, len(prompts[0])) for tokens in torch.cat(grown, 1).tolist()]
 
 
-def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[Greedy]]) -> dict[str, list[Table]]:
+def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText]]) -> dict[str, list[Table]]:
     """What the heads say along texts, by domain."""
-    return {domain: [_table(adapter, heads, text) for text in own] for domain, own in texts.items()}
 
+    def table(text: GreedyText) -> Table:
+        records = exit_table(adapter, heads, text.tokens, text.n_prompt)
+        return Table.of(records, text.tokens[text.n_prompt :], adapter.n_layers)
 
-def _table(adapter: ModelAdapter, heads: Heads, text: Greedy) -> Table:
-    records = exit_table(adapter, heads, text.tokens, text.n_prompt)
-    return Table.of(records, text.tokens[text.n_prompt :], adapter.n_layers)
+    return {domain: [table(text) for text in own] for domain, own in texts.items()}
 
 
 def replayed(own: Iterable[Table], setting: Setting) -> dict[str, float | None]:
     """Tokens per round, draft precision (None: nothing drafted) and layer calls a token over some texts."""
     found = added([total(table, setting) for table in own])
     least, most = found.calls_per_token
-    return {
+    numbers = {
         "tokens_per_round": found.tokens_per_round,
         "draft_precision": found.precision,
         "layer_calls_per_token_least": least,
         "layer_calls_per_token_most": most,
         "head_tests_per_token": found.tests / found.n_new,
     }
+    return {name: None if value is None else round(value, 3) for name, value in numbers.items()}

@@ -8,9 +8,9 @@ Every tenth prompt is from held-out documents. Prompts are keyed by their number
 where it was interrupted and ends with the same rounds.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,8 @@ from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method, pick_verifier
 from specviz.methods.branch.hrad import Tensor, feature_rows, taps
-from specviz.train.common import head_text
-from specviz.train.common.tokens import Store
+from specviz.train.common.files import save_arrays
+from specviz.train.common.tokens import TokenStore, WindowFeed
 
 HELD_OUT_EVERY = 10
 SHORTEST, LONGEST, N_NEW = 16, 160, 96  # tokens of a prompt, and new ones
@@ -33,7 +33,7 @@ _MOST = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RoundSettings:
     """How rounds are made. `layers`: K, the states that are looked at."""
 
     gamma: int
@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class HradRounds:
     """Features `[n, inputs]` in float16, accepted tokens `[n]`, the number of each round's prompt `[n]`."""
 
     features: NDArray[np.float16]
@@ -56,17 +56,12 @@ class Rounds:
     @property
     def held_out(self) -> NDArray[np.bool_]:
         """Which rounds are measured on and never trained on."""
-        return is_held_out(self.prompt)
+        found: NDArray[np.bool_] = self.prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+        return found
 
     def labels(self, gamma: int) -> NDArray[np.int64]:
         """The class of every round."""
         return label(self.accepted.astype(np.int64), gamma)
-
-
-def is_held_out(prompt: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether prompts of these numbers are."""
-    found: NDArray[np.bool_] = prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
-    return found
 
 
 def label(accepted: NDArray[np.int64], gamma: int) -> NDArray[np.int64]:
@@ -82,28 +77,28 @@ def censored(done: Round, gamma: int) -> bool:
     return done.finish is not None or done.draft.planned != gamma
 
 
-def prompts(store: Store, seed: int) -> Iterator[tuple[int, list[int]]]:
+def prompts(store: TokenStore, seed: int) -> Iterator[tuple[int, list[int]]]:
     """Endless prompts of many lengths by their numbers, one in ten from held-out documents."""
-    feeds = {side: head_text.beginnings(streams) for side, streams in ((False, store.train), (True, store.held_out))}
-    number = 0
-    while True:
+    train, held_out = WindowFeed(store.train), WindowFeed(store.held_out)
+    for number in count():
         length = int(np.random.default_rng((seed, number)).integers(SHORTEST, LONGEST + 1))
-        window = feeds[number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1].draw((1, length - 1), (seed, number, 2))
-        yield number, window[0].tolist()
-        number += 1
+        feed = held_out if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else train
+        yield number, feed.draw((1, length - 1), (seed, number, 2))[0].tolist()
 
 
-class Collector:
+class RoundCollector:
     """Decodes prompts of one pair and keeps what their rounds say."""
 
-    def __init__(self, target: ModelAdapter, draft: ModelAdapter, stops: frozenset[int], setting: Setting) -> None:
+    def __init__(
+        self, target: ModelAdapter, draft: ModelAdapter, stops: frozenset[int], setting: RoundSettings
+    ) -> None:
         self.target, self.draft, self.stops, self.setting = target, draft, stops, setting
         self.method = get_method("sps")
         self.knobs = self.method.table.knobs({
             "gamma": setting.gamma, "temperature": setting.temperature, "seed": setting.seed, "max_new_tokens": N_NEW,
         })  # fmt: skip
 
-    def of(self, number: int, prompt: list[int]) -> Rounds:
+    def of(self, number: int, prompt: list[int]) -> HradRounds:
         """The rounds of one prompt that count."""
         gamma = self.setting.gamma
         models = Models(self.target, self.draft, len(prompt) + N_NEW + 2 * gamma + 16)
@@ -114,9 +109,9 @@ class Collector:
         kept = [(done.n, done.n_accepted) for done in session.rounds() if done.n > 1 and not censored(done, gamma)]
         if not kept:
             inputs = (self.setting.layers + 1) * int(self.target.head.weight.shape[1])
-            return Rounds(np.zeros((0, inputs), np.float16), np.zeros(0, np.int16), np.zeros(0, np.int32))
+            return HradRounds(np.zeros((0, inputs), np.float16), np.zeros(0, np.int16), np.zeros(0, np.int32))
         rows = self._features(session.tokens, [n for n, _ in kept])
-        return Rounds(
+        return HradRounds(
             rows.clamp(-_MOST, _MOST).half().cpu().numpy(),
             np.array([accepted for _, accepted in kept], dtype=np.int16),
             np.full(len(kept), number, dtype=np.int32),
@@ -133,10 +128,10 @@ class Collector:
 
 
 def collect(
-    collector: Collector, store: Store, folder: Path, wanted: int, report: Callable[[int, str], None]
-) -> Rounds:  # fmt: skip
+    collector: RoundCollector, store: TokenStore, folder: Path, wanted: int, report: Callable[[int, str], None]
+) -> HradRounds:  # fmt: skip
     """At least `wanted` rounds, in whole chunks; those that `folder` holds are read."""
-    chunks: list[Rounds] = []
+    chunks: list[HradRounds] = []
     source = prompts(store, collector.setting.seed)
     total = 0
     while total < wanted:
@@ -144,26 +139,19 @@ def collect(
         path = folder / f"rounds-{len(chunks):05d}.npz"
         if path.exists():
             with np.load(path) as arrays:
-                chunk = Rounds(arrays["features"], arrays["accepted"], arrays["prompt"])
+                chunk = HradRounds(arrays["features"], arrays["accepted"], arrays["prompt"])
         else:
             chunk = _joined([collector.of(number, prompt) for number, prompt in todo])
-            _save(chunk, path)
+            save_arrays(path, features=chunk.features, accepted=chunk.accepted, prompt=chunk.prompt)
         chunks.append(chunk)
         total += len(chunk)
         report(total, f"{CHUNK * len(chunks):,} prompts")
     return _joined(chunks)
 
 
-def _joined(chunks: list[Rounds]) -> Rounds:
-    return Rounds(
+def _joined(chunks: list[HradRounds]) -> HradRounds:
+    return HradRounds(
         np.concatenate([each.features for each in chunks]),
         np.concatenate([each.accepted for each in chunks]),
         np.concatenate([each.prompt for each in chunks]),
     )
-
-
-def _save(rounds: Rounds, path: Path) -> None:
-    """Under another name first: a file that is there is whole."""
-    partial = path.with_suffix(".partial.npz")
-    np.savez(partial, features=rounds.features, accepted=rounds.accepted, prompt=rounds.prompt)
-    os.replace(partial, path)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import save_file
 
 from specviz.engine.model import loading
 from specviz.engine.run.local import Pair, load_pair
@@ -19,18 +18,17 @@ from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import Config, Network
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
-from specviz.train.common.job import Console
-from specviz.train.hrad import card, fit
-from specviz.train.hrad import rounds as hrad_rounds
-from specviz.train.hrad.fit import Fitted, Labelled
-from specviz.train.hrad.rounds import Rounds, Setting
-from specviz.train.recipe import Request as AnyRequest
+from specviz.train.common.console import Console
+from specviz.train.hrad import card
+from specviz.train.hrad.objective import HradObjective, LabelledRounds, confusion_of, fit, predicted
+from specviz.train.hrad.rounds import HradRounds, RoundCollector, RoundSettings, collect
+from specviz.train.recipe import TrainingRequest
 
 FEWEST = 20  # rounds of each side without which nothing can be said
 
 
 @dataclass(frozen=True, slots=True)
-class Request(AnyRequest):
+class HradRequest(TrainingRequest):
     """What the command line asks for. `gamma`, `temperature`: those it will be used with."""
 
     command_name: ClassVar[str] = "hrad"
@@ -45,7 +43,7 @@ class Request(AnyRequest):
     layers: int = hrad.LAYERS
 
 
-def train_hrad(request: Request, console: Console) -> dict[str, Any]:
+def train_hrad(request: HradRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write network, card and plot; return the card's numbers."""
     if not math.isfinite(request.temperature):  # nan would never equal the setting that the work folder holds
         raise SpecvizError(f"--temperature {request.temperature} is no number to work with; give a finite one")
@@ -58,72 +56,51 @@ def train_hrad(request: Request, console: Console) -> dict[str, Any]:
     recipe.claim(request.work, request.out, asked, request.usual)
     rounds = _rounds(request, pair, console)
     train, held_out = (_side(request, rounds, side) for side in (False, True))
-    job = fit.Job(train, held_out, request.seed, request.work / "fit.pt")
-    with console.count("training", job.epochs, "epochs") as report:
-        fitted = fit.fit(job, report)
-    network = _as_saved(fitted.network)
-    counts = fit.confusion(network, held_out)
+    objective = HradObjective(train, held_out, request.seed)
+    with console.count("training", objective.epochs, "epochs") as report:
+        fitted = fit(objective, request.work / "fit.pt", report)
+    network = fitted.network
+    with torch.no_grad():  # rounded as the file holds them, so that what is measured is what is shipped
+        for weight in network.parameters():
+            weight.copy_(weight.half())
+    probs = predicted(network, held_out)
+    counts: Any = tuple(map(tuple, confusion_of(held_out.labels, probs.argmax(-1)).tolist()))
     config = Config(
         target=fingerprint(target), target_name=target.name, draft=fingerprint(draft), draft_name=draft.name,
         n_layers=target.n_layers, width=hrad.width_of(target), hrad_layers=request.layers,
         gamma_label=request.gamma, temperature=request.temperature,
-        counts=tuple(fit.table(train.labels, train.labels).diagonal().tolist()), confusion=_triples(counts),
+        counts=tuple(confusion_of(train.labels, train.labels).diagonal().tolist()),
+        confusion=counts,
     )  # fmt: skip
     save(request.out, config, network)
-    return card.write(request.out, _made(request, config, rounds, fitted, network, held_out))
+    numbers = card.numbers_of(config, request.command, rounds, fitted, probs, held_out.labels)
+    card.write(request.out, numbers, probs, held_out.labels)
+    return numbers
 
 
-def _triples(counts: Any) -> Any:
-    return tuple(tuple(row) for row in counts.tolist())
-
-
-def _rounds(request: Request, pair: Pair, console: Console) -> Rounds:
+def _rounds(request: HradRequest, pair: Pair, console: Console) -> HradRounds:
     """The rounds asked for, made or read."""
     store = recipe.source(request, pair.target.tokenizer, console)
     assert pair.draft is not None
-    collector = hrad_rounds.Collector(
+    collector = RoundCollector(
         pair.target.adapter, pair.draft.adapter, loading.stop_tokens(pair.target),
-        Setting(request.gamma, request.temperature, request.layers, request.seed),
+        RoundSettings(request.gamma, request.temperature, request.layers, request.seed),
     )  # fmt: skip
     with console.count("rounds", request.rounds, "rounds") as report:
-        return hrad_rounds.collect(collector, store, request.work, request.rounds, report)
+        return collect(collector, store, request.work, request.rounds, report)
 
 
-def _side(request: Request, rounds: Rounds, held_out: bool) -> Labelled:
+def _side(request: HradRequest, rounds: HradRounds, held_out: bool) -> LabelledRounds:
     here = rounds.held_out == held_out
-    found = Labelled(rounds.features[here], rounds.labels(request.gamma)[here])
+    found = LabelledRounds(rounds.features[here], rounds.labels(request.gamma)[here])
     if len(found.labels) < FEWEST:
         what = "to measure on" if held_out else "to learn from"
         raise SpecvizError(f"only {len(found.labels)} rounds {what}: ask for more with --rounds")
     return found
 
 
-def _as_saved(network: Network) -> Network:
-    """The network with its weights rounded as the file holds them, so that what is measured is what is shipped."""
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.copy_(weight.half())
-    return network
-
-
 def save(folder: Path, config: Config, network: Network) -> None:
     """`hrad.safetensors`, weights in float16 and the standardisation in float32, and `config.json`."""
     weights = {name for name, _ in network.named_parameters()}
-    tensors = {
-        name: (tensor.half() if name in weights else tensor).detach().cpu().contiguous()
-        for name, tensor in network.state_dict().items()
-    }
-    path = folder / "hrad.safetensors"
-    save_file(tensors, path)
-    path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
-    config.write(folder)
-
-
-def _made(
-    request: Request, config: Config, rounds: Rounds, fitted: Fitted, network: Network, held_out: Labelled
-) -> card.Made:  # fmt: skip
-    return card.Made(
-        config=config, command=request.command, accepted=rounds.accepted[~rounds.held_out],
-        n_prompts=int(rounds.prompt.max()) + 1, epoch=fitted.epoch, curve=fitted.curve,
-        probs=fit.predicted(network, held_out), labels=held_out.labels,
-    )  # fmt: skip
+    state = network.state_dict().items()
+    hrad.KIND.save(folder, config, {name: each.half() if name in weights else each for name, each in state})

@@ -10,7 +10,6 @@ Several layers learn from the same passes of the target, so that comparing layer
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -24,14 +23,15 @@ from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, rope_
 from specviz.methods.kangaroo.drafter import measured
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
-from specviz.train.common import head_text
-from specviz.train.common.job import Console
-from specviz.train.common.own_text import Decoded, decode
-from specviz.train.common.tokens import Feed, Store
-from specviz.train.exits import card as head_card
-from specviz.train.exits.loop import HeadRun, Job, Ledger, States, loss_of
-from specviz.train.kangaroo import card as kangaroo_card
-from specviz.train.recipe import Timed
+from specviz.train.common import target_text
+from specviz.train.common.console import Console
+from specviz.train.common.decoding import Decoded, decode
+from specviz.train.common.files import keep, kept
+from specviz.train.common.loop import Loop, TrainingLedger
+from specviz.train.common.tokens import WindowFeed, beginnings
+from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
+from specviz.train.kangaroo import card
+from specviz.train.recipe import TimedRequest
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
 SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried
@@ -40,7 +40,7 @@ N_PROMPTS, PROMPT, N_NEW = 3, 48, 64
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Timed):
+class KangarooRequest(TimedRequest):
     """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
 
     command_name: ClassVar[str] = "kangaroo"
@@ -48,30 +48,34 @@ class Request(Timed):
     layers: tuple[int, ...] = ()
 
 
-def train_kangaroo(request: Request, console: Console) -> dict[str, Any]:
+def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write adapter and card; return the card's numbers."""
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    path = request.work / "own_text.npz"
-    own = head_text.written(target.model, source, path, request.share(WRITING), request.seed, console)
-    feed, shape = head_text.feed_of(source, own), Shape.of(target)
-    tried = _tried(request, target, shape, feed, layers, source, console)
+    writing = request.share(WRITING)
+    own = target_text.written_for_heads(target.model, source, request.work, writing, request.seed, console)
+    training = _AdapterTraining(request, target, target_text.heads_feed(source, own), Shape.of(target), console)
+    tried = training.tried(layers, beginnings(source.held_out, N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
-    adapters, ledger = _train(request, target, shape, feed, (best,), _rest(len(layers)), f"layer-{best}", console)
-    config = files.Config(fingerprint(target), target.name, target.n_layers, best, shape)
+    share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
+    adapters, ledger = training.run((best,), share, f"layer-{best}")
+    config = files.Config(fingerprint(target), target.name, target.n_layers, best, training.shape)
     files.save(request.out, config, adapters[best])
-    spent = {
-        "steps": ledger.steps, "tokens": ledger.tokens, "own_tokens": int(own.size),
-        "minutes": round(request.minutes, 2), "curve": [[step, round(loss, 4)] for step, loss in ledger.curve],
-    }  # fmt: skip
-    made = kangaroo_card.Made(config, request.command, spent, tried)
-    prompts = head_card.prompts(source.held_out, 2 * N_PROMPTS, PROMPT)
-    windows = head_text.write_batch(target.model, head_text.beginnings(source.held_out), (request.seed + 1, 0), 32)
+    tried_rows = {str(layer): row for layer, row in tried.items()}
+    made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
+    prompts = beginnings(source.held_out, 2 * N_PROMPTS, PROMPT)
+    held_out = WindowFeed(source.held_out)
+    windows = target_text.write_batch(target.model, held_out, (request.seed + 1, 0), target_text.HEADS, 32)
     model = files.load(request.out, target)
     console.say("measuring; that is not in the minutes")
-    with console.ticks("decoding", kangaroo_card.n_decodings(prompts), "texts") as tick:
-        return kangaroo_card.write(request.out, made, target, model, prompts, N_NEW, windows, tick)
+    with console.ticks("decoding", card.n_decodings(prompts), "texts") as tick:
+        return card.write(request.out, config, target, model, prompts, N_NEW, windows, made, tick)
+
+
+def _layers(request: KangarooRequest, target: ModelAdapter) -> tuple[int, ...]:
+    usual = (min(max(1, round(share * target.n_layers)), target.n_layers - 1) for share in SHARES)
+    return recipe.layers_below_last(request.layers, usual, target)
 
 
 def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
@@ -81,69 +85,56 @@ def chosen(tried: Mapping[int, Mapping[str, float]]) -> int:
     return max(close, key=lambda layer: tried[layer]["tokens_per_round"])
 
 
-def _layers(request: Request, target: ModelAdapter) -> tuple[int, ...]:
-    top = target.n_layers - 1
-    wrong = [layer for layer in request.layers if not 1 <= layer <= top]
-    if wrong:
-        raise SpecvizError(f"--layers {wrong[0]}: the target has layers 1 to {top} below its last")
-    usual = {min(max(1, round(share * target.n_layers)), top) for share in SHARES}
-    return tuple(sorted(set(request.layers) or usual))
+@dataclass(frozen=True, slots=True)
+class _AdapterTraining:
+    """What adapters are trained with, whatever their layers."""
 
+    request: KangarooRequest
+    target: ModelAdapter
+    feed: WindowFeed
+    shape: Shape
+    console: Console
 
-def _rest(n_layers: int) -> float:
-    """The share of the time that the chosen layer is trained for."""
-    return (1 - WRITING) * (1 - TRYING if n_layers > 1 else 1)
+    def fresh(self, layers: tuple[int, ...]) -> dict[int, Adapter]:
+        """Untrained adapters by layer."""
+        target, seed = self.target, self.request.seed
+        return {layer: Adapter(self.shape, device=target.device).begin(target.norm, seed) for layer in layers}
 
+    def run(self, layers: tuple[int, ...], share: float, name: str) -> tuple[dict[int, Adapter], TrainingLedger]:
+        """Adapters for some layers, together, from where trying them left off; goes on from that checkpoint."""
+        adapters, work = self.fresh(layers), self.request.work
+        if (before := work / "tried.pt").exists() and name != "tried":
+            weights = torch.load(before, weights_only=True)["heads"]
+            for layer, adapter in adapters.items():
+                adapter.load_state_dict(weights[str(layer)])
+        final, seed = FinalHead(self.target), self.request.seed
+        objective = AdapterObjective(self.target.model, final, adapters, self.feed, "soft", seed, self.shape)
+        loop = Loop(objective, self.request.share(share), work / f"{name}.pt")
+        with self.console.bar(name, loop.budget) as report:
+            return adapters, loop.finish(report)
 
-def _train(
-    request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], share: float,
-    name: str, console: Console,
-) -> tuple[dict[int, Adapter], Ledger]:  # fmt: skip
-    """Adapters for some layers, together, from where trying them left off; goes on from the checkpoint of that name."""
-    adapters = {layer: Adapter(shape, device=target.device).begin(target.norm, request.seed) for layer in layers}
-    if (before := request.work / "tried.pt").exists() and name != "tried":
-        weights = torch.load(before, weights_only=True)["heads"]
-        for layer, adapter in adapters.items():
-            adapter.load_state_dict(weights[str(layer)])
-    job = Job(
-        target.model, FinalHead(target), adapters, feed, "soft", request.share(share), request.seed,
-        request.work / f"{name}.pt",
-    )  # fmt: skip
-    with console.bar(name, job.budget) as report:
-        return adapters, AdapterRun(job, shape).finish(report)
+    def tried(self, layers: tuple[int, ...], prompts: Mapping[str, list[list[int]]]) -> dict[int, dict[str, float]]:
+        """What a token costs with a briefly trained adapter behind each layer; found once, layer by layer.
 
-
-def _tried(
-    request: Request, target: ModelAdapter, shape: Shape, feed: Feed, layers: tuple[int, ...], source: Store,
-    console: Console,
-) -> dict[int, dict[str, float]]:  # fmt: skip
-    """What a token costs with a briefly trained adapter behind each layer; found once, layer by layer."""
-    path = request.work / "tried.json"
-    found = _found(path) if path.exists() else {}
-    missing = [layer for layer in layers if layer not in found]
-    if missing:
-        n = len(layers)
-        share = (1 - WRITING) * TRYING if n > 1 else 0.0
-        adapters = (
-            _train(request, target, shape, feed, layers, share, "tried", console)[0] if n > 1 else
-            {layers[0]: Adapter(shape, device=target.device).begin(target.norm, request.seed)}
-        )  # fmt: skip
-        prompts = head_card.prompts(source.held_out, N_PROMPTS, PROMPT)
-        console.say("measuring what a token costs behind each layer; that is not in the minutes")
-        with console.ticks("trying", len(missing), "layers") as tick:
+        Raises SpecvizError for a file of trials that holds none.
+        """
+        path = self.request.work / "tried.json"
+        try:
+            found = {int(layer): dict(row) for layer, row in kept(path).items()} if path.exists() else {}
+        except (TypeError, ValueError) as error:
+            raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
+        missing = [layer for layer in layers if layer not in found]
+        if not missing:
+            return found
+        one = len(layers) == 1
+        adapters = self.fresh(layers) if one else self.run(layers, (1 - WRITING) * TRYING, "tried")[0]
+        self.console.say("measuring what a token costs behind each layer; that is not in the minutes")
+        with self.console.ticks("trying", len(missing), "layers") as tick:
             for layer in missing:
-                found[layer] = _cost(target, adapters[layer], shape, layer, prompts)
-                recipe.keep(path, {str(layer): row for layer, row in sorted(found.items())})
+                found[layer] = _cost(self.target, adapters[layer], self.shape, layer, prompts)
+                keep(path, {str(layer): row for layer, row in sorted(found.items())})
                 tick(1)
-    return found
-
-
-def _found(path: Path) -> dict[int, dict[str, float]]:
-    """The layers tried so far. Raises SpecvizError for a file that holds no such thing."""
-    try:
-        return {int(layer): dict(row) for layer, row in recipe.kept(path).items()}
-    except (TypeError, ValueError) as error:
-        raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
+        return found
 
 
 def _cost(
@@ -161,25 +152,23 @@ def _cost(
     }
 
 
-class AdapterRun(HeadRun):
-    """A training of adapters in progress; `job.heads` are adapters by layer."""
+@dataclass
+class AdapterObjective(HeadObjective):
+    """Adapters by layer, which learn on whole windows: an adapter reads the states before a row."""
 
-    def __init__(self, job: Job, shape: Shape) -> None:
-        super().__init__(job)
-        self._rope = rope_table(shape, job.model.device)
+    shape: Shape
 
-    def _losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
-        job, (rows, length) = self.job, windows.shape
-        states = States.of(job.model, windows, tuple(job.heads), job.final.vocab)
-        wanted, keep = states.final[keep.to(states.final.device)], keep.to(states.final.device)
-        places = list(range(length))
-        for layer, adapter in job.heads.items():
+    def __post_init__(self) -> None:
+        HeadObjective.__post_init__(self)
+        self.rope = rope_table(self.shape, self.model.device)
+
+    def losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
+        """The loss of every adapter on positions `keep` `[n]` of the flattened `[rows, length]`."""
+        rows, length = windows.shape
+        states = LayerStates.of(self.model, windows, tuple(self.heads), self.final.vocab)
+        keep = keep.to(states.final.device)
+        for layer, adapter in self.heads.items():
             read = states.by_layer[layer].reshape(rows, length, -1).to(adapter.norm.weight.dtype)
-            rope = self._rope.at(read, places, torch.arange(length, device=read.device)[None])
-            yield loss_of(scores(adapter, read, rope, job, keep), wanted, job.labels, job.final.ids)
-
-
-def scores(adapter: Adapter, read: Tensor, rope: tuple[Tensor, Tensor], job: Job, keep: Tensor) -> Tensor:
-    """`[n, V]` at the positions `keep` of windows of states `[rows, length, d]`."""
-    out = adapter(read, rope).flatten(0, 1)[keep]
-    return job.final.scores(adapter.norm(out))
+            rope = self.rope.at(read, list(range(length)), torch.arange(length, device=read.device)[None])
+            out = adapter(read, rope).flatten(0, 1)[keep]
+            yield loss_of(self.final.scores(adapter.norm(out)), states.final[keep], self.labels, self.final.ids)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -11,8 +11,10 @@ import torch
 from specviz.cost.ledger import Clock
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.rows import Rows, Tensor
+from specviz.methods.self_skip import drafter
 from specviz.methods.self_skip.model import Borrowed, SkippedModel, silenced
 from specviz.methods.self_skip.spec import SkipSet
+from specviz.train.common.decoding import Decoded, Prompts, decode
 from specviz.train.self_skip.search import Choice, choices, set_of
 
 WIDTHS = (1, 2, 3, 5, 9)
@@ -20,7 +22,7 @@ CONTEXT, TURNS = 64, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class SublayerCosts:
     """`clock`: the target's passes by width. A draft with nothing left out takes `whole` ns; what leaving out saves."""
 
     clock: Clock
@@ -45,13 +47,43 @@ class Costs:
         return asdict(self)
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> "Costs":
+    def of(cls, given: dict[str, Any]) -> "SublayerCosts":
         """Read what `as_dict` gave."""
         return msgspec.convert(given, cls)
 
 
+@dataclass(frozen=True, slots=True)
+class SkipSetPricer:
+    """Prices sets by decoding prompts with them, default knobs."""
+
+    target: ModelAdapter
+    costs: SublayerCosts
+    prompts: list[list[int]]
+
+    def decoded(self, skips: SkipSet, n_new: int, prompts: Prompts | None = None) -> Decoded:
+        """What decoding takes with a set."""
+        model, clock = SkippedModel(self.target, skips), self.clock(skips)
+        return decode(
+            self.target,
+            lambda models: drafter.over(models, model, "argmax"),
+            "draft_and_verify",
+            prompts or self.prompts,
+            n_new,
+            clock,
+        )
+
+    def clock(self, skips: SkipSet) -> Clock:
+        """Prices of the target's passes, and of a draft with a set where a head test stands."""
+        return replace(self.costs.clock, test_ns=self.costs.step(skips))
+
+    def ns_per_token(self, skips: SkipSet, n_new: int) -> float:
+        """What a token costs with a set, in nanoseconds."""
+        found = self.decoded(skips, n_new)
+        return found.predicted_ns / found.tokens
+
+
 @torch.inference_mode()
-def measure(target: ModelAdapter) -> Costs:
+def measure(target: ModelAdapter) -> SublayerCosts:
     """The least of many turns each, in turn about: what other programs take must count for none of them."""
     n = target.n_layers
     all_of, half = frozenset(range(1, n + 1)), frozenset(range(1, n + 1, 2))
@@ -63,7 +95,7 @@ def measure(target: ModelAdapter) -> Costs:
     attention, mlp = max(0.0, whole - no_attention) / n, max(0.0, whole - no_mlp) / n
     both = max(0.0, (whole - no_layer) / len(half) - attention - mlp)
     clock = Clock(WIDTHS, tuple(ns / n for ns in passes), (0.0,) * len(WIDTHS), whole)
-    return Costs(clock, whole, attention, mlp, both)
+    return SublayerCosts(clock, whole, attention, mlp, both)
 
 
 def _pass(target: ModelAdapter, model: Model, width: int) -> Callable[[], None]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.train import recipe
+from specviz.train.common.files import keep, kept
 
 KICK = 3  # choices flipped at once when nothing better is near
 Choice = tuple[str, int]  # ("a" or "m", layer)
@@ -34,7 +34,7 @@ class Trials:
         """Those written there, if any."""
         if not path.exists():
             return cls(path)
-        found = recipe.kept(path)
+        found = kept(path)
         try:
             return cls(path, {str(name): float(cost) for name, cost in found["cost"].items()}, float(found["seconds"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -42,20 +42,18 @@ class Trials:
 
     def save(self) -> None:
         """For a search that goes on."""
-        recipe.keep(self.path, {"seconds": self.seconds, "cost": self.cost})
+        keep(self.path, {"seconds": self.seconds, "cost": self.cost})
 
     def best(self, n: int = 1) -> list[str]:
-        """The cheapest sets so far."""
         return sorted(self.cost, key=lambda name: (self.cost[name], name))[:n]
 
 
 def choices(n_layers: int) -> list[Choice]:
-    """All sublayers."""
+    """All sublayers of layers 1 to `n_layers`."""
     return [(kind, layer) for layer in range(1, n_layers + 1) for kind in "am"]
 
 
 def set_of(chosen: Sequence[Choice] | frozenset[Choice]) -> SkipSet:
-    """Choices as a set."""
     return SkipSet(*(frozenset(layer for kind, layer in chosen if kind == each) for each in "am"))
 
 

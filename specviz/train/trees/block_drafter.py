@@ -1,14 +1,12 @@
-"""`specviz train block-drafter`: SpecBlock's drafter (specblock.md 7). What all kinds share is in `drafter`.
+"""`specviz train block-drafter`: SpecBlock's drafter (specblock.md 7). What all kinds share is in `train`.
 
-The weights a block network begins with: every input reaches the stream whole, and slots pass straight through.
-
-From N(0, .02) everywhere `fuse` must first learn to keep condition and token apart, and `shifts` not to scramble the
-stream. On the embedded target's text the first slot then stayed at 30 % right for 1,400 steps; from here, at lower
-rates and with block 1 learning alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
-
-What trained drafters take over from their target: the shape of a layer, the vocabulary, the head to begin with.
+Every input reaches the stream whole to begin with, and slots pass straight through. From N(0, .02) everywhere `fuse`
+must first learn to keep condition and token apart, and `shifts` not to scramble the stream: on the embedded target's
+text the first slot then stayed at 30 % right for 1,400 steps; from here, at lower rates and with block 1 learning
+alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -16,22 +14,25 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import KIND, Config, Trained
 from specviz.methods.specblock.losses import How, RankLoss
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
-from specviz.train.common.job import Console
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import OwnWindows
 from specviz.train.common.tokens import Ids
-from specviz.train.trees import block_card, train
-from specviz.train.trees.block_text import Windows
-from specviz.train.trees.loop import Lesson
-from specviz.train.trees.objectives import BlockSteps
+from specviz.train.recipe import refuse_unknown
+from specviz.train.trees import measure, train
+from specviz.train.trees.card import HeldOutWindows, TreeCard
+from specviz.train.trees.losses import BlockLoss
+from specviz.train.trees.objective import DrafterBatches
 
 
 @dataclass(frozen=True, slots=True)
-class Request(train.Request):
+class BlockDrafterRequest(train.TreeDrafterRequest):
     """What the command line asks for. `shift`, `broadcast`, `valid_prefix` off: what the paper's parts are worth.
 
     `floor`, `alone`: what our recipe adds to the paper's; 0 leaves it out.
@@ -57,16 +58,16 @@ class Request(train.Request):
         return How(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix, self.floor)  # type: ignore[arg-type]
 
 
-def train_block_drafter(request: Request, console: Console) -> dict[str, Any] | None:
+def train_block_drafter(request: BlockDrafterRequest, console: Console) -> dict[str, Any] | None:
     """Do what is not done yet; write drafter and card; return the card's numbers."""
     for name, value, known in (
         ("rope-mode", request.rope_mode, get_args(RopeMode)), ("rank-loss", request.rank_loss, get_args(RankLoss)),
     ):  # fmt: skip
-        train.refuse_unknown(name, value, known)
+        refuse_unknown(name, value, known)
     return train.train(request, RECIPE, console)
 
 
-def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained:
+def _begin(request: BlockDrafterRequest, adapter: ModelAdapter, windows: OwnWindows) -> Trained:
     """A network with seeded weights; its head begins at the target's own, in storage of its own."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer, width = layer_like(adapter, request.width), int(adapter.head.weight.shape[1])
@@ -89,11 +90,65 @@ def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained
     return Trained(config, network.float(), vocabulary)
 
 
-def _steps(request: Request, adapter: ModelAdapter, lesson: Lesson) -> BlockSteps:
-    return BlockSteps(lesson, adapter.embedding, request.how, request.alone)
+def _loss(request: BlockDrafterRequest, adapter: ModelAdapter, batches: DrafterBatches) -> BlockLoss:
+    return BlockLoss(batches, adapter.embedding, request.how, request.alone)
 
 
-RECIPE = train.Recipe(KIND, _begin, _steps, block_card.write)
+def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dict[str, Any]:
+    """How often each slot is right, and how well ranks are foreseen."""
+    known = measure.slots(adapter, trained, held.windows, held.answer_from)
+    return {
+        "accuracy": [[round(x, 4) for x in row] for row in known.accuracy],
+        "confusion": known.confusion,
+        "recall": [None if x is None else round(x, 4) for x in known.recall],
+        "precision": [None if x is None else round(x, 4) for x in known.precision],
+    }
+
+
+def _said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    how, slots = numbers["settings"], range(numbers["config"]["slots"])
+    left_out = [words for name, words in _ABLATIONS.items() if not how[name]]
+    left_out += ["later blocks at the root's rotary positions"] * (how["rope_mode"] == "repeat")
+    left_out += [f"rank loss {how['rank_loss']}"] * (how["rank_loss"] != "invsqrt")
+    beyond = [f"block 1 learnt alone for {how['alone']:,} steps, or half of the time"] * bool(how["alone"])
+    floor = f"a slot reached by less than {how['floor']:.0%} of the places that slot 0 has weighs accordingly less"
+    beyond += [floor] * bool(how["floor"])
+    confusion, precision = numbers["confusion"], numbers["precision"]
+    return {
+        "left_out": "; ".join(left_out),
+        "beyond": "; ".join(beyond),
+        "slots": [f"slot {k}" for k in slots],
+        "rule": "---|" * len(slots),
+        "blocks": list(enumerate(numbers["accuracy"], 1)),
+        "buckets": [(name, [row[b] for row in confusion], precision[b]) for b, name in enumerate(BUCKETS)],
+    }
+
+
+BUCKETS = ("1", "2-4", "5-10", "lower")
+_ABLATIONS = {
+    "shift": "no shift between slots",
+    "broadcast": "condition and token for the first slot alone",
+    "valid_prefix": "no mask behind a wrong slot",
+}
+_TWO = {"blocks": 2}
+CARD = TreeCard(
+    "block-drafter",
+    "specblock",
+    SpecBlock,
+    (
+        {"blocks": 1},
+        _TWO,
+        {"blocks": 3},
+        {**_TWO, "merge": False},
+        {**_TWO, "width_mode": "fixed"},
+        {"blocks": 1, "temperature": 1.0},
+        {**_TWO, "temperature": 1.0},
+    ),
+    _known,
+    _said,
+    ("the first slot", "the last slot"),
+)
+RECIPE = train.DrafterRecipe(KIND, _begin, _loss, CARD)
 
 
 LATE = 0.3  # the latest of the target's states is several times as long as the others

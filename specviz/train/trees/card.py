@@ -1,51 +1,85 @@
-"""What the cards of block drafters, EAGLE-3 drafters and Medusa heads have in common: tables, curve, files.
+"""The cards of block drafters, EAGLE-3 drafters and Medusa heads: what they know, what decoding gains."""
 
-`card.json` holds every number; `README.md` and `curve.svg` are drawn from it. No file names a path of the machine that
-made them.
-"""
-
-import json
 import math
-import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.trained.parts import Trained
-from specviz.train.cards import plot
-from specviz.train.common.job import Console
-from specviz.train.exits import card
-from specviz.train.trees.loop import Held, Made
-from specviz.train.trees.measure import Arm, compared, side_by_side
+from specviz.train.cards import page as cards
+from specviz.train.cards import plots
+from specviz.train.common.console import Console
+from specviz.train.common.tokens import TokenStore, beginnings
+from specviz.train.trees.measure import arms, compared, side_by_side
 
 N_PROMPTS, PROMPT, N_NEW = 8, 48, 64
 MINUTES_A_PROMPT = 5  # short trainings are measured on fewer texts: measuring should not outlast them by far
-BUSY = "Times are of this machine, with whatever else it was doing."
 
 
-def numbers(
-    folder: Path, adapter: ModelAdapter, trained: Trained[Any, Any], held: Held, made: Made, own: Sequence[Arm],
-    console: Console, known: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    """Everything a card states: `known` of its kind, what decoding gains with `own` arms and beside other kinds."""
-    prompts = card.prompts(held.source.held_out, n_prompts(made.spent["minutes"]), PROMPT)
-    beside = side_by_side(adapter, folder)
-    total = sum(map(len, prompts.values())) * (len(own) + len(beside))
-    with console.ticks("decoding", total, "texts") as tick:
-        decoding = [*compared(adapter, own, prompts, N_NEW, tick)]
-        others = [*compared(adapter, beside, prompts, N_NEW, tick)]
-    return {
-        "n_params": sum(parameter.numel() for parameter in trained.network.parameters()), **known,
-        "decoding": decoding, "side_by_side": others, "config": asdict(trained.config), "command": made.command,
-        "settings": made.settings, "training": made.spent,
-        "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
-        "threads": torch.get_num_threads(),
-    }  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class HeldOutWindows:
+    """What is measured on: windows `[n, T]` the target wrote behind held-out beginnings, and held-out text."""
+
+    windows: torch.Tensor
+    answer_from: int
+    source: TokenStore
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCard:
+    """What differs from kind to kind. `known`: what is counted on held-out windows; `said`: what its page says of it.
+
+    `arms`: knobs that `method` is decoded with; `places`: what the first and the last place ahead are called.
+    """
+
+    template: str
+    method: str
+    drafter: Callable[[Any, ModelAdapter], Drafter]
+    arms: tuple[Mapping[str, Any], ...]
+    known: Callable[[ModelAdapter, Any, HeldOutWindows], dict[str, Any]]
+    said: Callable[[Mapping[str, Any]], dict[str, Any]]
+    places: tuple[str, str]
+
+    def write(
+        self, folder: Path, adapter: ModelAdapter, trained: Trained[Any, Any], held: HeldOutWindows,
+        made: Mapping[str, Any], console: Console,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Measure the saved drafter and write its card. `made`: command, settings and training."""
+        known = self.known(adapter, trained, held)
+        own = arms(self.method, partial(self.drafter, trained, adapter), self.arms)
+        prompts = beginnings(held.source.held_out, n_prompts(made["training"]["minutes"]), PROMPT)
+        beside = side_by_side(adapter, folder)
+        total = sum(map(len, prompts.values())) * (len(own) + len(beside))
+        with console.ticks("decoding", total, "texts") as tick:
+            decoding, others = ([*compared(adapter, some, prompts, N_NEW, tick)] for some in (own, beside))
+        numbers = {
+            "n_params": sum(parameter.numel() for parameter in trained.network.parameters()),
+            **known,
+            "decoding": decoding,
+            "side_by_side": others,
+            "config": asdict(trained.config),
+            **made,
+            "versions": cards.versions(),
+            "threads": torch.get_num_threads(),
+        }
+        self.draw(folder, numbers)
+        return numbers
+
+    def draw(self, folder: Path, numbers: dict[str, Any]) -> None:
+        """Numbers, page and, where there is one, the curve."""
+        picture = curve(numbers["training"]["curve"], self.places)
+        cards.write(folder, self.template, numbers, self.words(numbers), **({"curve": picture} if picture else {}))
+
+    def words(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """What the page says besides its numbers."""
+        return {**said(numbers), **self.said(numbers)}
 
 
 def n_prompts(minutes: float) -> int:
@@ -53,100 +87,58 @@ def n_prompts(minutes: float) -> int:
     return min(N_PROMPTS, math.ceil(minutes / MINUTES_A_PROMPT))
 
 
-def write(folder: Path, found: dict[str, Any], page: Sequence[str], places: tuple[str, str]) -> dict[str, Any]:
-    """Numbers, page and curve beside the weights. `places`: what the first and the last place ahead are called."""
-    picture = curve(found["training"]["curve"], places)
-    lines = [*page, "", *_made_by(found)]
-    if picture:
-        (folder / "curve.svg").write_text(picture, encoding="utf-8")
-        lines += ["![Loss and accuracy while training](curve.svg)", ""]
-    (folder / "card.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (folder / "README.md").write_text("\n".join(lines), encoding="utf-8")
-    return found
-
-
 def curve(points: Sequence[Sequence[float]], places: tuple[str, str]) -> str:
     """Loss of the first place, and how often the first and the last are right, over steps; empty without a curve."""
     if not points:
         return ""
-    steps, loss, first, last = zip(*points, strict=True)
-    losses = plot.svg(
-        f"Loss of {places[0]} while training", [plot.Line(places[0], [*zip(steps, loss, strict=True)])],
-        plot.Axes("steps; cross-entropy with the target's law in nats", 0.5, 10.0),
-    )  # fmt: skip
-    shares = [plot.Line(name, [*zip(steps, y, strict=True)]) for name, y in zip(places, (first, last), strict=True)]
-    right = plot.svg(
-        "Share right", shares, plot.Axes("steps; share of places whose best token is the target's", 0.1, 1.0)
+    steps, loss, *right = zip(*points, strict=True)
+    losses = plots.loss_plot(
+        f"Loss of {places[0]} while training",
+        [plots.Line(places[0], [*zip(steps, loss, strict=True)])],
+        plots.Axes("steps; cross-entropy with the target's law in nats", 0.5, 10.0),
     )
-    return plot.column([losses, right])
+    shares = plots.loss_plot(
+        "Share right",
+        [plots.Line(name, [*zip(steps, y, strict=True)]) for name, y in zip(places, right, strict=True)],
+        plots.Axes("steps; share of places whose best token is the target's", 0.1, 1.0),
+    )
+    return plots.column([losses, shares])
 
 
-def gains(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What `compared` found of one method, as lines of a page."""
-    lines = [
-        "| text | knobs | mean acceptance length | drafter calls a round | drafting's share of the time |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        knobs = ", ".join(f"{name} {_value(value)}" for name, value in row["knobs"].items()) or "defaults"
-        lines.append(
-            f"| {row['text']} | {knobs} | {row['mean_acceptance_length']:.2f} | {row['drafter_calls_per_round']:.2f} | "
-            f"{share(row['drafting_share'])} |"
-        )
-    return lines
+def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """What all kinds say of decoding and of how they were made."""
+    spent, how = numbers["training"], numbers["settings"]
+    rates = (
+        f"Muon for the matrices between states, AdamW for the rest, peak rates {how['muon_rate']:g}, {how['rate']:g}"
+    )
+    return {
+        "gains": [{**row, "words": ", ".join(_knobs(row["knobs"])) or "defaults"} for row in numbers["decoding"]],
+        "beside": beside(numbers["side_by_side"]),
+        "windows": how["batch"] * how["accumulate"] * how["processes"],
+        "crew": f" of {how['processes']} processes" if how["processes"] > 1 else "",
+        "law": "the target's law" if how["draft_loss"] == "full" else "its 50 likeliest tokens, not renormalised",
+        "rates": f"AdamW, peak rate {how['rate']:g}" if how["optimizer"] == "adamw" else rates,
+        "pictured": bool(spent["curve"]),
+    }
 
 
-def beside(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Kinds of drafters at the same number of nodes; nothing where there is but one."""
+def beside(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Kinds of drafters at the same number of nodes, relative to EAGLE-3; nothing where there is but one."""
     if len({row["method"] for row in rows}) < 2:
         return []
-    lines = [
-        "", "## Side by side", "",
-        "Drafters for this target at temperature 0 and 60 nodes, the same held-out prompts, each decoded by all in "
-        f"turn. *relative*: drafting time a round over that of `eagle3`. {BUSY}", "",
-        "| text | method | mean acceptance length | drafter calls a round | drafting a round | relative |",
-        "|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    per_text = {
+    eagle = {
         row["text"]: row["drafting_ms_per_round"] for row in rows if get_method(row["method"]).traits.tree == "levels"
     }
-    for row in rows:
-        knobs = "".join(f", {name} {_value(value)}" for name, value in row["knobs"].items() if name != "node_budget")
-        least = per_text.get(row["text"])
+
+    def told(row: Mapping[str, Any]) -> dict[str, Any]:
+        knobs = _knobs({name: value for name, value in row["knobs"].items() if name != "node_budget"})
+        least = eagle.get(row["text"])
         relative = f"{row['drafting_ms_per_round'] / least:.2f}" if least else "-"
-        lines.append(
-            f"| {row['text']} | `{row['method']}`{knobs} | {row['mean_acceptance_length']:.2f} | "
-            f"{row['drafter_calls_per_round']:.2f} | {row['drafting_ms_per_round']:.1f} ms | {relative} |"
-        )
-    return lines
+        return {**row, "words": "".join(f", {each}" for each in knobs), "relative": relative}
+
+    return [told(row) for row in rows]
 
 
-def _made_by(found: Mapping[str, Any]) -> list[str]:
-    spent, how = found["training"], found["settings"]
-    windows = how["batch"] * how["accumulate"] * how["processes"]
-    crew = f" of {how['processes']} processes" if how["processes"] > 1 else ""
-    law = "the target's law" if how["draft_loss"] == "full" else "its 50 likeliest tokens, not renormalised"
-    return [
-        "## Made by", "",
-        f"`{found['command']}`: {spent['own_tokens']:,} tokens written by the target, {spent['steps']:,} steps, "
-        f"{spent['pairs']:,} places, {spent['minutes']:g} minutes{crew}.", "",
-        f"A step: {windows} windows; {_rates(how)} after {how['warm_up']} steps, then "
-        f"falling; {how['precision']} over float32 weights. Loss: cross-entropy with {law}; every place ahead weighs "
-        f"{how['decay']:g} of the one before. The target wrote four windows of ten greedily, the rest at temperatures "
-        ".3 to 1 inside the nucleus of .95.", "",
-    ]  # fmt: skip
-
-
-def _rates(how: Mapping[str, Any]) -> str:
-    if how["optimizer"] == "adamw":
-        return f"AdamW, peak rate {how['rate']:g}"
-    return f"Muon for the matrices between states, AdamW for the rest, peak rates {how['muon_rate']:g}, {how['rate']:g}"
-
-
-def share(value: float | None) -> str:
-    """A percentage; a dash for one that is not there."""
-    return "-" if value is None else f"{value:.0%}"
-
-
-def _value(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value}"
+def _knobs(knobs: Mapping[str, Any]) -> list[str]:
+    words = {True: "on", False: "off"}
+    return [f"{name} {words[value] if isinstance(value, bool) else value}" for name, value in knobs.items()]

@@ -1,23 +1,26 @@
-"""`specviz train eagle3`: an EAGLE-3-style drafter (specblock.md 10). What all kinds share is in `drafter`."""
+"""`specviz train eagle3`: an EAGLE-3-style drafter (specblock.md 10). What all kinds share is in `train`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.eagle3.drafter import Eagle
 from specviz.methods.eagle3.network import KIND, Config, EagleNetwork, Trained
 from specviz.methods.trained.parts import fingerprint, taps
-from specviz.train.common.job import Console
-from specviz.train.trees import eagle_card, train
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.trees import train
 from specviz.train.trees.block_drafter import head_rows, layer_like, vocabulary_of
-from specviz.train.trees.block_text import Windows
-from specviz.train.trees.loop import Lesson
-from specviz.train.trees.objectives import EagleSteps
+from specviz.train.trees.card import HeldOutWindows, TreeCard
+from specviz.train.trees.losses import PlacesLoss, eagle_loss, levels_of
+from specviz.train.trees.objective import DrafterBatches, read_target
 
 
 @dataclass(frozen=True, slots=True)
-class Request(train.Request):
+class Eagle3Request(train.TreeDrafterRequest):
     """What the command line asks for. `steps`: levels unrolled in training."""
 
     command_name: ClassVar[str] = "eagle3"
@@ -25,12 +28,12 @@ class Request(train.Request):
     steps: int = 7
 
 
-def train_eagle3(request: Request, console: Console) -> dict[str, Any] | None:
+def train_eagle3(request: Eagle3Request, console: Console) -> dict[str, Any] | None:
     """Do what is not done yet; write drafter and card; return the card's numbers."""
     return train.train(request, RECIPE, console)
 
 
-def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained:
+def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -> Trained:
     """A network with seeded weights; its head begins at the target's own, in storage of its own."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer = layer_like(adapter)
@@ -46,8 +49,38 @@ def _begin(request: Request, adapter: ModelAdapter, windows: Windows) -> Trained
     return Trained(config, network.float(), vocabulary)
 
 
-def _steps(request: Request, adapter: ModelAdapter, lesson: Lesson) -> EagleSteps:
-    return EagleSteps(lesson, adapter.embedding, request.decay, request.draft_loss)  # type: ignore[arg-type]
+def _loss(request: Eagle3Request, adapter: ModelAdapter, batches: DrafterBatches) -> PlacesLoss:
+    return eagle_loss(batches, adapter.embedding, request.decay, request.draft_loss)  # type: ignore[arg-type]
 
 
-RECIPE = train.Recipe(KIND, _begin, _steps, eagle_card.write)
+@torch.no_grad()
+def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dict[str, Any]:
+    """By level: how often its best token is the target's where all levels before were right."""
+    n = trained.config.trained_steps
+    right, total = torch.zeros(n), torch.zeros(n)
+    for part in torch.split(held.windows, 4):
+        seen = read_target(adapter.model, trained, trained.config.taps, part, held.answer_from)
+        alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
+        for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
+            reached = alive & told.counted
+            right[level] += (told.right & reached).sum()
+            total[level] += reached.sum()
+            alive = alive & (told.right | ~told.counted)
+    return {"accuracy": [round(share, 4) for share in (right / total.clamp(min=1)).tolist()]}
+
+
+def _said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    levels = range(1, len(numbers["accuracy"]) + 1)
+    return {"levels": levels, "rule": "---|" * len(levels)}
+
+
+CARD = TreeCard(
+    "eagle3",
+    "eagle3",
+    Eagle,
+    ({}, {"d_max": 4}, {"k_max": 4}, {"temperature": 1.0}),
+    _known,
+    _said,
+    ("the first level", "the last level"),
+)
+RECIPE = train.DrafterRecipe(KIND, _begin, _loss, CARD)

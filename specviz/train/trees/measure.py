@@ -1,26 +1,20 @@
-"""What drafters of trees gain, as decoding feels it: the very methods over held-out prompts, in turn about.
+"""What drafters of trees know and gain: ranks foreseen slot by slot, and decoding as the very methods do it.
 
 Every prompt is decoded by every arm before the next one is, so that a busy machine slows all arms alike.
-
-What a block drafter knows, slot by slot, on text the target writes after held-out beginnings.
-
-One packed pass over windows: how often each slot is right behind a right prefix, and how well ranks are foreseen.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods import Method, get_method
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.eagle3.drafter import Eagle
 from specviz.methods.medusa import network as medusa_files
@@ -29,19 +23,18 @@ from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Trained
 from specviz.methods.specblock.losses import How, Tally
-from specviz.methods.trained.parts import Kind, fingerprint, read_config
+from specviz.methods.trained.parts import DrafterKind, fingerprint, read_config
 from specviz.methods.trained.ranks import N_BUCKETS
-from specviz.train.trees.loop import look
-from specviz.train.trees.objectives import losses_of
-from specviz.verifiers import get_verifier
+from specviz.train.common.decoding import Decoded, Prompts, decode
+from specviz.train.trees.losses import losses_of
+from specviz.train.trees.objective import read_target
 
-_SLACK = 600  # slots of a cache besides the text
 NODES = 60  # of every arm that is compared with another kind
-Prompts = Mapping[str, Sequence[Sequence[int]]]
+DomainPrompts = Mapping[str, Prompts]
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class DecodingArm:
     """One way to decode: a method with a drafter of its own for every prompt; `knobs` on top of its defaults."""
 
     method: str
@@ -49,9 +42,9 @@ class Arm:
     knobs: Mapping[str, Any]
 
 
-def arms(method: str, make: Callable[[], Drafter], knobs: Iterable[Mapping[str, Any]]) -> list[Arm]:
+def arms(method: str, make: Callable[[], Drafter], knobs: Iterable[Mapping[str, Any]]) -> list[DecodingArm]:
     """The same drafter with several knobs."""
-    return [Arm(method, make, each) for each in knobs]
+    return [DecodingArm(method, make, each) for each in knobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +52,29 @@ class Rival:
     """A kind of drafter that another may be compared with at the same number of nodes."""
 
     method: str
-    kind: Kind[Any, Any]
+    kind: DrafterKind[Any, Any]
     make: Callable[[Any, ModelAdapter], Drafter]
-    knobs: tuple[Mapping[str, Any], ...]
+    knobs: tuple[Mapping[str, Any], ...] = ({"node_budget": NODES},)
 
 
 RIVALS = (
-    Rival(
-        "specblock", block_files.KIND, lambda trained, target: SpecBlock(trained, target),
-        ({"node_budget": NODES, "blocks": 1}, {"node_budget": NODES, "blocks": 2}),
-    ),
-    Rival("eagle3", eagle_files.KIND, lambda trained, target: Eagle(trained, target), ({"node_budget": NODES},)),
-    Rival("medusa", medusa_files.KIND, lambda trained, target: Medusa(trained, target), ({"node_budget": NODES},)),
-)  # fmt: skip
+    Rival("specblock", block_files.KIND, SpecBlock, tuple({"node_budget": NODES, "blocks": n} for n in (1, 2))),
+    Rival("eagle3", eagle_files.KIND, Eagle),
+    Rival("medusa", medusa_files.KIND, Medusa),
+)
 
 
-def side_by_side(adapter: ModelAdapter, out: Path) -> list[Arm]:
+def side_by_side(adapter: ModelAdapter, out: Path) -> list[DecodingArm]:
     """Every kind of drafter there is for the target: that in `out`, those beside it, those that lie with the target."""
     found = []
     for rival in RIVALS:
         trained = _one(rival.kind, adapter, out)
         if trained is not None:
-            found += arms(rival.method, lambda own=trained, make=rival.make: make(own, adapter), rival.knobs)  # type: ignore[misc]
+            found += arms(rival.method, partial(rival.make, trained, adapter), rival.knobs)
     return found
 
 
-def _one(kind: Kind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
+def _one(kind: DrafterKind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
     """The drafter of a kind to compare with; None where there is none for this target."""
     for folder in (out, out.parent / kind.beside):
         if (folder / "config.json").is_file():
@@ -97,81 +87,41 @@ def _one(kind: Kind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """Sums over some prompts. `drafting` and `whole` in seconds."""
-
-    rounds: int
-    tokens: int
-    drafted: int
-    calls: int
-    drafting: float
-    whole: float
-
-    @property
-    def length(self) -> float:
-        """Mean acceptance length, the closing token included."""
-        return self.tokens / max(1, self.rounds)
-
-
-def decoded(adapter: ModelAdapter, arm: Arm, prompts: Iterable[Sequence[int]], n_new: int) -> Decoded:
-    """Decode after every prompt."""
-    return _summed(_round_counts(adapter, arm, prompt, n_new, number) for number, prompt in enumerate(prompts))
-
-
-def _summed(parts: Iterable[np.ndarray[Any, Any]]) -> Decoded:
-    found = sum(parts, np.zeros(6))
-    rounds, tokens, drafted, calls = (int(x) for x in found[:4])
-    return Decoded(rounds, tokens, drafted, calls, float(found[4]), float(found[5]))
-
-
-def _round_counts(
-    adapter: ModelAdapter, arm: Arm, prompt: Sequence[int], n_new: int, query: int
-) -> np.ndarray[Any, Any]:  # fmt: skip
-    method: Method = get_method(arm.method)
-    specs = method.table
-    snapshot = specs.knobs({"max_new_tokens": n_new, **arm.knobs})
-    found = np.zeros(6)
-    models = Models(adapter, None, len(prompt) + n_new + _SLACK)
-    run = Session(Parts(models, arm.make(), get_verifier("walk")), prompt, specs, snapshot, query=query)
-    for done in run.rounds():
-        took = done.ended_ns - done.started_ns
-        counts = (1, len(done.tokens), len(done.draft), done.n_draft_calls)
-        found += (*counts, done.clock.ns.get("draft", 0) / 1e9, took / 1e9)
-    return found
-
-
 def compared(
-    adapter: ModelAdapter, some: Sequence[Arm], prompts: Prompts, n_new: int,
+    adapter: ModelAdapter, some: Sequence[DecodingArm], prompts: DomainPrompts, n_new: int,
     done: Callable[[int], None] = lambda n: None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """One row a text and arm, every prompt with every arm in turn; `done` is told of each."""
     for domain, own in prompts.items():
-        parts: list[list[Any]] = [[] for _ in some]
+        sums = [Decoded() for _ in some]
         for number, prompt in enumerate(own):
-            for arm, kept in zip(some, parts, strict=True):
-                kept.append(_round_counts(adapter, arm, prompt, n_new, number))
+            for k, arm in enumerate(some):
+                make = lambda models, arm=arm: arm.make()  # noqa: E731
+                sums[k] += decode(adapter, make, arm.method, [prompt], n_new, query=number, **arm.knobs)
                 done(1)
-        for arm, kept in zip(some, parts, strict=True):
-            yield _row(domain, arm, _summed(kept))
+        yield from (_row(domain, arm, found) for arm, found in zip(some, sums, strict=True))
 
 
-def _row(domain: str, arm: Arm, found: Decoded) -> dict[str, Any]:
+def _row(domain: str, arm: DecodingArm, found: Decoded) -> dict[str, Any]:
     rounds = max(1, found.rounds)
     return {
-        "text": domain, "method": arm.method, "knobs": dict(arm.knobs), "rounds": found.rounds,
-        "mean_acceptance_length": round(found.length, 3), "nodes_per_round": round(found.drafted / rounds, 1),
-        "drafter_calls_per_round": round(found.calls / rounds, 2),
-        "drafting_ms_per_round": round(1e3 * found.drafting / rounds, 3),
-        "drafting_share": round(found.drafting / found.whole, 3) if found.whole else None,
-    }  # fmt: skip
+        "text": domain,
+        "method": arm.method,
+        "knobs": dict(arm.knobs),
+        "rounds": found.rounds,
+        "mean_acceptance_length": round(found.tokens_per_round, 3),
+        "nodes_per_round": round(found.drafted / rounds, 1),
+        "drafter_calls_per_round": round(found.draft_calls / rounds, 2),
+        "drafting_ms_per_round": round(found.drafting_ns / 1e6 / rounds, 3),
+        "drafting_share": round(found.drafting_ns / found.rounds_ns, 3) if found.rounds_ns else None,
+    }
 
 
 _ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotKnowledge:
     """By block: how often each slot was right behind a right prefix; and buckets `[true][predicted]` of all."""
 
     accuracy: list[list[float]]
@@ -191,13 +141,13 @@ class Slots:
 
 
 @torch.no_grad()
-def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> Slots:
+def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from: int) -> SlotKnowledge:
     """Over `windows` `[n, T]`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
     n_slots = trained.network.shape.slots
     cuts = (max(1, n_slots // 2),) * (trained.config.trained_blocks - 1)
     tallies = [Tally.empty(n_slots) for _ in range(len(cuts) + 1)]
     for part in torch.split(windows, _ROWS):
-        seen = look(adapter.model, trained, trained.config.taps, part, answer_from)
+        seen = read_target(adapter.model, trained, trained.config.taps, part, answer_from)
         last = seen.features.shape[1] - 1 - sum(cuts)
         anchors = torch.arange(max(0, answer_from - 2), last, 4, device=seen.tokens.device).expand(len(part), -1)
         told = losses_of(trained, adapter.embedding, seen, anchors, cuts, How())
@@ -205,4 +155,4 @@ def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from:
             tally.add(each.tally)
     accuracy = [(tally.right / tally.total.clamp(min=1)).tolist() for tally in tallies]
     whole = torch.stack([tally.confusion for tally in tallies]).sum(0)
-    return Slots(accuracy, whole.long().tolist())
+    return SlotKnowledge(accuracy, whole.long().tolist())

@@ -6,7 +6,7 @@ target's token stands. Nothing is trained. Published drafters come without such 
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,18 @@ from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.medusa import network as medusa_files
 from specviz.methods.trained.parts import OPTION, read_config
 from specviz.methods.trained.rank_shapes import best_paths, expected, write_table
-from specviz.train.common import corpus, head_text
-from specviz.train.common.job import Console
-from specviz.train.trees import block_text
-from specviz.train.trees.loop import look
-from specviz.train.trees.objectives import Placed, heads_of, levels_of
-from specviz.train.trees.rank_shares import Shares, shares
+from specviz.train.common import target_text
+from specviz.train.common.console import Console
+from specviz.train.common.corpus import CorpusRequest
+from specviz.train.common.tokens import WindowFeed
+from specviz.train.trees.losses import PlaceResult, Shares, counted_ranks, heads_of, levels_of
+from specviz.train.trees.objective import TargetOutputs
 
-N_RANKS, TREE, ROWS = 10, 60, 4
+TREE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StaticTreeRequest:
     """What the command line asks for. `drafter`: the folder that gets the table; None: the one beside the target."""
 
     target: str | None
@@ -42,7 +42,7 @@ class Request:
     device: str | None = None
 
 
-def train_static_tree(request: Request, console: Console) -> tuple[Path, dict[str, Any]]:
+def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Path, dict[str, Any]]:
     """Count, write the table into the drafter's folder; the folder, and what the table promises."""
     loaded = loading.load(request.target, "target", request.device, None)
     adapter = loaded.adapter
@@ -51,48 +51,31 @@ def train_static_tree(request: Request, console: Console) -> tuple[Path, dict[st
     folder = kind.folder(adapter, request.drafter)
     trained: Any = kind.load(folder, adapter)  # refused before anything is written
     console.say("reading and encoding the text")
-    wanted = corpus.Wanted(request.packages, request.texts, head_text.N_SUM_PAGES, request.seed)
-    feed = head_text.beginnings(head_text.given(wanted, loaded.tokenizer).train)
+    wanted = CorpusRequest(request.packages, request.texts, target_text.N_SUM_PAGES, request.seed)
+    feed = WindowFeed(target_text.given(wanted, loaded.tokenizer).train)
     with console.count("writing", request.windows, "windows") as report:
         parts = [*_written(adapter, feed, request, report)]
-    told = _medusa(adapter, trained) if heads else _eagle(adapter, trained)
-    right = counted(told, torch.cat(parts), trained)
+
+    def places(seen: TargetOutputs) -> Sequence[PlaceResult]:
+        if heads:
+            return heads_of(trained, seen)
+        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
+
+    right = counted_ranks(adapter, trained, torch.cat(parts), target_text.TREES.prompt, places)
     _keep(folder, right)
     worth = expected(right, best_paths(right, TREE))
     console.say(f"the best {TREE} paths are expected to bring {worth:.2f} tokens a round besides the target's own")
     return folder, {"right": right, "expected": worth}
 
 
-@torch.no_grad()
-def counted(told: Callable[[Tensor], Sequence[Placed]], windows: Tensor, trained: Any) -> Shares:
-    """How often each rank was right at each place ahead, over windows `[n, T]`."""
-    parts = [told(some) for some in torch.split(windows, ROWS)]
-    return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
-
-
-def _eagle(adapter: ModelAdapter, trained: eagle_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
-    def told(windows: Tensor) -> Sequence[Placed]:
-        seen = look(adapter.model, trained, trained.config.taps, windows, block_text.PROMPT)
-        return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
-
-    return told
-
-
-def _medusa(adapter: ModelAdapter, trained: medusa_files.Trained) -> Callable[[Tensor], Sequence[Placed]]:
-    def told(windows: Tensor) -> Sequence[Placed]:
-        return heads_of(trained, look(adapter.model, trained, trained.config.taps, windows, block_text.PROMPT))
-
-    return told
-
-
 def _written(
-    adapter: ModelAdapter, feed: Any, request: Request, report: Callable[[int, str], None]
+    adapter: ModelAdapter, feed: Any, request: StaticTreeRequest, report: Callable[[int, str], None]
 ) -> Iterator[Tensor]:
     """Greedy windows `[n, T]`, a batch at a time."""
-    done = 0
+    done, how = 0, replace(target_text.TREES, temperatures=(0.0,))
     while done < request.windows:
-        rows = min(block_text.ROWS, request.windows - done)
-        ids = block_text.write_batch(adapter.model, feed, (request.seed, done), rows, block_text.GREEDY)
+        rows = min(target_text.TREES.rows, request.windows - done)
+        ids = target_text.write_batch(adapter.model, feed, (request.seed, done), how, rows)
         done += rows
         report(done, "")
         yield torch.from_numpy(ids).long()

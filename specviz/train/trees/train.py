@@ -14,43 +14,41 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import DraftLoss
-from specviz.methods.trained.parts import Kind, Trained
+from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
-from specviz.train.common import head_text, workers
-from specviz.train.common.job import Console
-from specviz.train.common.tokens import Store
-from specviz.train.recipe import Timed
-from specviz.train.trees import block_text
-from specviz.train.trees.block_text import Windows
-from specviz.train.trees.loop import (
+from specviz.train.common import target_text, workers
+from specviz.train.common.console import Console
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.common.tokens import WindowFeed
+from specviz.train.recipe import TimedRequest, refuse_unknown
+from specviz.train.trees.card import HeldOutWindows, TreeCard
+from specviz.train.trees.objective import (
     MUON_RATE,
     RATE,
     WARM_UP,
     WINDOWS,
-    DrafterRun,
-    Held,
-    Lesson,
-    Made,
+    DrafterBatches,
     Optimizer,
-    Pace,
+    PartLoss,
     Precision,
-    Take,
+    TrainingPace,
+    drafter_loop,
 )
 
 WRITING = 0.15  # of the time goes into the target's own text
 N_WINDOWS = 24
 C = TypeVar("C", bound=Any)  # a kind's config
 N = TypeVar("N", bound=torch.nn.Module)
-R = TypeVar("R", bound="Request")
+R = TypeVar("R", bound="TreeDrafterRequest")
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Timed):
+class TreeDrafterRequest(TimedRequest):
     """What all kinds are asked. `length`: of the windows the target writes, 0: the usual one.
 
-    `batch`, `accumulate`, `optimizer`, the rates, `warm_up`, `precision`: see `Pace`. `decay`: how much less each place
-    ahead weighs than the one before; `draft_loss`: against the target's whole law, or its best 50 tokens as they stand.
-    `processes` is found out, not asked.
+    `batch`, `accumulate`, `optimizer`, the rates, `warm_up`, `precision`: see `TrainingPace`. `decay`: how much less
+    each place ahead weighs than the one before; `draft_loss`: against the target's whole law, or its best 50 tokens as
+    they stand. `processes` is found out, not asked.
     """
 
     draft_vocab: int = 0
@@ -67,35 +65,34 @@ class Request(Timed):
     processes: int = 1
 
     @property
-    def pace(self) -> Pace:
+    def pace(self) -> TrainingPace:
         """How the run steps."""
         names = ("batch", "accumulate", "optimizer", "rate", "muon_rate", "warm_up", "precision")
-        return Pace(**{name: getattr(self, name) for name in names})
+        return TrainingPace(**{name: getattr(self, name) for name in names})
 
     def tells(self, name: str) -> bool:
         """How many processes there are is said by what starts them."""
-        return name != "processes" and Timed.tells(self, name)
+        return name != "processes" and TimedRequest.tells(self, name)
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe(Generic[C, N, R]):
+class DrafterRecipe(Generic[C, N, R]):
     """What differs from kind to kind.
 
-    `begin`: a network with its first weights; `steps`: the loss of a part of a step; `completed`: the drafter with
-    what is counted on held-out windows; `card`: measures the saved drafter and writes its card. `held`: at which
-    temperatures held-out windows are written.
+    `begin`: a network with its first weights; `loss`: that of a part of a step; `completed`: the drafter with what is
+    counted on held-out windows. `temperatures`: at which those are written; none: as for training.
     """
 
-    kind: Kind[C, N]
-    begin: Callable[[R, ModelAdapter, Windows], Trained[C, N]]
-    steps: Callable[[R, ModelAdapter, Lesson], Take]
-    card: Callable[[R, ModelAdapter, Trained[C, N], Held, Made, Console], dict[str, Any]]
-    completed: Callable[[ModelAdapter, Trained[C, N], Held], Trained[C, N]] = lambda target, trained, held: trained
-    held: tuple[float, ...] = block_text.TEMPERATURES
+    kind: DrafterKind[C, N]
+    begin: Callable[[R, ModelAdapter, OwnWindows], Trained[C, N]]
+    loss: Callable[[R, ModelAdapter, DrafterBatches], PartLoss]
+    card: TreeCard
+    completed: Callable[[ModelAdapter, Trained[C, N], HeldOutWindows], Trained[C, N]] = lambda target, it, held: it
+    temperatures: tuple[float, ...] = ()
     checkpoint: str = "drafter.pt"
 
 
-def train(request: R, recipe: Recipe[C, N, R], console: Console) -> dict[str, Any] | None:
+def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[str, Any] | None:
     """Do what is not done yet; write drafter and card; return the card's numbers, and None in further processes."""
     crew = workers.join(request.device)
     request = _settled(request, crew)
@@ -105,25 +102,32 @@ def train(request: R, recipe: Recipe[C, N, R], console: Console) -> dict[str, An
     with crew.in_turn():
         begun = part.begin(request, console, lambda target: _fits(request, target))
     target, source = begun.target, begun.source
-    feed, time = head_text.beginnings(source.train), request.share(WRITING)
-    windows = block_text.written(target.model, feed, request.work, time, request.seed, console, crew, request.length)
-    trained = recipe.begin(request, target, windows)
-    taps = trained.config.taps
-    lesson = Lesson(target.model, trained, taps, windows, request.seed, request.batch)
-    run = DrafterRun(
-        trained.network, request.share(1 - WRITING), request.work / recipe.checkpoint,
-        recipe.steps(request, target, lesson), request.pace, crew,
+    windows = target_text.written_for_trees(
+        target.model, WindowFeed(source.train), request.work, request.share(WRITING), request.seed, console, crew,
+        request.length,
     )  # fmt: skip
-    with console.bar(request.command_name, run.budget) as report:
-        ledger = run.finish(report)
+    trained = recipe.begin(request, target, windows)
+    batches = DrafterBatches(target.model, trained, trained.config.taps, windows, request.seed, request.batch)
+    loss, budget = recipe.loss(request, target, batches), request.share(1 - WRITING)
+    loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
+    with console.bar(request.command_name, budget) as report:
+        ledger = loop.finish(report)
+    trained.network.requires_grad_(False).eval()
     crew.leave()
     if not crew.main:
         return None
     console.say("measuring; that is not in the minutes")
-    held = _held(request, target, source, windows, recipe.held)
+    how = target_text.trees_writing(request.length)
+    how = replace(how, temperatures=recipe.temperatures or how.temperatures)
+    ids = target_text.write_batch(target.model, WindowFeed(source.held_out), (request.seed + 1, 0), how, N_WINDOWS)
+    held = HeldOutWindows(torch.from_numpy(ids).long(), windows.answer_from, source)
     recipe.kind.write(request.out, recipe.completed(target, trained, held))
-    made = Made(request.command, request.settings, ledger.spent(request.minutes, windows))
-    return recipe.card(request, target, recipe.kind.load(request.out, target), held, made, console)
+    made = {
+        "command": request.command,
+        "settings": request.settings,
+        "training": request.spent(ledger, windows.ids, "pairs"),
+    }
+    return recipe.card.write(request.out, target, recipe.kind.load(request.out, target), held, made, console)
 
 
 def _settled(request: R, crew: workers.Workers) -> R:
@@ -137,27 +141,11 @@ def _settled(request: R, crew: workers.Workers) -> R:
     return replace(request, device=crew.device or request.device, processes=crew.count, precision=precision)
 
 
-def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raises SpecvizError unless the value of an option is one of those known."""
-    if value not in known:
-        raise SpecvizError(f"--{name} {value}: unknown; use {' or '.join(known)}")
-
-
-def _fits(request: Request, target: ModelAdapter) -> dict[str, Any]:
+def _fits(request: TreeDrafterRequest, target: ModelAdapter) -> dict[str, Any]:
     """No settings of its own. Raises SpecvizError for windows that the target cannot hold."""
-    least, most = 2 * block_text.PROMPT, getattr(target.config, "max_position_embeddings", None)
+    least, most = 2 * target_text.TREES.prompt, getattr(target.config, "max_position_embeddings", None)
     if 0 < request.length < least:
         raise SpecvizError(f"--length {request.length}: windows of less than {least} tokens teach little")
     if most is not None and request.length > most:
         raise SpecvizError(f"--length {request.length}: the target holds {most} tokens")
     return {}
-
-
-def _held(
-    request: Request, target: ModelAdapter, source: Store, windows: Windows, temperatures: tuple[float, ...]
-) -> Held:
-    """Windows behind held-out beginnings."""
-    feed = head_text.beginnings(source.held_out)
-    key = (request.seed + 1, 0)
-    ids = block_text.write_batch(target.model, feed, key, N_WINDOWS, temperatures, request.length)
-    return Held(torch.from_numpy(ids).long(), windows.answer_from, source)

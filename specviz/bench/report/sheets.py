@@ -1,0 +1,157 @@
+"""Reports as tables of words: built from columns, printed in a terminal, written as one HTML file."""
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from specviz.bench.machine import Machine
+from specviz.bench.statistics import Equality
+from specviz.console import standard_output
+from specviz.errors import SpecvizError
+from specviz.metrics.estimate import Estimate
+from specviz.view.words.numbers import UNKNOWN, number, percent
+
+T = TypeVar("T")
+Column = tuple[str, Callable[[T], str]]  # its heading, and the words of an item
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A titled table; `note` says how to read it."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: list[list[str]]
+    note: str
+
+
+def sheet(title: str, items: Iterable[T], columns: Sequence[Column[T]], note: str) -> Sheet:
+    """A row an item, a cell a column."""
+    return Sheet(
+        title, tuple(name for name, _ in columns), [[cell(item) for _, cell in columns] for item in items], note
+    )
+
+
+def share(found: Estimate | None) -> str:
+    return percent(None if found is None else found.value)
+
+
+def value(found: Estimate | None) -> str:
+    return number(None if found is None else found.value)
+
+
+def margin(found: Estimate | None) -> str:
+    """Half of the interval."""
+    if found is None or found.interval is None:
+        return UNKNOWN
+    return f"{(found.interval[1] - found.interval[0]) / 2:.3f}"
+
+
+def interval(found: tuple[float, float] | None, form: str = ".3f") -> str:
+    """From one end to the other."""
+    return UNKNOWN if found is None else " .. ".join(format(end, form) for end in found)
+
+
+def plain(found: float | None, form: str = "g") -> str:
+    """A number in a form of its own."""
+    return UNKNOWN if found is None else format(found, form)
+
+
+def machine_line(machine: Machine) -> str:
+    """What was measured on, and how busy it was."""
+    load = f"load {plain(machine.load_before)} before, {plain(machine.load_after)} after"
+    return f"{machine.processor}, {machine.cores} cores, {machine.device}, {machine.threads} threads, {load}"
+
+
+def equality_sheet(found: Sequence[Equality]) -> Sheet:
+    """Whether texts were equal where that was promised."""
+
+    def parting(each: Equality) -> str:
+        at = each.worst
+        return UNKNOWN if at is None else f"prompt {at.prompt}, token {at.position}, margin {at.margin:.2g}"
+
+    columns: Sequence[Column[Equality]] = (
+        ("method", lambda each: each.arm),
+        ("as", lambda each: each.reference),
+        ("equal", lambda each: f"{each.n_equal} of {each.n}"),
+        ("first divergence", parting),
+    )
+    note = "texts equal token for token; margin: highest minus second highest logit where the worst pair parts"
+    return sheet("Equality", found, columns, note)
+
+
+_NARROWEST = 110  # columns when standard output is no terminal
+_LEFT = frozenset({"method", "over", "as", "promise", "first divergence", ""})
+_LEFT_IN_TERMINAL = _LEFT | {"prompts", "verifier", "rule", "law", "lanes", "signal", "specbranch"}
+_WRAPPED = frozenset({"promise", "hits by branches", "said > true", "rows a round"})
+
+
+def print_sheets(heading: Sequence[str], sheets: Sequence[Sheet]) -> None:
+    """Lines that must be known before any number, then the tables with how to read them, on standard output."""
+    with standard_output(_NARROWEST) as console:
+        for line in heading:
+            console.print(Text(line, style="dim"))
+        for each in sheets:
+            console.print()
+            console.print(_table(each))
+            console.print(Text(each.note, style="dim"))
+        console.print()
+
+
+def _table(found: Sheet) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=found.title)
+    table.title_justify = "left"
+    for name in found.head:
+        side = "left" if name in _LEFT_IN_TERMINAL else "right"
+        table.add_column(name, justify=side, no_wrap=name not in _WRAPPED)  # type: ignore[arg-type]
+    for row in found.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
+body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem }
+table { border-collapse: collapse; display: block; overflow-x: auto }
+th, td { padding: .2rem .8rem .2rem 0; text-align: right; white-space: nowrap }
+th { border-bottom: 1px solid } .words { text-align: left }
+p, footer { opacity: .75 }
+"""
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write the file. Raises SpecvizError when it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
+
+
+def page(title: str, heading: Sequence[str], sheets: Sequence[Sheet], foot: str, charts: str = "") -> str:
+    """The report as one HTML file that needs nothing else."""
+    head = "".join(f"<p>{html.escape(line)}</p>" for line in heading)
+    body = "".join(_section(each) for each in sheets)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+        f"{head}{charts}{body}<footer><code>{html.escape(foot)}</code></footer></body></html>\n"
+    )
+
+
+def _section(found: Sheet) -> str:
+    classes = ["words" if name in _LEFT else "" for name in found.head]
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        inside = (f'<{tag} class="{c}">{html.escape(v)}</{tag}>' for c, v in zip(classes, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    rows = "".join(row("td", cells) for cells in found.rows)
+    table = f"<table><thead>{row('th', found.head)}</thead><tbody>{rows}</tbody></table>"
+    return f"<h2>{html.escape(found.title)}</h2>{table}<p>{html.escape(found.note)}</p>"
