@@ -19,8 +19,8 @@ from specviz.view.words.palette import no_color
 from specviz_tui.common import guide
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.keymap import SCREEN_KEYS
 from specviz_tui.common.paint import sixteen_colours
+from specviz_tui.common.pane import screen_keys, style_sheets
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
@@ -34,7 +34,7 @@ class SpecvizApp(App[int]):
     """One run on one screen; dialogs over it."""
 
     TITLE = "specviz"
-    CSS_PATH = "specviz.tcss"
+    CSS_PATH = ["specviz.tcss", *style_sheets()]
 
     def __init__(
         self, library: Library, feed: RunFeed | None = None, at: str | None = None,
@@ -96,12 +96,11 @@ class SpecvizApp(App[int]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The table of keys, by name."""
         if isinstance(screen, MainScreen):
-            for key in SCREEN_KEYS:
+            for key in screen_keys():
                 if key.id != "palette":
                     action = key.action
                     yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
-            for name in guide.NAMES:
-                title, _ = guide.page(name)
+            for name, (title, _) in guide.pages().items():
                 yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
         yield from super().get_system_commands(screen)
 

@@ -9,8 +9,8 @@ from specviz.view.panels.learning.build import seconds
 from specviz.view.panels.learning.model import AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import number
 from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
-from specviz_tui.panels.ranks_views import indented, sentence
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, sentence
+from specviz_tui.panels.ranks_views import under
 
 NAME = 8
 
@@ -18,8 +18,8 @@ NAME = 8
 def arms(found: AdaptView | None, missing: str, painter: Painter, cells: int) -> tuple[Text, int | None]:
     """The arms at the query on screen, then all queries; the line of the one on screen."""
     if found is None:
-        return Text("\n").join(indented(missing, cells, FAINT)), None
-    lines = [*_axis(found, painter, cells), *indented(found.words, cells), Text("")]
+        return Text("\n").join(under(missing, cells, FAINT)), None
+    lines = [*_axis(found, painter, cells), *under(found.words, cells), Text("")]
     lines.append(Text(_HEAD if cells >= 68 else _SHORT, style=FAINT, no_wrap=True))
     cursor = None
     for step in found.steps:
@@ -91,7 +91,7 @@ def _arm(arm: ArmView, place: "object", room: int, painter: Painter) -> Text:
 def sums(found: AdaptView | None, missing: str, painter: Painter, cells: int) -> Text:
     """Exploring, regret, what was taken back; length by domain."""
     if found is None:
-        return Text("\n").join(indented(missing, cells, FAINT))
+        return Text("\n").join(under(missing, cells, FAINT))
     label = max(len(row.label) for row in found.summary)
     lines: list[Text] = []
     for row in found.summary:

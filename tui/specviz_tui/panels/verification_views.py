@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual import events
 
 from specviz.text import clip, pad
-from specviz.view.frame.frame import Frame
-from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import (
-    Branch,
-    ClosingRow,
-    Comparison,
     RuleReplay,
     Scan,
     ScanColumn,
@@ -27,9 +21,7 @@ from specviz.view.panels.verification.model import (
 )
 from specviz.view.words.numbers import fine, number, percent, prob
 from specviz.view.words.palette import glyph
-from specviz_tui.common.messages import NodePicked
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, fitted, wrapped
-from specviz_tui.panels import FrameWidget
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
 
 TOKEN, LEAST, GAP = 12, 5, 1  # widest token, narrowest column, cells between columns
 HELP = 30  # cells below which there is no column that explains the rows
@@ -133,45 +125,7 @@ def _kept(column: ScanColumn) -> bool:
     return column.stop or column.implied
 
 
-class ScanTable(FrameWidget):
-    """The table, and below it the sentence on the position under the cursor. A click on a column chooses it."""
-
-    EXPLAIN = "scan"
-
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._spots: list[tuple[int, int, int]] = []
-
-    def part(self, frame: Frame) -> object:
-        """The scan."""
-        v = VerificationPanel.of(frame)
-        return v.scan if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """The number of rows changes from phase to phase."""
-        v = VerificationPanel.of(frame)
-        scan = v.scan if v else None
-        self.border_title = Text(scan.title if scan is not None else "Scan")
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """Rows, then the sentence."""
-        v = VerificationPanel.of(self.frame)
-        scan = v.scan if v else None
-        if scan is None:
-            return Text("")
-        text, self._spots = table(scan, self.painter, self.size.width or 80)
-        return text.append("\n").append_text(_said(scan.words, self.size.width or 80))
-
-    def on_click(self, event: events.Click) -> None:
-        """The position under the pointer."""
-        offset = event.get_content_offset(self)
-        for x0, x1, node in self._spots:
-            if offset is not None and x0 <= offset.x < x1:
-                self.post_message(NodePicked(node))
-
-
-def _said(words: str, width: int) -> Text:
+def said(words: str, width: int) -> Text:
     """The sentence, on two lines at least, so that nothing moves when it is short."""
     lines = wrapped(words, width - 2)[:5]
     lines += [""] * (2 - len(lines))
@@ -181,13 +135,16 @@ def _said(words: str, width: int) -> Text:
 ENTRIES = 5  # tokens of a row; the dashboard shows more
 
 
-def rules(found: Comparison, painter: Painter, width: int) -> Text:
+def rules(model: Verification, painter: Painter, width: int) -> Text:
     """`token-wise  ✗·····  0 of 6  3.28`, a line each, then what it comes to."""
+    found = model.comparison
+    if found is None:
+        return Text(" told when the verdict is on screen", style=FAINT)
     if found.missing:
-        return Text("\n").join(_sentence(found.missing, width, FAINT))
+        return Text("\n").join(indented(found.missing, width, FAINT))
     label = max(len(rule.label) for rule in found.rules) + 2
     lines = [line for rule in found.rules for line in _rule(rule, painter, width, label)]
-    return Text("\n").join([*lines, *_sentence(found.words, width)])
+    return Text("\n").join([*lines, *indented(found.words, width)])
 
 
 def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Text]:
@@ -201,26 +158,25 @@ def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Te
     note = Text(f"  {rule.note}" if rule.note else "", style=FAINT)
     if line.cell_len + note.cell_len <= width:
         return [line.append_text(note)]
-    return [line, *_sentence(f"  {rule.note}", width, FAINT)]
+    return [line, *indented(f"  {rule.note}", width, FAINT)]
 
 
-def _sentence(words: str, width: int, style: Style = PLAIN) -> list[Text]:
-    return [Text(f" {line}", style=style) for line in wrapped(words, width - 2)]
-
-
-def closing(found: ClosingRow, painter: Painter, width: int) -> Text:
+def closing(model: Verification, painter: Painter, width: int) -> Text:
     """The tokens of the row, what p and q give them, what is left, and which was drawn."""
+    found = model.closing
+    if found is None:
+        return Text(" told when the last token is drawn", style=FAINT)
     if found.missing:
-        return Text("\n").join(_sentence(found.missing, width, FAINT))
+        return Text("\n").join(indented(found.missing, width, FAINT))
     token = min(max((cell_len(e.shown) for e in found.entries), default=5), 12)
     against = any(e.weighed_q is not None for e in found.entries)
     cells = max(3, min(8, (width - token - 40) // 2)) if against else 12
     head = f" {'':<{token + 2}}{found.p_label:<{cells + 7}}"
     head += f"{found.q_label:<{cells + 7}}left   share" if against else "share"
-    lines = [*_sentence(found.title, width), Text(head, style=FAINT)]
+    lines = [*indented(found.title, width), Text(head, style=FAINT)]
     drawn_later = (e for e in found.entries[ENTRIES:] if e.drawn)
     lines += [_weighed(e, painter, (token, cells, width), against) for e in (*found.entries[:ENTRIES], *drawn_later)]
-    return Text("\n").join([*lines, *_sentence(found.words, width, FAINT)])
+    return Text("\n").join([*lines, *indented(found.words, width, FAINT)])
 
 
 def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], against: bool) -> Text:
@@ -239,10 +195,11 @@ def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], agai
     return line
 
 
-def branches(found: tuple[Branch, ...], missing: str | None, painter: Painter, width: int) -> Text:
+def branches(model: Verification, painter: Painter, width: int) -> Text:
     """One bar a branch: what both laws give, then what the target misses and what the draft has too much of."""
+    found = model.branches
     if not found:
-        return Text(f" {missing or 'the target has not judged the draft yet'}", style=FAINT)
+        return Text(f" {model.branches_missing or 'the target has not judged the draft yet'}", style=FAINT)
     token = min(max(cell_len(b.shown) for b in found), 16)
     cells = max(6, width - token - 24)
     lines = []
@@ -262,7 +219,7 @@ def branches(found: tuple[Branch, ...], missing: str | None, painter: Painter, w
 
 def over_run(found: Verification, painter: Painter, width: int) -> Text:
     """The paired difference to token-wise, then survival: observed beside exactly expected, position by position."""
-    lines = [line for p in found.paired for line in _sentence(p.words or p.missing or "", width)]
+    lines = [line for p in found.paired for line in indented(p.words or p.missing or "", width)]
     if found.survival is not None:
         lines += _survival(found.survival, painter)
     return Text("\n").join(lines) if lines else Text(" nothing to compare yet", style=FAINT)
@@ -282,96 +239,3 @@ def _survival(found: Survival, painter: Painter) -> list[Text]:
             line.append(f"{percent(dict(zip(curve.xs, curve.values, strict=True)).get(t)):>17}", style=style)
         lines.append(line)
     return lines if found.curves else [*lines, Text(f" {found.words}", style=FAINT)]
-
-
-class RuleBox(FrameWidget):
-    """Other rules on the same draft; the difference over the run below the box."""
-
-    EXPLAIN = "rules"
-
-    def part(self, frame: Frame) -> object:
-        """Comparison and paired differences."""
-        v = VerificationPanel.of(frame)
-        return (v.comparison, v.paired) if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Same draft, same u · kept, expected · ▶ this run"
-        v = VerificationPanel.of(frame)
-        gains = [
-            (k, Text(f"{p.gain.label} {p.gain.text}")) for k, p in enumerate(v.paired if v else ()) if not p.missing
-        ]
-        self.border_subtitle = fitted(gains, max(self.size.width - 6, 20), " · ") if gains else ""
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a rule."""
-        v = VerificationPanel.of(self.frame)
-        if v is None or v.comparison is None:
-            return Text(" told when the verdict is on screen", style=FAINT)
-        return rules(v.comparison, self.painter, self.size.width)
-
-
-class ClosingBox(FrameWidget):
-    """The row at the stop against p and q."""
-
-    EXPLAIN = "residual"
-
-    def part(self, frame: Frame) -> object:
-        """The row."""
-        v = VerificationPanel.of(frame)
-        return v.closing if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "The row at the stop"
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a token."""
-        v = VerificationPanel.of(self.frame)
-        if v is None or v.closing is None:
-            return Text(" told when the last token is drawn", style=FAINT)
-        return closing(v.closing, self.painter, self.size.width)
-
-
-class BranchBox(FrameWidget):
-    """The branches below every prefix."""
-
-    EXPLAIN = "branches"
-
-    def part(self, frame: Frame) -> object:
-        """The branches."""
-        v = VerificationPanel.of(frame)
-        return (v.branches, v.branches_missing) if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Below each prefix · ░ both agree  █ D+ missing  ▒ D- in excess"
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a branch."""
-        v = VerificationPanel.of(self.frame)
-        return Text("") if v is None else branches(v.branches, v.branches_missing, self.painter, self.size.width)
-
-
-class RunBox(FrameWidget):
-    """Over the run."""
-
-    EXPLAIN = "survival"
-
-    def part(self, frame: Frame) -> object:
-        """Survival and differences."""
-        v = VerificationPanel.of(frame)
-        return (v.survival, v.paired) if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Over the run · survival: observed against exactly expected"
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """Sentences, then the table."""
-        v = VerificationPanel.of(self.frame)
-        return Text("") if v is None else over_run(v, self.painter, self.size.width)

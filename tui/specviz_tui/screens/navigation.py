@@ -1,58 +1,31 @@
-"""Keys that only look: time, selection, form of the text and the tree, export. Mixed into the main screen."""
+"""Keys that only look: time, selection, form of the text and the tree, export."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.warned import warned
-from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.play.seek import is_place
 from specviz.view.words.palette import VALUE_MODES
-from specviz_tui.common.feed import RunFeed, node_record
+from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import AskScreen, Choice, PickScreen, Question
+from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.text_strip import MODES, TextStrip
 from specviz_tui.widgets.tree.box import neighbour
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from specviz.view import Frame
-
-    Base = Screen[None]
-else:
-    Base = object
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
 PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
 PLACE_HINT = f"{PLACES} · or a piece of the text"
 
 
-class LookingActions(Base):
-    """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
-
-    feed: RunFeed
-    if TYPE_CHECKING:
-        frame: "Frame | None"
-
-        def paint_soon(self) -> None: ...
-        def focus_main(self) -> None: ...
-        def ask_core(self, ask: Callable[[], Any]) -> None: ...
+class LookingActions(RunScreen):
+    """What only changes the view."""
 
     # Time ------------------------------------------------------------------------------------------------------------
-
-    def go(self, moved: bool) -> None:
-        """After a move: the inspector follows the action again, unless it is pinned."""
-        if moved and not self.query_one(WhyPanel).pinned:
-            self.feed.options = replace(self.feed.options, selected=None)
-        if moved:
-            self.feed.options = self.feed.options.moved()
-        self.paint_soon()
 
     def action_play(self) -> None:
         """Pause or go on; a live recording never stops for it."""
@@ -130,13 +103,6 @@ class LookingActions(Base):
 
     # Selection -------------------------------------------------------------------------------------------------------
 
-    def select(self, node: int | None) -> None:
-        """Look at a node; the view holds still for it."""
-        if node is not None and (self.feed.player.playing or self.feed.running):
-            self.feed.player.pause()
-        self.feed.options = replace(self.feed.options, selected=node)
-        self.paint_soon()
-
     def move(self, direction: str) -> None:
         """To the neighbour of the selected node."""
         if self.frame is None:
@@ -154,13 +120,11 @@ class LookingActions(Base):
 
     def action_back(self) -> None:
         """Close what is open, then let go of the node, then follow."""
-        if RanksPanel.chosen(self.feed.options).entry is not None:
-            self.feed.options = RanksPanel.choose(self.feed.options, entry=None)
-            self.paint_soon()
+        if any(pane.back() for pane in self.panes):
             return
-        panel = self.query_one(WhyPanel)
-        panel.pinned = False
-        self.feed.options = self.feed.options.let_go()
+        self.query_one(WhyPanel).pinned = False
+        for pane in self.panes:
+            pane.chosen = pane.chosen.let_go()
         self.focus_main()
         self.select(None)
 

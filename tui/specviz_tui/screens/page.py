@@ -12,8 +12,9 @@ from textual.widgets import Static
 from specviz.runlog.run import Mark
 from specviz.view.words import palette
 from specviz_tui.common import guide
-from specviz_tui.common.keymap import GROUPS, TABLES, Key
+from specviz_tui.common.keymap import Key
 from specviz_tui.common.paint import FAINT, STRONG, Painter
+from specviz_tui.common.pane import all_panes, key_tables
 
 SIDE_BY_SIDE = 110
 
@@ -80,7 +81,9 @@ class GuideScreen(PageScreen):
 
 def help_page(painter: Painter, width: int) -> PageScreen:
     """All keys by group, and what the glyphs mean."""
-    blocks = {group: _keys(group) for group in GROUPS}
+    panes = [pane.KEYS[0].group for pane in all_panes()]
+    groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
+    blocks = {group: _keys(group) for group in groups}
     glyphs = _block("Glyphs", [(Text(f" {s.glyph}", style=painter.mark(m)), s.word) for m, s in _glyphs()])
     if width < SIDE_BY_SIDE:
         return PageScreen("Keys", Group(*blocks.values(), glyphs))
@@ -88,7 +91,7 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     table.add_column(ratio=1)
     table.add_column(ratio=1)
     left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
-    right = (blocks["Tree"], blocks["Layers"], blocks["Lanes"], blocks["Ranks"], blocks["Scan"], blocks["Knobs"])
+    right = [blocks[group] for group in ("Tree", *panes, "Knobs")]
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
 
@@ -98,7 +101,7 @@ def _glyphs() -> list[tuple[Mark, palette.Style]]:
 
 
 def _keys(group: str) -> Table:
-    return _block(group, [(_caps(key), key.help) for table in TABLES for key in table if key.group == group])
+    return _block(group, [(_caps(key), key.help) for table in key_tables() for key in table if key.group == group])
 
 
 def _block(title: str, rows: list[tuple[Text, str]]) -> Table:

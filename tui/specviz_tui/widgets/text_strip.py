@@ -9,9 +9,9 @@ from textual.reactive import reactive
 from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
 from specviz.view.words import palette
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.messages import NodePicked, Seek
 from specviz_tui.common.paint import FAINT, spread
-from specviz_tui.panels import FrameWidget
 
 MODES = ("text", "tokens", "ids")
 BREAK = " │ "

@@ -9,9 +9,9 @@ from textual.reactive import reactive
 
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Timeline
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.messages import Pressed, Seek
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
-from specviz_tui.panels import FrameWidget
 
 LABEL = " tok/round "
 GRAVITY = "─◆⚑⚠"

@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, Tree, TreeNode
 from specviz.view.words.palette import VALUE_MODES
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import FAINT, STRONG, spread
-from specviz_tui.panels import FrameWidget
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 
 NOTHING_YET = "No round yet."

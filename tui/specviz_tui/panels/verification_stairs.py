@@ -3,12 +3,9 @@
 from rich.style import Style
 from rich.text import Text
 
-from specviz.view.frame.frame import Frame
-from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Stairs
 from specviz.view.words.numbers import joint
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter
-from specviz_tui.panels import FrameWidget
 
 LABEL = 8  # cells of the ratios on the left
 CAP, STEP, RISER, DOT, WEIGHT, ZERO, DOWN = "▔", "━", "│", "●", "○", "┄", "↓"
@@ -91,26 +88,3 @@ def chart(stairs: Stairs, painter: Painter, width: int, height: int) -> Text:
         canvas.step(stairs, k, step)
     numbers = Text(" " * LABEL + "".join(f"{x:^{step}}" for x in stairs.xs), style=FAINT, no_wrap=True)
     return Text("\n").join([*canvas.lines(), numbers])
-
-
-class StairChart(FrameWidget):
-    """The chart with its legend in the title."""
-
-    EXPLAIN = "scan"
-
-    def part(self, frame: Frame) -> object:
-        """The staircase."""
-        v = VerificationPanel.of(frame)
-        return v.stairs if v else None
-
-    def on_mount(self) -> None:
-        """What the signs mean."""
-        self.border_title = Text(f"Ratio staircase · {DOT} r  {CAP} its maximum  {WEIGHT} c")
-
-    def render(self) -> Text:
-        """As high as the box."""
-        v = VerificationPanel.of(self.frame)
-        found = v.stairs if v else None
-        if found is None:
-            return Text(" the target has not judged the draft yet", style=FAINT)
-        return chart(found, self.painter, self.size.width, max(self.size.height - 1, 3))
