@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
@@ -19,6 +20,7 @@ from specviz.view.words.palette import no_color
 from specviz_tui.common import guide
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
+from specviz_tui.common.messages import OpenAsked
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import screen_keys, style_sheets
 from specviz_tui.screens.dialogs import PickScreen
@@ -62,6 +64,7 @@ class SpecvizApp(App[int]):
         """Let go of file or core."""
         self.feed.close()
 
+    @on(OpenAsked)
     def ask_what_to_open(self) -> None:
         """The list of traces, and the core."""
         choices = self.library.choices()

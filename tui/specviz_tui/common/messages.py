@@ -80,5 +80,10 @@ class KnobTyping(Message):
 
 
 @dataclass
+class OpenAsked(Message):
+    """Another trace, or a core, is to be opened."""
+
+
+@dataclass
 class Left(Message):
     """Focus goes back to the tree."""

@@ -24,6 +24,7 @@ from specviz_tui.common.messages import (
     Left,
     Moved,
     NodePicked,
+    OpenAsked,
     Pressed,
     Seek,
 )
@@ -213,7 +214,7 @@ class MainScreen(LiveActions, LookingActions):
 
     def action_open(self) -> None:
         """Another trace, or the core."""
-        self.app.ask_what_to_open()  # type: ignore[attr-defined]
+        self.post_message(OpenAsked())
 
     async def action_quit(self) -> None:
         """Leave."""
