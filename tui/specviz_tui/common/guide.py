@@ -68,7 +68,7 @@ _STATUS = {
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "
         "recording, and "
         "what the instrumentation cost.",
-    ),
+    )
 }
 
 

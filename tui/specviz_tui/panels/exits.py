@@ -57,7 +57,7 @@ EXIT_PAGES = {
         "Ledger: a draft pays the layers of its climb and, if the target agrees, earns the L calls of a token. The "
         "sum is a L − Σ e; a round may lose. Right: the first layer whose head said what the target chose, and the "
         "first from which all did; regret is the stop less the first right layer.",
-    ),
+    )
 }
 
 

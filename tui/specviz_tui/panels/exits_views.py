@@ -172,7 +172,10 @@ def _swept(line: SweepLine, painter: Painter, width: int) -> list[Text]:
 
 def below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
     """Legend, numbers, the round's ledger and time, what other thresholds would have done; the cell in words."""
-    parts = [(k, _band(k, painter)) for k in range(len(BANDS))]
+    parts = [
+        (k, Text(palette.BANDS[k].glyph, style=painter.band(k)).append(f" {BANDS[k][1]}", style=FAINT))
+        for k in range(len(BANDS))
+    ]
     exits = Text(palette.STYLES["exit"].glyph, style=painter.mark("exit")).append(" exited", style=FAINT)
     what = Text(heat.what_text[:1], style=painter.style(palette.WOULD)).append(heat.what_text[1:], style=FAINT)
     lines = [fitted([(9, t) for _, t in parts] + [(1, exits), (2, what)], width - 1, "  ")]
@@ -190,10 +193,6 @@ def below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[Te
     lines += indented(heat.words, width, FAINT)
     lines += indented(heat.note, width, FAINT) if heat.note else []
     return lines
-
-
-def _band(k: int, painter: Painter) -> Text:
-    return Text(palette.BANDS[k].glyph, style=painter.band(k)).append(f" {BANDS[k][1]}", style=FAINT)
 
 
 def _sweep_line(found: Layers, width: int) -> list[Text]:

@@ -54,7 +54,7 @@ LANE_PAGES = {
         "their first tokens: under topk the chance of a hit.\n\n"
         "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
         "exact for i.i.d. acceptance. Beside each: its best length.",
-    ),
+    )
 }
 
 

@@ -14,9 +14,8 @@ from rich.text import Text
 from specviz.text import clip, pad
 from specviz.view.panels.lanes.cost import CostCurve, CostPanel
 from specviz.view.panels.lanes.model import Block, Chart, Hrad, Lanes
-from specviz.view.panels.lanes.parts import seconds
 from specviz.view.words import palette
-from specviz.view.words.numbers import BARS, number, percent, prob
+from specviz.view.words.numbers import BARS, number, percent, prob, seconds
 from specviz.view.words.palette import glyph
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence, wrapped
 
@@ -205,7 +204,13 @@ def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) ->
     cells: Cells = [(" ", PLAIN)] * seen.cells
     mine = [block for block in chart.blocks if block.lane == key]
     for block in sorted(mine, key=lambda block: block.kind != "idle"):
-        _put(cells, block, seen, painter, block.at == _cursor(chart))
+        _put(
+            cells,
+            block,
+            seen,
+            painter,
+            block.at == (chart.blocks[chart.cursor].at if chart.cursor is not None else None),
+        )
     name = f"  {lane.label}" if lane.branch else f"{lane.label} {lane.device}"
     line = Text(f" {clip(name, LABEL - 2):<{LABEL - 2}}│", style=PLAIN if not lane.branch else FAINT, no_wrap=True)
     for char, style in cells:
@@ -214,10 +219,6 @@ def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) ->
     if width >= 100:
         line.append(f" {clip(lane.text, NOTE - 2)}", style=FAINT)
     return line
-
-
-def _cursor(chart: Chart) -> tuple[int, str, int] | None:
-    return chart.blocks[chart.cursor].at if chart.cursor is not None else None
 
 
 def _put(cells: Cells, block: Block, seen: Window, painter: Painter, here: bool) -> None:

@@ -83,7 +83,7 @@ RANK_PAGES = {
         "├ ● ┤ are the least, the expected and the most profit; it takes one that pays for sure, or tries one within "
         "a small budget. Regret is what a decision gave up against the best expected profit. The text never depends "
         "on it.",
-    ),
+    )
 }
 
 

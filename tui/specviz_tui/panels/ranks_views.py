@@ -23,18 +23,7 @@ from specviz.view.panels.ranks.model import (
 )
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
-from specviz_tui.common.paint import (
-    CURSOR,
-    FAINT,
-    PLAIN,
-    STRONG,
-    Painter,
-    bar,
-    facts,
-    joined,
-    sentence,
-    wrapped,
-)
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, joined, sentence, wrapped
 
 TOKEN, BADGE, CHANCE = 14, 11, 8
 OFFERS = 6  # tokens of an expansion that are listed beyond its children

@@ -14,7 +14,7 @@ from specviz_tui.common.messages import Moved, NodePicked
 from specviz_tui.common.paint import FAINT, fitted
 from specviz_tui.common.pane import PanelPane, opens
 from specviz_tui.panels import verification_views as views
-from specviz_tui.panels.verification_stairs import CAP, DOT, WEIGHT, chart
+from specviz_tui.panels.verification_views import CAP, DOT, WEIGHT, chart
 
 SCAN_KEYS: tuple[Key, ...] = (
     Key("scan.left", "left,h", "move('left')", "← h", "to the position before", "Scan"),

@@ -89,7 +89,10 @@ class PickScreen(ModalScreen[str | None]):
         widest = max((len(choice.title) for choice in self._choices), default=0)
         with Vertical(classes="dialog -list"):
             yield Label(self._title, markup=False, classes="dialog-title")
-            options = [Option(_line(choice, widest), id=choice.id) for choice in self._choices]
+            options = [
+                Option(Text(choice.title.ljust(widest + 2)).append(choice.note, style=FAINT), id=choice.id)
+                for choice in self._choices
+            ]
             yield OptionList(*options, markup=False)
             yield Static(self._hint, markup=False, classes="dialog-hint")
 
@@ -105,7 +108,3 @@ class PickScreen(ModalScreen[str | None]):
     def action_cancel(self) -> None:
         """Nothing chosen."""
         self.dismiss(None)
-
-
-def _line(choice: Choice, widest: int) -> Text:
-    return Text(choice.title.ljust(widest + 2)).append(choice.note, style=FAINT)

@@ -12,7 +12,7 @@ from textual.containers import Container
 from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
-from specviz.view.frame.warned import warning_text
+from specviz.view.frame.run_header import warning_text
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.messages import (

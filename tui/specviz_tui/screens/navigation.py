@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from specviz.errors import SpecvizError
-from specviz.view.frame.warned import warned
+from specviz.view.frame.run_header import warned
 from specviz.view.play.seek import is_place
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import node_record

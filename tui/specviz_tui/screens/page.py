@@ -9,10 +9,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from specviz.runlog.run import Mark
 from specviz.view.words import palette
 from specviz_tui.common import guide
-from specviz_tui.common.keymap import Key
 from specviz_tui.common.paint import FAINT, STRONG, Painter
 from specviz_tui.common.pane import all_panes, key_tables
 
@@ -84,7 +82,13 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     panes = [pane.KEYS[0].group for pane in all_panes()]
     groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
     blocks = {group: _keys(group) for group in groups}
-    glyphs = _block("Glyphs", [(Text(f" {s.glyph}", style=painter.mark(m)), s.word) for m, s in _glyphs()])
+    glyphs = _block(
+        "Glyphs",
+        [
+            (Text(f" {s.glyph}", style=painter.mark(m)), s.word)
+            for m, s in [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
+        ],
+    )
     if width < SIDE_BY_SIDE:
         return PageScreen("Keys", Group(*blocks.values(), glyphs))
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
@@ -96,12 +100,16 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     return PageScreen("Keys", table, "keys")
 
 
-def _glyphs() -> list[tuple[Mark, palette.Style]]:
-    return [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
-
-
 def _keys(group: str) -> Table:
-    return _block(group, [(_caps(key), key.help) for table in key_tables() for key in table if key.group == group])
+    return _block(
+        group,
+        [
+            (Text(f" {key.caps}", style=STRONG), key.help)
+            for table in key_tables()
+            for key in table
+            if key.group == group
+        ],
+    )
 
 
 def _block(title: str, rows: list[tuple[Text, str]]) -> Table:
@@ -113,10 +121,6 @@ def _block(title: str, rows: list[tuple[Text, str]]) -> Table:
         table.add_row(caps, words)
     table.add_row()
     return table
-
-
-def _caps(key: Key) -> Text:
-    return Text(f" {key.caps}", style=STRONG)
 
 
 def error_page(title: str, message: str, tail: list[str]) -> PageScreen:

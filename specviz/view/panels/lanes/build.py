@@ -11,9 +11,9 @@ from specviz.view.panel import Panel, Scene
 from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, LaneOptions, Lanes, RoundSpan
-from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad, seconds
+from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad
 from specviz.view.panels.lanes.text import block_info, sequence, voids
-from specviz.view.words.numbers import number, percent
+from specviz.view.words.numbers import number, percent, seconds
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import quoted
 from specviz.view.panels.lanes.model import FATES, BranchToken, BranchView, ConfStep, Fan, Fate, Hrad, HradCall
-from specviz.view.words.numbers import UNKNOWN, apart, number, percent, prob
+from specviz.view.words.numbers import UNKNOWN, apart, percent, prob
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -91,14 +91,10 @@ def _branch(
     later = [node for node in record.nodes.values() if node.branch == born.branch and node.node != born.node]
     mark, fate = marked(fates.get(born.node))
     return BranchView(
-        branch=born.branch, node=born.node, shown=run.word(born.token), q=_q(born.logq), rank=born.rank, kind=born.kind,
-        survivor=match is not None and match.branch == born.branch, fate=fate, mark=mark,
+        branch=born.branch, node=born.node, shown=run.word(born.token), q=linear(born.logq), rank=born.rank,
+        kind=born.kind, survivor=match is not None and match.branch == born.branch, fate=fate, mark=mark,
         tokens=tuple(_token(run, node, fates) for node in sorted(later, key=lambda node: node.pos)),
     )  # fmt: skip
-
-
-def _q(logq: float | None) -> float | None:
-    return None if logq is None else linear(logq)
 
 
 def _token(run: Run, node: Node, fates: Fates) -> BranchToken:
@@ -176,10 +172,3 @@ def said(shown: Sequence[str], most: int = 6) -> str:
     """Some tokens in a sentence."""
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return " ".join(shown[:most]) + more
-
-
-def seconds(value: float) -> str:
-    """`12.4 ms`, `1.2 s`."""
-    if value >= 1:
-        return f"{number(value)} s"
-    return f"{number(value * 1e3, 1)} ms"

@@ -8,8 +8,8 @@ from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.lanes.blocks import RunFacts
 from specviz.view.panels.lanes.model import FATES, Block, BlockInfo, Clock
-from specviz.view.panels.lanes.parts import Fates, marked, said, seconds
-from specviz.view.words.numbers import percent
+from specviz.view.panels.lanes.parts import Fates, marked, said
+from specviz.view.words.numbers import percent, plural, seconds
 
 _NAMES = {"verify": "target pass", "draft": "draft forward", "branch": "branch forward", "hrad": "classifier",
           "sync": "barrier", "idle": "idle"}  # fmt: skip
@@ -47,13 +47,17 @@ def _verified(
     run: Run, facts: RunFacts, record: RoundRecord, block: Block, judged: bool, clock: Clock
 ) -> str:  # fmt: skip
     """What the target's pass judged, what it kept, and what fell."""
-    pending = [run.name(n.token) for i in record.verdicts if (n := record.query.nodes.get(i)) and _fed(record, i)]
+    pending = [
+        run.name(n.token)
+        for i in record.verdicts
+        if (n := record.query.nodes.get(i)) and (i not in record.nodes or record.nodes[i].branch is None)
+    ]
     over = f"the newest token and {said(pending)}" if pending else "the newest token alone"
     text = f"The target passes over {over} in {seconds(block.took)}."
     if not judged or record.end is None:
         return text
     kept, new = record.end.n_accepted, record.end.n_emitted
-    text += f" It kept {kept} drafted {'token' if kept == 1 else 'tokens'} and the round gave {new}."
+    text += f" It kept {plural(kept, 'drafted token')} and the round gave {new}."
     match, rollback = next(iter(record.every(Match)), None), next(iter(record.every(Rollback)), None)
     if match is not None and match.branch is not None:
         text += f" Its own token at the branch point is that of branch {match.branch}, whose rest is pending now."
@@ -61,11 +65,6 @@ def _verified(
     if posterior is not None and match is not None and posterior.n_trimmed:
         text += f" {posterior.n_trimmed} of the surviving branch were cut, where the draft was unsure."
     return text + (f" {voids(facts, record, clock)}" if rollback is not None or facts.voided(record.index) else "")
-
-
-def _fed(record: RoundRecord, node: int) -> bool:
-    """Whether a judged node had a row in the pass: the tokens of branches are judged by the row before them."""
-    return node not in record.nodes or record.nodes[node].branch is None
 
 
 def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
@@ -88,7 +87,7 @@ def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
         lost = played.wasted if played is not None else 0.0
     cost = f": {seconds(lost)} of drafting" if lost else ""
     total = sum(counts.values())
-    return f"{cause} makes {total} drafted {'token' if total == 1 else 'tokens'} void ({parts}){cost}."
+    return f"{cause} makes {plural(total, 'drafted token')} void ({parts}){cost}."
 
 
 def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: Block, fates: Fates) -> str:
