@@ -52,7 +52,6 @@ class SpecvizApp(App[int]):
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
         return MainScreen(self.feed, self._at)
 
     def on_mount(self) -> None:
@@ -61,7 +60,6 @@ class SpecvizApp(App[int]):
             self.ask_what_to_open()
 
     def on_unmount(self) -> None:
-        """Let go of file or core."""
         self.feed.close()
 
     @on(OpenAsked)

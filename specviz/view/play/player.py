@@ -65,7 +65,6 @@ class Player(Seek):
         self._since, self._skipped = None, 0
 
     def frame(self, options: Options | None = None, feed: Feed | None = None) -> Frame:
-        """What to paint now."""
         return self.builder.frame(
             self.cursor, options or Options(), feed or Feed(), playing=self.playing, following=self.following,
             speed=self.speed, queue=self.queue, at_end=self.at_end,
@@ -111,7 +110,6 @@ class Player(Seek):
         self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, at + by))]
 
     def slower(self) -> None:
-        """The next lower speed."""
         self.faster(-1)
 
     def as_recorded(self) -> None:

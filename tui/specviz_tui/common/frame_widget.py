@@ -30,7 +30,6 @@ class FrameWidget(Widget):
         return frame
 
     def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
-        """Repaint when the own part changed."""
         if old is None or new is None or self.part(old) != self.part(new):
             self.show(new)
 
@@ -55,18 +54,14 @@ class PanelBox(FrameWidget):
         self._panel, self._paint, self._title = panel, paint, title
 
     def on_mount(self) -> None:
-        """Its name."""
         self.border_title = self._title
 
     def part(self, frame: Frame) -> Any:
-        """The panel's model."""
         return self._panel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
         self.refresh(layout=True)
 
     def render(self) -> Text:
-        """As wide as the box."""
         model = self._panel.of(self.frame)
         return Text("") if model is None else self._paint(model, self.painter, max(20, self.content_size.width or 36))

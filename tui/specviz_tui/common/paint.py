@@ -143,7 +143,6 @@ def wrapped(words: str, cells: int) -> list[str]:
 
 
 def sentence(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
-    """A sentence in lines."""
     return [Text(line, style=style) for line in wrapped(words, cells)]
 
 

@@ -67,7 +67,6 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
         yield from self.parts()
 
     def parts(self) -> ComposeResult:
-        """What the pane is made of."""
         raise NotImplementedError
 
     def box(
@@ -123,7 +122,6 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
         self.chosen = self._start()
 
     def action_scroll(self, lines: int) -> None:
-        """By some lines."""
         self.scroll_relative(y=lines, animate=False)
 
 

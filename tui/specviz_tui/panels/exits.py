@@ -69,7 +69,6 @@ class LayersPane(PanelPane[ExitOptions, Layers]):
     KEYS, PAGES = EXIT_KEYS, EXIT_PAGES
 
     def parts(self) -> ComposeResult:
-        """Both scroll."""
         with VerticalScroll(id="layer-view", can_focus=False):
             yield LayerView(self.pick).data_bind(PanelPane.frame)
         with VerticalScroll(id="cell-box", can_focus=False):
@@ -91,7 +90,6 @@ class LayersPane(PanelPane[ExitOptions, Layers]):
         box.border_subtitle = Text(f"v {names}")
 
     def on_resize(self) -> None:
-        """Another width of the inspector."""
         self.call_after_refresh(self.watch_frame, self.frame)
 
     @property
@@ -138,7 +136,6 @@ class LayersPane(PanelPane[ExitOptions, Layers]):
         self.choose(found.node, index=away, tree=True, column=None)
 
     def action_scroll(self, lines: int) -> None:
-        """By some lines."""
         for name in ("#layer-view", "#cell-box"):
             self.query_one(name).scroll_relative(y=lines, animate=False)
 
@@ -156,11 +153,9 @@ class LayerView(FrameWidget):
         self._layers: tuple[int, ...] = ()
 
     def part(self, frame: Frame) -> object:
-        """The layers of this moment."""
         return ExitsPanel.of(frame), frame.cursor.index
 
     def show(self, frame: Frame | None) -> None:
-        """Heights differ from round to round."""
         self.refresh(layout=True)
 
     def render(self) -> Text:
@@ -189,7 +184,6 @@ class LayerView(FrameWidget):
         return Text("\n").join([text, *below])
 
     def on_click(self, event: events.Click) -> None:
-        """The cell under the pointer."""
         offset = event.get_content_offset(self)
         if offset is None or self.view != "map" or not 1 <= offset.y <= len(self._layers):
             return

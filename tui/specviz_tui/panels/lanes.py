@@ -78,15 +78,12 @@ class LanesPane(PanelPane[LaneOptions, Lanes]):
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
 
     def on_mount(self) -> None:
-        """Show the first part."""
         self._show()
 
     def on_resize(self) -> None:
-        """Another choice of parts."""
         self._show()
 
     def watch_part(self, _: Part) -> None:
-        """Another part."""
         self._show()
 
     def _show(self) -> None:
@@ -123,12 +120,10 @@ class LanesPane(PanelPane[LaneOptions, Lanes]):
         self.choose(clock=CLOCKS[(CLOCKS.index(self.chosen.clock) + 1) % len(CLOCKS)], block=None)
 
     def action_zoom(self, by: int) -> None:
-        """Fewer rounds, each wider; or more."""
         chart = self.query_one(LaneChart)
         chart.rounds = max(1, min(MOST_ROUNDS, chart.rounds + by))
 
     def action_view(self, by: int) -> None:
-        """The next part below the chart."""
         parts = NARROW_PARTS if self.narrow else WIDE_PARTS
         at = parts.index(self.part) if self.part in parts else 0
         self.part = parts[(at + by) % len(parts)]
@@ -156,7 +151,6 @@ class LaneChart(FrameWidget):
         self._lanes: list[str] = []
 
     def part(self, frame: Frame) -> Chart | None:
-        """The chart."""
         model = LanesPanel.of(frame)
         return model.chart if model is not None else None
 
@@ -183,7 +177,6 @@ class LaneChart(FrameWidget):
         return Text("\n").join([text, *lines, *indented(words, width, FAINT)])
 
     def on_click(self, event: events.Click) -> None:
-        """The block under the pointer."""
         offset = event.get_content_offset(self)
         chart = self.part(self.frame) if self.frame is not None else None
         if offset is None or chart is None or self._seen is None or offset.y >= len(self._lanes):

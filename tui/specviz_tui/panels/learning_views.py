@@ -61,8 +61,9 @@ def _axis(found: AdaptView, painter: Painter, cells: int) -> list[Text]:
     def place(value: float) -> int:
         return max(0, min(room - 1, round((value - low) / span * (room - 1))))
 
-    lines = [Text(f" {'profit':<{NAME}} {short_seconds(low)} .. {short_seconds(high)}: ├ at least, ● expected, ┤ at most, ┃ 0",
-                  style=FAINT, no_wrap=True)]  # fmt: skip
+    ends = f"{short_seconds(low)} .. {short_seconds(high)}"
+    head = f" {'profit':<{NAME}} {ends}: ├ at least, ● expected, ┤ at most, ┃ 0"
+    lines = [Text(head, style=FAINT, no_wrap=True)]
     lines += [_arm(arm, place, room, painter) for arm in found.arms]
     for line in lines:
         line.truncate(cells, overflow="ellipsis")

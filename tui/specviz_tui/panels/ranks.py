@@ -96,26 +96,21 @@ class RanksPane(PanelPane[RankOptions, Ranks]):
     part: reactive[Part] = reactive("tree", init=False)
 
     def parts(self) -> ComposeResult:
-        """Both scroll."""
         with VerticalScroll(id="rank-main", can_focus=False):
             yield RankView("tree", self.pick, id="rank-left").data_bind(PanelPane.frame)
         with VerticalScroll(id="rank-side", can_focus=False):
             yield RankView("offers", self.pick, id="rank-right").data_bind(PanelPane.frame)
 
     def show(self, frame: Frame, model: Ranks) -> None:
-        """The round stands in a title."""
         self._titles()
 
     def on_mount(self) -> None:
-        """Names of the parts."""
         self._show()
 
     def on_resize(self) -> None:
-        """One part or two."""
         self._show()
 
     def watch_part(self, _: Part) -> None:
-        """Another part."""
         self._show()
 
     def _show(self) -> None:
@@ -180,7 +175,6 @@ class RanksPane(PanelPane[RankOptions, Ranks]):
             self.choose(None, index=found.index)
 
     def action_view(self, by: int) -> None:
-        """Another part."""
         parts = NARROW_PARTS if self.narrow else WIDE_PARTS
         at = parts.index(self.part) if self.part in parts else 0
         self.part = parts[(at + by) % len(parts)]
@@ -220,7 +214,6 @@ class RanksPane(PanelPane[RankOptions, Ranks]):
         return inside
 
     def action_scroll(self, lines: int) -> None:
-        """By some lines."""
         for name in ("#rank-main", "#rank-side"):
             self.query_one(name).scroll_relative(y=lines, animate=False)
 
@@ -243,7 +236,6 @@ class RankView(FrameWidget):
         return RanksPanel.of(frame), LearningPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
-        """Heights differ from round to round."""
         self.refresh(layout=True)
         self.call_after_refresh(self._follow)
 

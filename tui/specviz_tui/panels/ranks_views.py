@@ -187,7 +187,6 @@ def _legend(painter: Painter, cells: int) -> Text:
 
 
 def _slots(found: Ranks, painter: Painter, cells: int) -> list[Text]:
-    """Accuracy by (block, slot)."""
     if not found.slot_rows:
         return []
     lines = [Text(" block slot      n  first right  bucket right  covered  children", style=FAINT, no_wrap=True)]

@@ -94,7 +94,6 @@ class ScanPane(PanelPane[PanelOptions, Verification]):
         self.query_one("#over-run").display = model.survival is not None and not model.survival.missing
 
     def action_move(self, direction: str) -> None:
-        """To the position beside."""
         self.post_message(Moved(direction))
 
 
@@ -112,7 +111,6 @@ class ScanTable(FrameWidget):
         self._spots: list[tuple[int, int, int]] = []
 
     def part(self, frame: Frame) -> Scan | None:
-        """The scan."""
         model = VerificationPanel.of(frame)
         return model.scan if model else None
 
@@ -123,7 +121,6 @@ class ScanTable(FrameWidget):
         self.refresh(layout=True)
 
     def render(self) -> Text:
-        """Rows, then the sentence."""
         scan = self.part(self.frame) if self.frame else None
         if scan is None:
             return Text("")
@@ -131,7 +128,6 @@ class ScanTable(FrameWidget):
         return text.append("\n").append_text(views.said(scan.words, self.size.width or 80))
 
     def on_click(self, event: events.Click) -> None:
-        """The position under the pointer."""
         offset = event.get_content_offset(self)
         for x0, x1, node in self._spots:
             if offset is not None and x0 <= offset.x < x1:
@@ -144,16 +140,13 @@ class StairChart(FrameWidget):
     EXPLAIN = "scan"
 
     def part(self, frame: Frame) -> Stairs | None:
-        """The staircase."""
         model = VerificationPanel.of(frame)
         return model.stairs if model else None
 
     def on_mount(self) -> None:
-        """What the signs mean."""
         self.border_title = Text(f"Ratio staircase · {DOT} r  {CAP} its maximum  {WEIGHT} c")
 
     def render(self) -> Text:
-        """As high as the box."""
         found = self.part(self.frame) if self.frame else None
         if found is None:
             return Text(" the target has not judged the draft yet", style=FAINT)
@@ -166,7 +159,6 @@ class RuleBox(PanelBox):
     EXPLAIN = "rules"
 
     def show(self, frame: Frame | None) -> None:
-        """The paired differences that are known."""
         model = VerificationPanel.of(frame)
         known = [p for p in (model.paired if model else ()) if not p.missing]
         gains = [(k, Text(f"{p.gain.label} {p.gain.text}")) for k, p in enumerate(known)]

@@ -305,8 +305,8 @@ class _Canvas:
     def lines(self) -> list[Text]:
         """With the ratios on the left."""
         out = []
-        for number, row in enumerate(self.rows):
-            line = Text(no_wrap=True).append(f"{self.scale.label(number):>{LABEL - 1}} ", style=FAINT)
+        for at, row in enumerate(self.rows):
+            line = Text(no_wrap=True).append(f"{self.scale.label(at):>{LABEL - 1}} ", style=FAINT)
             for char, style in row:
                 line.append(char, style=style)
             out.append(line)

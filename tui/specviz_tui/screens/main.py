@@ -196,16 +196,13 @@ class MainScreen(LiveActions, LookingActions):
     # Help ------------------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        """All keys."""
         self.app.push_screen(help_page(painter_of(self.app), self.size.width))
 
     def action_explain(self) -> None:
-        """The page of the focused panel."""
         name = getattr(self.focused, "EXPLAIN", "") if self.focused is not None else ""
         self.app.push_screen(GuideScreen(name or "tree"))
 
     def action_palette(self) -> None:
-        """Every action by name."""
         self.app.action_command_palette()
 
     def action_go_to(self, name: str) -> None:
@@ -213,9 +210,7 @@ class MainScreen(LiveActions, LookingActions):
         self.turn_to(name)
 
     def action_open(self) -> None:
-        """Another trace, or the core."""
         self.post_message(OpenAsked())
 
     async def action_quit(self) -> None:
-        """Leave."""
         await self.app.action_quit()

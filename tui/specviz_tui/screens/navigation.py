@@ -33,12 +33,10 @@ class LookingActions(RunScreen):
         self.paint_soon()
 
     def action_step(self, by: int) -> None:
-        """One step on or back."""
         player = self.feed.player
         self.go(player.next_step() if by > 0 else player.prev_step())
 
     def action_phase(self, by: int) -> None:
-        """One phase on or back."""
         player = self.feed.player
         self.go(player.next_phase() if by > 0 else player.prev_phase())
 
@@ -59,7 +57,6 @@ class LookingActions(RunScreen):
         self.go(moved)
 
     def action_first(self) -> None:
-        """The very beginning."""
         self.go(self.feed.player.first())
 
     def action_last(self) -> None:
@@ -68,7 +65,6 @@ class LookingActions(RunScreen):
         self.go(True)
 
     def action_speed(self, by: int) -> None:
-        """Faster, slower, or as recorded."""
         player = self.feed.player
         if by == 0:
             player.as_recorded()
@@ -77,7 +73,6 @@ class LookingActions(RunScreen):
         self.paint_soon()
 
     def action_seek(self) -> None:
-        """Ask for a place."""
         self.app.push_screen(AskScreen(Question("Go to", PLACE_HINT, check=self.seek)))
 
     def seek(self, place: str) -> None:
@@ -140,13 +135,11 @@ class LookingActions(RunScreen):
     # Forms -----------------------------------------------------------------------------------------------------------
 
     def action_value(self) -> None:
-        """The next value beside the tokens."""
         at = VALUE_MODES.index(self.feed.options.value)
         self.feed.options = replace(self.feed.options, value=VALUE_MODES[(at + 1) % len(VALUE_MODES)])
         self.paint_soon()
 
     def action_text(self) -> None:
-        """Words, tokens, ids."""
         strip = self.query_one(TextStrip)
         strip.mode = MODES[(MODES.index(strip.mode) + 1) % len(MODES)]
 
@@ -157,12 +150,10 @@ class LookingActions(RunScreen):
         self.paint_soon()
 
     def action_expand(self) -> None:
-        """Everything, pruned nodes too."""
         self.feed.options = replace(self.feed.options, folding="none")
         self.paint_soon()
 
     def action_theme(self) -> None:
-        """The next theme."""
         at = THEMES.index(self.app.theme) if self.app.theme in THEMES else -1
         self.app.theme = THEMES[(at + 1) % len(THEMES)]
 
@@ -185,7 +176,6 @@ class LookingActions(RunScreen):
             self.paint_soon()
 
     def action_bookmarks(self) -> None:
-        """All bookmarks; enter goes there."""
         rounds = self.feed.player.run.rounds
         choices = [
             Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several

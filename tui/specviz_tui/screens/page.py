@@ -31,18 +31,15 @@ class PageScreen(ModalScreen[None]):
         self._title, self._body, self._kind = title, body, kind
 
     def compose(self) -> ComposeResult:
-        """One scrolling text in a frame."""
         with VerticalScroll(classes=f"page -{self._kind}") as box:
             box.border_title = Text(self._title).markup
             box.border_subtitle = "esc closes"
             yield Static(self._body)
 
     def action_close(self) -> None:
-        """Back to the run."""
         self.dismiss(None)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll by a line."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
 
@@ -60,11 +57,9 @@ class GuideScreen(PageScreen):
         super().__init__(title, Text(text))
 
     def on_mount(self) -> None:
-        """Name the page."""
         self._show()
 
     def action_turn(self, step: int) -> None:
-        """Another page."""
         self.page_name = guide.beside(self.page_name, step)
         self._show()
 

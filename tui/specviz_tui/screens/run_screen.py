@@ -46,7 +46,6 @@ class RunScreen(Screen[None]):
 
     @property
     def pane(self) -> PanelPane[Any, Any] | None:
-        """The one that does."""
         return next((pane for pane in self.panes if pane.id == self.shown), None)
 
     # Painting --------------------------------------------------------------------------------------------------------

@@ -55,7 +55,6 @@ class KeyBar(Widget):
         return key
 
     def on_click(self, event: events.Click) -> None:
-        """The key under the pointer."""
         for x0, x1, action in self._spots:
             if x0 <= event.x < x1:
                 self.post_message(Pressed(action))

@@ -24,7 +24,6 @@ class StatusLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """State, run, place and numbers."""
         return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings
 
     def render(self) -> Text:
@@ -77,11 +76,9 @@ class NumberLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """Numbers and notices."""
         return frame.metrics, frame.queue, frame.notices, frame.state
 
     def render(self) -> Text:
-        """Numbers left, the newest notice right."""
         if self.frame is None:
             return Text("")
         frame = self.frame

@@ -25,7 +25,6 @@ class TextStrip(FrameWidget, can_focus=True):
     mode: reactive[str] = reactive("text")
 
     def part(self, frame: Frame) -> object:
-        """The strip."""
         return frame.strip, frame.selected
 
     def watch_mode(self, mode: str) -> None:
@@ -33,7 +32,6 @@ class TextStrip(FrameWidget, can_focus=True):
         self.border_title = "Text" if mode == "text" else f"Text · {mode}"
 
     def show(self, frame: Frame | None) -> None:
-        """The count stands in the border."""
         if frame is not None:
             self.border_subtitle = frame.strip.summary
         self.refresh()

@@ -25,7 +25,6 @@ class Sparkline(FrameWidget):
     EXPLAIN = "timeline"
 
     def part(self, frame: Frame) -> object:
-        """The time line."""
         return frame.timeline
 
     def render(self) -> Text:
@@ -90,7 +89,6 @@ class Transport(FrameWidget):
         self._dragging = False
 
     def part(self, frame: Frame) -> object:
-        """The time line and the speed."""
         return frame.timeline, frame.speed, frame.state, frame.following
 
     def render(self) -> Text:
@@ -155,12 +153,10 @@ class Transport(FrameWidget):
             self._seek(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the playhead."""
         if self._dragging:
             self._seek(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let the playhead go."""
         self._dragging = False
         self.release_mouse()
 

@@ -7,9 +7,8 @@ from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.ledger import RoundCost
 from specviz.events import Climb, ExitRound, Gate
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels.exits.climbs import Climbs
+from specviz.view.panels.exits.climbs import Climbs, ExitSetting
 from specviz.view.panels.exits.model import Column, Entry, GateCurve, GateLayer, Ledger, Stairs, StairStep, Timing
-from specviz.view.panels.exits.setting import ExitSetting
 from specviz.view.words.numbers import MINUS, UNKNOWN, duration, growth, number, plural, prob
 
 

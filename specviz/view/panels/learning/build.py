@@ -27,7 +27,6 @@ class LearningPanel(Panel[PanelOptions, Learning]):
         return traits.learns
 
     def empty(self, reason: str) -> Learning:
-        """Nothing but the reason."""
         return Learning(reason)
 
     def build(self, scene: Scene, options: PanelOptions) -> Learning:

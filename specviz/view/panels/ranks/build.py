@@ -59,7 +59,6 @@ class RanksPanel(Panel[RankOptions, Ranks]):
         return traits.tree != "none"
 
     def empty(self, reason: str) -> Ranks:
-        """Nothing but the reason."""
         return Ranks(reason)
 
     def follows(self, family: Family, now: Moment) -> int | None:

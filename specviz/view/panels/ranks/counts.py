@@ -222,7 +222,6 @@ def reach_points(picked: Picked) -> tuple[ReachPoint, ...]:
 
 
 def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:
-    """By (block, slot)."""
     from specviz.metrics import ranks
 
     out, written = [], picked.wanted.path_only
@@ -258,7 +257,6 @@ def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
 
 
 def depth_rows(metrics: "Metrics | None") -> tuple[DepthRow, ...]:
-    """By depth."""
     counts = metrics.depth_counts if metrics is not None else None
     if metrics is None or not counts:
         return ()

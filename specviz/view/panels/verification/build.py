@@ -34,7 +34,6 @@ class VerificationPanel(Panel[PanelOptions, Verification]):
     id, title = "verification", "HSD"
 
     def empty(self, reason: str) -> Verification:
-        """Nothing but the reason."""
         verifier = self.run.header.verifier if self.run.header else ""
         return Verification(reason, None, None, (), None, None, None, None, (), verifier)
 

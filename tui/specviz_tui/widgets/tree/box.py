@@ -24,7 +24,6 @@ class TreeFoot(FrameWidget):
     EXPLAIN = "tree"
 
     def part(self, frame: Frame) -> object:
-        """Counts and value."""
         return frame.counts, frame.value_mode
 
     def render(self) -> Text:
@@ -58,7 +57,6 @@ class TreeBox(Vertical):
         self._show(frame)
 
     def watch_waiting(self) -> None:
-        """Another reason to wait."""
         self._show(self.frame)
 
     def _show(self, frame: Frame | None) -> None:
