@@ -51,7 +51,8 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
 
     def __init_subclass__(cls, **how: Any) -> None:
         """Keys are bound, F1 leads to the first page."""
-        cls.BINDINGS, cls.EXPLAIN = bindings(cls.KEYS), next(iter(cls.PAGES))
+        if hasattr(cls, "KEYS"):
+            cls.BINDINGS, cls.EXPLAIN = bindings(cls.KEYS), next(iter(cls.PAGES))
         super().__init_subclass__(**how)
 
     def __init__(self) -> None:
@@ -123,6 +124,37 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
 
     def action_scroll(self, lines: int) -> None:
         self.scroll_relative(y=lines, animate=False)
+
+
+class PartedPane(PanelPane[OptionsT, ModelT]):
+    """A pane of which one part is seen at a time, or one with its companions where there is room."""
+
+    WIDE: ClassVar[tuple[str, ...]]
+    SMALL: ClassVar[tuple[str, ...]]  # on a narrow screen
+    part: reactive[str] = reactive("", init=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_reactive(PartedPane.part, self.WIDE[0])
+
+    def put_parts(self) -> None:
+        """Show the part that is chosen."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.put_parts()
+
+    def on_resize(self) -> None:
+        self.put_parts()
+
+    def watch_part(self) -> None:
+        self.put_parts()
+
+    def action_view(self, by: int) -> None:
+        """The part behind or before."""
+        parts = self.SMALL if self.narrow else self.WIDE
+        at = parts.index(self.part) if self.part in parts else 0
+        self.part = parts[(at + by) % len(parts)]
 
 
 _brought: dict[str, AnyPane] = {}

@@ -1,7 +1,6 @@
 """Screen 3: the lanes of target, draft and branches over time, and below them what the chosen block was for."""
 
 from collections.abc import Callable
-from typing import Literal
 
 from rich.text import Text
 from textual import events
@@ -16,13 +15,10 @@ from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key
 from specviz_tui.common.messages import KEEP
 from specviz_tui.common.paint import FAINT, indented, sentence
-from specviz_tui.common.pane import PanelPane, opens
+from specviz_tui.common.pane import PanelPane, PartedPane, opens
 from specviz_tui.panels import lanes_views as views
 from specviz_tui.panels.lanes_views import LABEL, Window
 
-Part = Literal["round", "costs", "block", "steps", "fan"]
-WIDE_PARTS: tuple[Part, ...] = ("round", "costs")
-NARROW_PARTS: tuple[Part, ...] = ("block", "steps", "fan", "costs")
 MOST_ROUNDS = 8
 LANE_KEYS: tuple[Key, ...] = (
     Key("lanes.left", "left,h", "move('left')", "← h", "to the block before, in its lane", "Lanes"),
@@ -58,13 +54,13 @@ LANE_PAGES = {
 }
 
 
-class LanesPane(PanelPane[LaneOptions, Lanes]):
+class LanesPane(PartedPane[LaneOptions, Lanes]):
     """The chart on top, the parts of the round below. A block's first token is the tree's selected node."""
 
     PANEL = LanesPanel
     OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was void")
     KEYS, PAGES = LANE_KEYS, LANE_PAGES
-    part: reactive[Part] = reactive("round", init=False)
+    WIDE, SMALL = ("round", "costs"), ("block", "steps", "fan", "costs")
 
     def parts(self) -> ComposeResult:
         """A class says which of them are seen."""
@@ -77,19 +73,11 @@ class LanesPane(PanelPane[LaneOptions, Lanes]):
             yield self.box(views.costs, "What a token costs", "lane-cost")
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
 
-    def on_mount(self) -> None:
-        self._show()
-
-    def on_resize(self) -> None:
-        self._show()
-
-    def watch_part(self, _: Part) -> None:
-        self._show()
-
-    def _show(self) -> None:
-        parts = NARROW_PARTS if self.narrow else WIDE_PARTS
+    def put_parts(self) -> None:
+        """A class says which part is seen; on a narrow screen it may be another one."""
+        parts = self.SMALL if self.narrow else self.WIDE
         part = self.part if self.part in parts else parts[0]
-        for name in {*NARROW_PARTS, *WIDE_PARTS}:
+        for name in {*self.SMALL, *self.WIDE}:
             self.set_class(name == part, f"-{name}")
 
     @property
@@ -122,11 +110,6 @@ class LanesPane(PanelPane[LaneOptions, Lanes]):
     def action_zoom(self, by: int) -> None:
         chart = self.query_one(LaneChart)
         chart.rounds = max(1, min(MOST_ROUNDS, chart.rounds + by))
-
-    def action_view(self, by: int) -> None:
-        parts = NARROW_PARTS if self.narrow else WIDE_PARTS
-        at = parts.index(self.part) if self.part in parts else 0
-        self.part = parts[(at + by) % len(parts)]
 
     def action_node(self) -> None:
         """The tree of the block's round, at its first token."""

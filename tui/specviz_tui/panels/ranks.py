@@ -6,7 +6,6 @@ are those of the draft tree, a cell of its table lists expansions, an expansion 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from rich.text import Text
 from textual import events
@@ -24,21 +23,20 @@ from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key
 from specviz_tui.common.messages import NodePicked
 from specviz_tui.common.paint import FAINT, Painter
-from specviz_tui.common.pane import NARROW, PanelPane, opens
+from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
 from specviz_tui.panels import learning_views, ranks_views
 from specviz_tui.widgets.tree.box import neighbour
 
-Part = Literal["tree", "offers", "buckets", "cell", "widths", "blocks", "bandit", "queries"]
-PAIRS: dict[Part, Part] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
-WIDE_PARTS: tuple[Part, ...] = tuple(PAIRS)
-NARROW_PARTS: tuple[Part, ...] = tuple(part for pair in PAIRS.items() for part in pair)
-TITLES: dict[Part, str] = {
+PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
+WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)
+NARROW_PARTS: tuple[str, ...] = tuple(part for pair in PAIRS.items() for part in pair)
+TITLES: dict[str, str] = {
     "tree": "Tree · block·slot #rank · chance of the path", "offers": "Offered, and why",
     "buckets": "Predicted bucket (rows) × true bucket (columns)", "cell": "The cell's expansions",
     "widths": "Width spent against useful", "blocks": "Blocks, depths, the run",
     "bandit": "Learning while serving", "queries": "So far",
 }  # fmt: skip
-HINTS: dict[Part, str] = {
+HINTS: dict[str, str] = {
     "tree": "enter draft tree", "buckets": "f path c block s slot",
     "widths": "f path c block s slot", "bandit": "↑ ↓ queries", "cell": "enter → node",
 }  # fmt: skip
@@ -87,13 +85,13 @@ RANK_PAGES = {
 }
 
 
-class RanksPane(PanelPane[RankOptions, Ranks]):
+class RanksPane(PartedPane[RankOptions, Ranks]):
     """The part on the left, its companion on the right."""
 
     PANEL, BESIDE = RanksPanel, (LearningPanel,)
     OPEN = opens("screen.ranks", "4", RanksPanel, "Ranks: block, slot, rank of nodes; buckets, widths, the bandit")
     KEYS, PAGES = RANK_KEYS, RANK_PAGES
-    part: reactive[Part] = reactive("tree", init=False)
+    WIDE, SMALL = WIDE_PARTS, NARROW_PARTS
 
     def parts(self) -> ComposeResult:
         with VerticalScroll(id="rank-main", can_focus=False):
@@ -104,16 +102,8 @@ class RanksPane(PanelPane[RankOptions, Ranks]):
     def show(self, frame: Frame, model: Ranks) -> None:
         self._titles()
 
-    def on_mount(self) -> None:
-        self._show()
-
-    def on_resize(self) -> None:
-        self._show()
-
-    def watch_part(self, _: Part) -> None:
-        self._show()
-
-    def _show(self) -> None:
+    def put_parts(self) -> None:
+        """Which parts stand on both sides."""
         if not self.narrow and self.part not in PAIRS:
             self.part = next(main for main, side in PAIRS.items() if side == self.part)
         self.query_one("#rank-left", RankView).part_shown = self.part
@@ -174,11 +164,6 @@ class RanksPane(PanelPane[RankOptions, Ranks]):
         if found.index is not None:
             self.choose(None, index=found.index)
 
-    def action_view(self, by: int) -> None:
-        parts = NARROW_PARTS if self.narrow else WIDE_PARTS
-        at = parts.index(self.part) if self.part in parts else 0
-        self.part = parts[(at + by) % len(parts)]
-
     def action_filter(self, what: str) -> None:
         """Count other expansions; the cell stays, its list begins anew."""
         ranks, wanted = self.model, self.chosen.filter
@@ -222,9 +207,9 @@ class RankView(FrameWidget):
     """One part, painted; the line of the cursor stays in view. A click chooses a node or a cell of the table."""
 
     EXPLAIN = "ranks"
-    part_shown: reactive[Part] = reactive("tree", layout=True)
+    part_shown: reactive[str] = reactive("tree", layout=True)
 
-    def __init__(self, part: Part, pick: Callable[[int, int], None], id: str) -> None:
+    def __init__(self, part: str, pick: Callable[[int, int], None], id: str) -> None:
         super().__init__(id=id)
         self.set_reactive(RankView.part_shown, part)
         self._pick = pick
@@ -284,7 +269,7 @@ class RankView(FrameWidget):
             self._pick(*cell)
 
 
-_PAINTED: dict[Part, Callable[[Ranks, Painter, int], Text]] = {
+_PAINTED: dict[str, Callable[[Ranks, Painter, int], Text]] = {
     "offers": ranks_views.offers,
     "buckets": ranks_views.buckets,
     "widths": ranks_views.widths,
