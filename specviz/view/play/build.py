@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Cursor, Feed, Frame, Options, Queue, Strip, Tree
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, Tree
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
@@ -21,7 +21,7 @@ from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.tree.nodes import tree
 from specviz.view.why.explain import why
-from specviz.view.words.palette import CLOSING, PHASE_WORDS, Phase, glyph
+from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3

@@ -13,7 +13,6 @@ from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import remarks
@@ -21,7 +20,7 @@ from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import Case, case, title
 from specviz.view.why.values_text import flip, node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
-from specviz.view.words.palette import CLOSING, Phase, glyph, word
+from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
 def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
