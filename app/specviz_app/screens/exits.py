@@ -7,7 +7,6 @@ What to do when a trace does not hold what the exit heads say: the command, and 
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import streamlit as st
 
 from specviz.cost.exit_replay import Setting
 from specviz.errors import SpecvizError
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.grid import (
     MEASURES,
     NOT_SWEPT,
@@ -27,6 +27,7 @@ from specviz.view.panels.exits.grid import (
 )
 from specviz.view.panels.exits.model import CellInfo, HeatMap, Layers
 from specviz.view.panels.exits.what_if import ExitText, exit_change, exit_text
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures.exit_grid import (
     change_rows,
@@ -74,16 +75,17 @@ def page() -> None:
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks(layers=True, lanes=True)
+    held.asks("exits", "lanes")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     shown = rounds.part(_PARTS)
     if shown == _PARTS[2]:
         section(held)
-    elif frame.layers is not None:
-        (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
-        if shown == _PARTS[0] and frame.lanes is not None and any(s.bound is not None for s in frame.lanes.steps):
-            _looks(frame.lanes.steps, dark)
+    elif (found := ExitsPanel.of(frame)) is not None:
+        (_run if shown == _PARTS[1] else _round)(held, found, dark)
+        lanes = LanesPanel.of(frame)
+        if shown == _PARTS[0] and lanes is not None and any(s.bound is not None for s in lanes.steps):
+            _looks(lanes.steps, dark)
 
 
 def _round(held: Viewer, found: Layers, dark: bool) -> None:
@@ -129,10 +131,10 @@ def _what_tau(held: Viewer, heat: HeatMap) -> None:
             "τ under the cursor", True, key="what-cursor", help="would-exits at the chosen cell's confidence"
         )
         if own:
-            held.options = replace(held.options, what_tau=None)
+            held.options = ExitsPanel.choose(held.options, what_tau=None)
         else:
             value = st.slider("would exit if τ were", 0.0, 1.0, heat.tau or 0.75, 0.01, key="what-tau", width=220)
-            held.options = replace(held.options, what_tau=value)
+            held.options = ExitsPanel.choose(held.options, what_tau=value)
 
 
 def _cell_alt(cell: CellInfo | None) -> str:
@@ -144,7 +146,7 @@ def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
     here = index == held.player.cursor.index
     if here:
         held.choose(node)
-    held.options = replace(held.options, layer=layer, column=None if here else (index, row))
+    held.options = ExitsPanel.choose(held.options, layer=layer, column=None if here else (index, row))
 
 
 def _choose(held: Viewer, heat: HeatMap) -> None:

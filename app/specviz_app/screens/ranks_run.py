@@ -1,9 +1,8 @@
 """The part of page Ranks about the run: predicted against true buckets with lists to go on from, widths, blocks."""
 
-from dataclasses import replace
-
 import streamlit as st
 
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
 from specviz_app.figures.ranks import (
     block_rows,
@@ -34,7 +33,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
             st.metric(row.label, row.value, help=row.note, width=150, border=True)
     if found.confusion is not None:
         _filters(held, found)
-        found = held.frame.ranks or found
+        found = RanksPanel.of(held.frame) or found
         _buckets(held, found, dark)
         _widths(found, dark)
     left, right = st.columns(2, gap="large")
@@ -76,7 +75,7 @@ def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | No
 
 
 def _filters(held: Viewer, found: Ranks) -> None:
-    held.options = replace(held.options, rank_filter=filters(found))
+    held.options = RanksPanel.choose(held.options, filter=filters(found))
 
 
 def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
@@ -94,7 +93,7 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
             selection_mode="points",
         )  # fmt: skip
         if cell := rounds.click(event, "ranks-confusion"):
-            held.options = replace(held.options, rank_cell=(int(cell[0]), int(cell[1])), rank_entry=None)
+            held.options = RanksPanel.choose(held.options, cell=(int(cell[0]), int(cell[1])), entry=None)
             st.rerun()
         st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
     with right:
@@ -104,10 +103,10 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
 def _cell(held: Viewer, found: Ranks) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
-    here = held.options.rank_cell
+    here = RanksPanel.chosen(held.options).cell
 
     def take(cell: tuple[int, int]) -> None:
-        held.options = replace(held.options, rank_cell=cell, rank_entry=None)
+        held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
     rounds.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",

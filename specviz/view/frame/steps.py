@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from specviz.events import Verify
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Cursor
-from specviz.view.words.palette import CLOSING, Phase
+from specviz.view.frame.frame import Cursor
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,6 @@ class Steps:
         return earlier[-1] if earlier else 0
 
     def count(self, phase: Phase) -> int:
-        """Steps of a phase."""
         return sum(1 for p, _ in self.moments if p == phase)
 
     def cursor(self, index: int, place: int) -> Cursor:

@@ -13,18 +13,14 @@ from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels.ranks.facts import offering
-from specviz.view.panels.ranks.text import place, shape_words, width_words
-from specviz.view.panels.ranks.tree import badge
+from specviz.view.panel import remarks
 from specviz.view.why.closing_text import closing_title, closing_words, residual
-from specviz.view.why.counterfactual import flip
 from specviz.view.why.node_context import Case, case, title
-from specviz.view.why.values_text import node_words, span
-from specviz.view.words.numbers import apart, fine, joint, number, prob, ratio
-from specviz.view.words.palette import CLOSING, Phase, glyph, word
+from specviz.view.why.values_text import flip, node_words, span
+from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
+from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
 def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
@@ -42,7 +38,7 @@ def _root(run: Run, family: Family, ascii: bool) -> Why:
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )
-    shape = shape_words(run, family.record)
+    shape = remarks(run, family, ROOT).words
     words += f" {shape}" if shape else ""
     missing = run.missing(family.record)
     words += f" What was drafted is not on record ({missing})." if missing else ""
@@ -59,7 +55,7 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
         rows.append(WhyRow("p  target", fine(p), p))
         if closing.u is not None:
             rows.append(WhyRow("u", fine(closing.u), closing.u, span(*closing.interval) if closing.interval else ""))
-    ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
+    ranked = f"the target ranks it {ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
         node=CLOSING,
         title=closing_title(run, family),
@@ -88,38 +84,16 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
-    rule = _rule(facts)
+    rule, said = _rule(facts), remarks(run, family, node)
     return Why(
         node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
         headline=_headline(facts, mark, now.all_tested), rule=rule,
-        rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
-        words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
+        rows=(*said.rows, *_rows(facts, now.has_p, decided)),
+        words=_join(node_words(facts) if decided else _expectation(facts, now), said.words),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
         cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
         rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
     )  # fmt: skip
-
-
-def _born(family: Family, facts: Case) -> list[WhyRow]:
-    """Which block and slot, level or head drafted the node, and as which choice."""
-    text = badge(facts.node)
-    if not text:
-        return []
-    src = facts.node.src
-    notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
-    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
-    notes += [f"block {level} starts here"] if level else []
-    notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
-    return [WhyRow("drafted", text, None, ", ".join(notes))]
-
-
-def _offered(run: Run, family: Family, facts: Case) -> str:
-    """Why the slot that made the node offered as many as it did."""
-    made = offering(family.record, facts.node.node)
-    if not made:
-        return ""
-    words = width_words(run, family.record, made[0])
-    return f"It comes from {place(made[0])}. {words}"
 
 
 def _join(*sentences: str) -> str:
@@ -168,7 +142,7 @@ def _left_rows(facts: Case) -> list[WhyRow]:
     v = facts.values
     if v.left is None:
         return []
-    after = "candidates" if facts.backward else "1 sibling" if facts.n_failed == 1 else f"{facts.n_failed} siblings"
+    after = "candidates" if facts.backward else plural(facts.n_failed, "sibling")
     rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
     return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
@@ -192,7 +166,10 @@ def _tested(facts: Case) -> bool:
 
 def _verdict_rows(facts: Case) -> list[WhyRow]:
     if facts.own_test is not None:
-        return _twin_rows(facts.own_test, f"n{facts.stands_for}", facts.backward)
+        return [
+            WhyRow("judged", "here", None, f"kept as twin n{facts.stands_for}"),
+            *_test_rows(facts.own_test, facts.backward),
+        ]
     v, verdict = facts.values, facts.verdict
     if verdict is None or (verdict.order is None and not verdict.implied) or v.u is None:
         return []
@@ -210,11 +187,6 @@ def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
     sign = "<" if verdict.thr is not None and verdict.u is not None and verdict.u < verdict.thr else "≥"
     u, thr = apart(verdict.u, verdict.thr)
     return [WhyRow("h" if backward else "keep", thr, verdict.thr), WhyRow("u", u, verdict.u, f"{sign} {thr}")]
-
-
-def _twin_rows(test: Verify, twin: str, backward: bool) -> list[WhyRow]:
-    """The test was made here, and passed; the text goes on from a twin, which is the one that counts as kept."""
-    return [WhyRow("judged", "here", None, f"kept as twin {twin}"), *_test_rows(test, backward)]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:
@@ -252,20 +224,15 @@ def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:
 def _cost(facts: Case) -> str | None:
     if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
         return None
-    return f"{facts.n_below} {'node' if facts.n_below == 1 else 'nodes'} below never tested"
+    return f"{plural(facts.n_below, 'node')} below never tested"
 
 
 def _ranks(facts: Case) -> str | None:
     verdict = facts.verdict
     if verdict is None or verdict.rank_p is None:
         return None
-    draft = f"the draft ranked it {_ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
-    return f"{draft}the target ranks it {_ordinal(verdict.rank_p)}"
-
-
-def _ordinal(rank: int) -> str:
-    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank:,}{suffix}"
+    draft = f"the draft ranked it {ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
+    return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
 
 
 def _record(facts: Case) -> dict[str, Any]:

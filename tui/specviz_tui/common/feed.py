@@ -145,7 +145,7 @@ class RunFeed:
             self._live.live()
         elif self.catalogue is not None or self.failed:
             self.prelude = None
-            self.options = replace(self.options, selected=None, column=None, block=None, rank_entry=None)
+            self.options = self.options.let_go()
 
     @property
     def player(self) -> Player:

@@ -8,9 +8,9 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.frame import Frame, RunInfo
 from specviz.view.frame.parts import Metric
 from specviz.view.words.numbers import UNKNOWN
-from specviz_tui.common.keymap import SCREENS
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
-from specviz_tui.panels import FrameWidget
+from specviz_tui.common.pane import screens
 
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
@@ -24,7 +24,6 @@ class StatusLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """State, run, place and numbers."""
         return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings
 
     def render(self) -> Text:
@@ -39,9 +38,10 @@ class StatusLine(FrameWidget):
             return joined([_name(), self._state(frame)], self.size.width, "   ")
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
+        models = Text(f"{run.target} ⇐ {run.draft}" if run.draft else run.target)
         again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, _models(run)),
+            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, models),
             (2, _method(run)), (1, self._warnings(frame)),
             (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
@@ -76,11 +76,9 @@ class NumberLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """Numbers and notices."""
         return frame.metrics, frame.queue, frame.notices, frame.state
 
     def render(self) -> Text:
-        """Numbers left, the newest notice right."""
         if self.frame is None:
             return Text("")
         frame = self.frame
@@ -107,10 +105,6 @@ def _name() -> Text:
     return Text(" specviz", style=STRONG)
 
 
-def _models(run: RunInfo) -> Text:
-    return Text(f"{run.target} ⇐ {run.draft}" if run.draft else run.target)
-
-
 def _method(run: RunInfo) -> Text:
     words = [w for w in (run.method, run.shape, run.verifier) if w]
     text = Text(" · ".join(words))
@@ -125,10 +119,10 @@ def badge(run: RunInfo, painter: Painter) -> Text:
 def tabs(chosen: str, names: bool = True) -> Text:
     """`[1 Tree] 5 HSD`, or the digits alone."""
     line = Text(no_wrap=True)
-    for key, name, action in SCREENS:
+    for key, name, id in screens():
         caption = f"{key} {name}" if names else key
-        style = (STRONG if action == chosen else FAINT) + _action(action)
-        line.append(f"[{caption}]" if action == chosen else f" {caption} ", style=style)
+        style = (STRONG if id == chosen else FAINT) + _action(f"go_to('{id}')")
+        line.append(f"[{caption}]" if id == chosen else f" {caption} ", style=style)
     return line
 
 

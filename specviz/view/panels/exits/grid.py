@@ -19,8 +19,8 @@ from specviz.errors import SpecvizError
 from specviz.events import GRID, Climb, Event, ExitRound, Gate
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
+from specviz.view.panels.exits.climbs import exit_setting
 from specviz.view.panels.exits.parts import timing
-from specviz.view.panels.exits.setting import exit_setting
 from specviz.view.words.numbers import number, percent
 
 KNOBS = ("alpha", "tau", "d_max", "w_max")
