@@ -15,6 +15,7 @@ from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Missing
+from specviz.sources import Worker
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
@@ -142,9 +143,9 @@ def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Cor
     sent = core.look(lambda frame, _: frame.knobs.pending)
     assert "sent" in sent
     core.command(StepRounds(n=2))
-    _until(lambda: core.changes, "no acknowledgement")
-    assert [(c.name, c.new) for c in core.changes] == [("gamma", 6)]
-    assert core.changes[0].applied_r >= core.changes[0].requested_r
+    _until(lambda: core.run.changes, "no acknowledgement")
+    assert [(c.name, c.new) for c in core.run.changes] == [("gamma", 6)]
+    assert core.run.changes[0].applied_r >= core.run.changes[0].requested_r
     assert core.look(lambda frame, _: frame.knobs.pending) == ""
 
 
@@ -183,9 +184,9 @@ def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: Core) -> 
     _until(lambda: rounds() >= 2, "it does not go on by itself")
     core.command(Pause())
     assert core.look(lambda frame, _: frame.state.name) == "paused"
-    with core._lock:  # the pacer asks for nothing, however often it looks
+    with core.lock:  # the pacer asks for nothing, however often it looks
         sent.clear()
-        core._pace()
+        core.tick(time.monotonic())
         assert sent == []
         core.command(Resume())
         assert sent == []  # the core is not let loose: rounds are asked for one by one
@@ -208,9 +209,9 @@ def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: Core) -> No
     core.command(Stop())
     assert not core.paced
     for number in list(core._own):
-        core._take([ev.Refused(id=number, message="nothing is running: start a run first")])
+        core.take([ev.Refused(id=number, message="nothing is running: start a run first")])
     assert core.refusals == []
-    core._take([ev.Refused(id=10_000, message="no knob 'x'")])
+    core.take([ev.Refused(id=10_000, message="no knob 'x'")])
     assert core.refusals == ["no knob 'x'"]
     core.command(Pause())
     assert core.refusals == []  # it was about what was asked before
@@ -231,7 +232,7 @@ def test_only_touched_knobs_are_sent_and_every_tab_shows_what_was_asked(open_pag
     _until(lambda: core.has_run, "no run")
     core.set_knobs({"temperature": 0.5})
     core.command(StepRounds(n=2))
-    _until(lambda: core.changes, "no acknowledgement")
+    _until(lambda: core.run.changes, "no acknowledgement")
     at.run()  # a tab that has touched nothing
     assert not at.exception
     assert at.slider(key="draft.gamma").value == 7
@@ -268,7 +269,7 @@ def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: 
     def broken(now: float) -> bool:
         raise RuntimeError("a bug in the view")
 
-    monkeypatch.setattr(core._player, "tick", broken)
+    monkeypatch.setattr(core.live_player, "tick", broken)
     _until(lambda: core.failed, "nothing is said")
     assert core.failed == "RuntimeError: a bug in the view"
     assert not core.loaded
@@ -321,8 +322,8 @@ def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) ->
 
 def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None:
     """SIGSTOP: seen within 5 s, and nothing is ended, for it may come back."""
-    assert core._worker is not None
-    pid = core._worker.pid
+    assert isinstance(core.source, Worker)
+    pid = core.source.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         deadline = time.monotonic() + 5
@@ -338,8 +339,8 @@ def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None
 
 
 def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
-    assert core._worker is not None
-    os.kill(core._worker.pid, signal.SIGKILL)
+    assert isinstance(core.source, Worker)
+    os.kill(core.source.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
     while core.failed is None:
         assert time.monotonic() < deadline, "not seen within 5 s"
@@ -361,8 +362,9 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
         return moved
 
     monkeypatch.setattr(Player, "tick", looking)
+    core.live_player.animate = True  # as a server does outside of tests
     core.start(Start(prompt="a", method="draft"), paced=True)
-    core._player.speed = 16.0
+    core.live_player.speed = 16.0
     _until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
     assert seen[0] == Cursor(0, Phase.ROOT)
     rounds = [cursor.index for cursor in seen]

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from specviz.runlog.run import Mark
-from specviz.view.panels.exits.grid import TimePoint
 from specviz.view.panels.exits.model import CellInfo, Column, GateCurve, HeatMap, Ledger, Stairs
+from specviz.view.panels.exits.over_run import TimePoint
 from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import KINDS, CellKind, colour, glyph

@@ -19,13 +19,12 @@ from specviz.view.panels.exits.grid import (
     MEASURES,
     NOT_SWEPT,
     ExitGrid,
-    ExitRun,
     Replay,
     exit_grid,
-    exit_run,
     replay_of,
 )
 from specviz.view.panels.exits.model import CellInfo, HeatMap, Layers
+from specviz.view.panels.exits.over_run import ExitRun, exit_run
 from specviz.view.panels.exits.what_if import ExitText, exit_change, exit_text
 from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures.exit_grid import (

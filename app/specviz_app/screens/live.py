@@ -10,12 +10,11 @@ from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz_app.server.core import Core, Tap
+from specviz_app.server.core import Core
 from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.viewer import Viewer
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
@@ -42,7 +41,7 @@ def page() -> None:
         return
     _start_form(server, core)
     _knobs(core)
-    _why()
+    _why(core)
 
 
 def _failed(core: Core) -> None:
@@ -240,27 +239,22 @@ def _node_chosen() -> None:
     st.session_state["live_node"] = chosen()
 
 
-def _why() -> None:
+def _why(core: Core) -> None:
     """The node that was clicked, explained in full."""
     wanted = st.session_state.get("live_node")
     if not wanted:
         st.caption("Click a node of the tree, or press Enter on it, to ask why.")
         return
-    held: Viewer | None = st.session_state.get("live_viewer")
-    if held is None:
-        held = st.session_state["live_viewer"] = Viewer.of(LIVE, Tap(current().core))
-    held.refresh()
-    index = held.player.run.find(int(wanted["q"]), int(wanted["r"]))
-    if index is None:
-        st.caption("That round belongs to a run that is gone.")
-        return
-    held.seek(index)
     try:
-        held.choose(int(wanted["node"]))
+        found = core.look_at(int(wanted["q"]), int(wanted["r"]), int(wanted["node"]))
     except SpecvizError as error:
         st.caption(parts.plain(str(error)))
         return
-    st.subheader(f"Round {held.frame.round}")
-    parts.why_panel(held.frame.why, state.dark(), "live")
+    if found is None:
+        st.caption("That round belongs to a run that is gone.")
+        return
+    frame, place = found
+    st.subheader(f"Round {frame.round}")
+    parts.why_panel(frame.why, state.dark(), "live")
     st.page_link(_explorer(), label="See it in the round explorer", icon=":material/account_tree:",
-                 query_params={state.SRC: LIVE, state.AT: held.place})  # fmt: skip
+                 query_params={state.SRC: LIVE, state.AT: place})  # fmt: skip

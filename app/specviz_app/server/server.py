@@ -87,7 +87,7 @@ class Server:
 
 
 def _numbered(frame: Frame, core: Core) -> tuple[int, bytes]:
-    return core.version, payload(frame, core.changes, core.refusals, core.version)
+    return core.version, payload(frame, core.run.changes, core.refusals, core.version)
 
 
 _server: Server | None = None

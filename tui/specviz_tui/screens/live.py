@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.commands import Start, Stop
+from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.view.frame.parts import KnobItem
@@ -64,7 +64,7 @@ class LiveActions(Base):
     def _hold(self) -> None:
         if not self.feed.running:
             raise SpecvizError("nothing is running; p starts a prompt")
-        held = self.feed.hold()
+        held = self.feed.toggle_hold()
         self.notify("the core holds before its next round; ] runs one, H goes on" if held else "the core goes on")
         self.feed.to_live()
 
@@ -83,7 +83,7 @@ class LiveActions(Base):
     def _stop(self) -> None:
         if not self.feed.running:
             raise SpecvizError("nothing is running")
-        self.feed.send(Stop())
+        self.feed.stop()
 
     def action_start(self) -> None:
         """Ask what to decode."""
@@ -130,7 +130,7 @@ class LiveActions(Base):
         desk, not at what is painted."""
         item = self._knob(name)
         if item is not None:
-            self.stage(name, knob_bar.stepped(item, self.feed.desk.wanted(name, item.value), step))
+            self.stage(name, knob_bar.stepped(item, self.feed.edits.wanted(name, item.value), step))
 
     def stage(self, name: str, value: Any) -> None:
         """Choose a value, or say why not."""
@@ -141,7 +141,7 @@ class LiveActions(Base):
             self.app.bell()  # the reason stands in the line below the knobs
             return
         try:
-            self.feed.desk.stage(self._spec(name), value, item.value)
+            self.feed.edits.stage(self._spec(name), value, item.value)
         except SpecvizError as error:
             self.notify(str(error), severity="warning", markup=False)
         self.paint_soon()
@@ -165,15 +165,17 @@ class LiveActions(Base):
         if what == "apply":
             self.ask_core(self._apply)
         elif what == "undo":
-            if not self.feed.desk.undo():
+            if not self.feed.edits.undo():
                 self.notify("nothing to undo", markup=False)
         elif name is not None:
             self.stage(name, self._spec(name).default)
         self.paint_soon()
 
     def _apply(self) -> None:
-        if not self.feed.apply_knobs():
+        staged = self.feed.edits.take()
+        if not staged:
             raise SpecvizError("nothing is staged: arrows change a knob, a applies it")
+        self.feed.set_knobs(staged)
 
     # Recording -------------------------------------------------------------------------------------------------------
 

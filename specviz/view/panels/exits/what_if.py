@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specviz.cost.exit_replay import Replayed, Setting, Table, Total, rounds
+from specviz.cost.exit_replay import Setting, Text, Total
 from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, Replay, bounds_text
 from specviz.view.words.numbers import UNKNOWN, number, percent
 
@@ -127,7 +127,7 @@ def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, in
 
 def _gaps(replay: Replay, setting: Setting) -> list[int]:
     """Stop layer less first right layer, of every token at which the setting would stop."""
-    return [gap for table in replay.tables for gap in table.regret(setting) if gap is not None]
+    return [gap for text in replay.texts for gap in text.table.regret(setting) if gap is not None]
 
 
 def _regret(replay: Replay, setting: Setting) -> tuple[float | None, int]:
@@ -210,15 +210,16 @@ class ExitText:
 def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48) -> ExitText:
     """The text of a query around a position, under a setting."""
     k = next((k for k, query in enumerate(replay.queries) if query.q == q), 0)
-    table, query = replay.tables[k], replay.queries[k]
+    text, query = replay.texts[k], replay.queries[k]
+    table = text.table
     n = len(table.tokens)
     low = max(0, min(pos - table.first, n - span))
     window = slice(low, min(n, low + span))
     full = [*query.prompt, *query.tokens]
     rows = full[table.first + window.start : table.first + window.stop]
     name = replay.words
-    here = _cells(replay, table, picked, k)[window]
-    own = _cells(replay, table, replay.own, k)[window] if replay.own is not None else None
+    here = _cells(text, picked)[window]
+    own = _cells(text, replay.own)[window] if replay.own is not None else None
     right = (table.top1 == table.tokens[:, None])[window].T
     oracle = [None if layer == table.n_layers else int(layer) for layer in table.first_right[window]]
     return ExitText(
@@ -229,11 +230,10 @@ def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48)
     )  # fmt: skip
 
 
-def _cells(replay: Replay, table: Table, setting: Setting, k: int) -> list[TextCell]:
+def _cells(text: Text, setting: Setting) -> list[TextCell]:
     """Every token of a text under a setting: the rounds are walked, so rows that are never tested are told apart."""
-    query = replay.queries[k]
+    table, found = text.table, text.rounds(setting)
     columns, _ = table.stops(setting)
-    found: list[Replayed] = list(rounds(table, setting, query.room, query.ends))
     starts = {done.start for done in found}
     stopped = {done.start + i: depth for done in found for i, depth in enumerate(done.exits)}
     full = {done.start + len(done.exits) for done in found if len(done.exits) >= setting.w_max}
