@@ -30,18 +30,20 @@ from specviz_app.figures.exit_grid import (
 from specviz_app.figures.exits import (
     cell_rows,
     fig_cell,
-    fig_gates,
     fig_heat,
     fig_kinds,
     fig_ledger,
     fig_stairs,
-    fig_sweeps,
-    fig_times,
-    gate_rows,
     heat_rows,
     kind_rows,
     ledger_rows,
     stair_rows,
+)
+from specviz_app.figures.exits_run import (
+    fig_gates,
+    fig_sweeps,
+    fig_times,
+    gate_rows,
     sweep_rows,
 )
 from specviz_app.server.settings import Settings

@@ -9,7 +9,7 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Histogram, Stage
 from specviz.view.words.palette import colour, glyph, word
-from specviz_app.figures.base import empty, figure, sentence
+from specviz_app.figures.base import HIDDEN, WHISKER, empty, figure, pieces, sentence
 
 _HEIGHT = 260
 _HOVER = " %{x}: %{y:.3f}<br>95 % %{customdata[1]:.3f} to %{customdata[2]:.3f}<br>n %{customdata[0]}<extra></extra>"
@@ -19,39 +19,17 @@ def fig_series(series: Series, axis: str, mark: Mark = "accepted", dark: bool = 
     """Shares by position, depth or count: bars with 95 % intervals, how many they rest on in the hover."""
     if series.missing is not None or not series.xs:
         return empty(series.missing or "nothing here yet")
-    spread = [(lo, hi) if lo is not None and hi is not None else (v, v) for v, lo, hi in _rows(series)]
+    spread = [(v, v) if lo is None or hi is None else (lo, hi)
+              for v, lo, hi in zip(series.values, series.lows, series.highs, strict=True)]  # fmt: skip
     bar = go.Bar(
         x=list(series.xs), y=list(series.values), name=series.label, marker={"color": colour(mark, dark)},
         customdata=[(n, lo, hi) for n, (lo, hi) in zip(series.ns, spread, strict=True)],
         hovertemplate=axis + _HOVER,
     )  # fmt: skip
-    out = figure([bar, _whiskers(series, spread)], _HEIGHT, showlegend=False)
-    out.update_xaxes(title=axis, dtick=1 if len(series.xs) <= 16 else None, fixedrange=True)
-    out.update_yaxes(range=[0, 1.02], tickformat=".1f", fixedrange=True)
-    return out
-
-
-def _rows(series: Series) -> list[tuple[float, float | None, float | None]]:
-    return list(zip(series.values, series.lows, series.highs, strict=True))
-
-
-def _whiskers(series: Series, spread: list[tuple[float, float]]) -> go.Scatter:
-    """Intervals as lines from edge to edge: the edges are drawn, nothing is subtracted here."""
-    xs: list[int | None] = []
-    ys: list[float | None] = []
-    for x, (lo, hi) in zip(series.xs, spread, strict=True):
-        xs += [x, x, None]
-        ys += [lo, hi, None]
-    line = {"color": "#8C8C8C", "width": 2}
-    return go.Scatter(
-        x=xs,
-        y=ys,
-        mode="lines+markers",
-        line=line,
-        marker={"symbol": "line-ew", "size": 11, "line": {"width": 2, "color": "#8C8C8C"}},
-        hoverinfo="skip",
-        name="95 % interval",
-    )
+    ends = pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(series.xs, spread, strict=True)))
+    whiskers = go.Scatter(**ends, **WHISKER, name="95 % interval")
+    x = {"title": axis, "dtick": 1 if len(series.xs) <= 16 else None}
+    return figure([bar, whiskers], _HEIGHT, x, {"range": [0, 1.02], "tickformat": ".1f"}, showlegend=False)
 
 
 def fig_histogram(histogram: Histogram, dark: bool = False) -> go.Figure:
@@ -67,11 +45,9 @@ def fig_histogram(histogram: Histogram, dark: bool = False) -> go.Figure:
         name=f"geometric, α {histogram.alpha}", line={"color": colour("recovered", dark), "width": 2, "dash": "dot"},
         marker={"symbol": "diamond", "size": 8}, hovertemplate="%{x} accepted: %{y:.1f} expected<extra></extra>",
     )  # fmt: skip
-    out = figure([counts, *([fit] if histogram.expected else [])], _HEIGHT, showlegend=bool(histogram.expected))
-    out.update_xaxes(title="accepted tokens of a round", dtick=1 if len(histogram.counts) <= 16 else None)
-    out.update_xaxes(fixedrange=True)
-    out.update_yaxes(title="rounds", fixedrange=True)
-    return out
+    traces = [counts, *([fit] if histogram.expected else [])]
+    x = {"title": "accepted tokens of a round", "dtick": 1 if len(histogram.counts) <= 16 else None}
+    return figure(traces, _HEIGHT, x, {"title": "rounds"}, showlegend=bool(histogram.expected))
 
 
 _STAGE_MARK: dict[str, Mark] = {"draft": "drafted", "target": "accepted", "verdict": "recovered", "adapt": "exit"}
@@ -87,10 +63,8 @@ def fig_stages(stages: Collection[Stage], dark: bool = False) -> go.Figure:
         textposition="auto", marker={"color": [colour(_STAGE_MARK.get(n, "untested"), dark) for n in names]},
         hovertemplate="%{y}: %{text}<extra></extra>",
     )  # fmt: skip
-    out = figure([bar], 60 + 30 * len(names), showlegend=False)
-    out.update_yaxes(autorange="reversed", fixedrange=True)
-    out.update_xaxes(title="ms, median", fixedrange=True)
-    return out
+    y = {"autorange": "reversed"}
+    return figure([bar], 60 + 30 * len(names), {"title": "ms, median"}, y, showlegend=False)
 
 
 def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Figure:
@@ -105,11 +79,8 @@ def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Fig
         )
         for mark, n in marks
     ]  # fmt: skip
-    out = figure(bars, 110, barmode="stack")
-    out.update_layout(legend={"traceorder": "normal"})
-    out.update_yaxes(visible=False, fixedrange=True)
-    out.update_xaxes(visible=False, fixedrange=True)
-    return out
+    out = figure(bars, 110, HIDDEN, HIDDEN, barmode="stack")
+    return out.update_layout(legend={"traceorder": "normal"})
 
 
 def fig_timeline(
@@ -130,13 +101,12 @@ def fig_timeline(
         hovertext=[f"q{p.q} r{p.r}: {p.n_emitted} tokens, {p.n_accepted} of {p.n_drafted} kept" for p in points],
         hoverinfo="text",
     )  # fmt: skip
-    out = figure([bar], 130, showlegend=False, bargap=0.15)
     many = len({p.q for p in points}) > 1
-    ticks = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
-    names = [f"q{p.q}" if many else f"r{p.r}" for p in ticks]
-    out.update_xaxes(tickvals=[p.index for p in ticks], ticktext=names, fixedrange=True)
-    out.update_yaxes(title="tokens", fixedrange=True, nticks=4, rangemode="tozero")
-    return out
+    named = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
+    names = [f"q{p.q}" if many else f"r{p.r}" for p in named]
+    x = {"tickvals": [p.index for p in named], "ticktext": names}
+    y = {"title": "tokens", "nticks": 4, "rangemode": "tozero"}
+    return figure([bar], 130, x, y, showlegend=False, bargap=0.15)
 
 
 def _tick(n: int) -> int:

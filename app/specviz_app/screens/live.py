@@ -170,7 +170,7 @@ def _many() -> list[Prompt]:
         if found is None:
             return []
         kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(found.domains).items())
-        st.caption(parts.plain(f"{len(found.texts)} prompts: {kinds}."))
+        parts.say(f"{len(found.texts)} prompts: {kinds}.")
     return list(found.stream)
 
 
@@ -215,7 +215,7 @@ def _knobs(core: Core) -> None:
         st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
                   help="sends what differs from what is in force; the table above says since when")  # fmt: skip
         if said := st.session_state.pop("apply_said", None):
-            st.caption(parts.plain(said))
+            parts.say(said)
 
 
 def _apply(core: Core, method: MethodInfo) -> None:
@@ -248,7 +248,7 @@ def _why(core: Core) -> None:
     try:
         found = core.look_at(int(wanted["q"]), int(wanted["r"]), int(wanted["node"]))
     except SpecvizError as error:
-        st.caption(parts.plain(str(error)))
+        parts.say(str(error))
         return
     if found is None:
         st.caption("That round belongs to a run that is gone.")

@@ -6,13 +6,7 @@ import streamlit as st
 
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
-from specviz_app.figures.rank_tree import (
-    fig_offers,
-    fig_rank_tree,
-    offer_rows,
-    rank_tree_alt,
-    rank_tree_rows,
-)
+from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import learning, ranks_run, rounds, widths
 from specviz_app.ui import parts
@@ -54,12 +48,12 @@ def _body(held: Viewer, dark: bool) -> None:
 def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
     frame, tree = held.frame, found.tree
-    st.html(f'<p class="sv-said">{parts.escaped(" ".join(filter(None, (found.shape, found.ending))))}</p>')
+    parts.lead(" ".join(filter(None, (found.shape, found.ending))))
     parts.legend(dark)
     with parts.wide():
         event = parts.plot(
-            fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree", rank_tree_alt(tree),
-            rank_tree_rows(tree), on_select="rerun", selection_mode="points",
+            draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree",
+            draw.rank_tree_alt(tree), draw.rank_tree_rows(tree), pick=True,
         )  # fmt: skip
     rounds.clicked(held, frame.selected, event, "ranks-tree")
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
@@ -77,7 +71,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
         st.subheader("What the slot said", help="The slot's best tokens, with what the draft gave them. Filled: they "
                      "became children. ★ the target's best token, ✓ what was written.")  # fmt: skip
         words = said.words if said is not None else "No block went on from this node."
-        parts.plot(fig_offers(said, dark), "ranks-offers", words, offer_rows(said))
+        parts.plot(draw.fig_offers(said, dark), "ranks-offers", words, draw.offer_rows(said))
     _table(held, found)
 
 
@@ -109,7 +103,7 @@ def _node_rows(node: RankNode) -> list[WhyRow]:
 def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
     """What slots said of the place behind the chosen node: one of them in words."""
     if not found.expansions:
-        st.caption(parts.plain(found.expansions_title or "No block went on from this node."))
+        parts.say(found.expansions_title or "No block went on from this node.")
         return None
     st.markdown(f"**{parts.plain(found.expansions_title)}**")
     views = {e.id: e for e in found.expansions}
@@ -143,10 +137,8 @@ def _table(held: Viewer, found: Ranks) -> None:
                  "of the target's best token, and of what was written, in that distribution.")  # fmt: skip
     if st.toggle("on the path only", key="ranks-path-rows"):
         rows = tuple(e for e in rows if e.on_path)
-    event = st.dataframe([_line(e) for e in rows], hide_index=True, key="ranks-expansions", on_select="rerun",
-                         selection_mode="single-row", height=min(420, 38 + 35 * len(rows)))  # fmt: skip
-    place = rounds.row(event, "ranks-expansions")
-    if place is not None and place < len(rows):
+    place = rounds.lines([_line(e) for e in rows], "ranks-expansions", 420)
+    if place is not None:
         held.choose(rows[place].parent)
         st.rerun()
 

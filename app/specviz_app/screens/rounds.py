@@ -55,9 +55,7 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     figure = fig_tree(moments, frame.selected, dark)
     if frame.tree.folds:
         st.caption("Losers are folded; the list Tree above shows more.")
-    event = parts.plot(
-        figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
-    )
+    event = parts.plot(figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), pick=True)
     clicked(held, frame.selected, event, key)
     left, right = st.columns([5, 6], gap="large")
     with left:
@@ -186,7 +184,7 @@ def timeline(held: Viewer, dark: bool) -> None:
     points = frame.timeline.points
     figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
     alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
-    event = parts.plot(figure, "timeline", alt, on_select="rerun", selection_mode="points")
+    event = parts.plot(figure, "timeline", alt, pick=True)
     chosen = [p.get("x") for p in event.selection.points] if event else []
     last = st.session_state.get("timeline_seen")
     st.session_state["timeline_seen"] = chosen
@@ -235,12 +233,16 @@ def plain_data(raw: Any) -> list[Any]:
     return list(raw.values()) if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
 
 
-def row(event: Any, key: str) -> int | None:
-    """The line of a table that was chosen just now: told once."""
-    rows = list(event.selection.rows) if event else []
+def lines(rows: Sequence[Mapping[str, Any]], key: str, highest: int) -> int | None:
+    """A table whose lines lead somewhere, at most so many pixels high; the line that was chosen just now, told once."""
+    height = min(highest, 38 + 35 * len(rows))
+    event: Any = st.dataframe(
+        list(rows), hide_index=True, key=key, on_select="rerun", selection_mode="single-row", height=height
+    )
+    chosen = [row for row in (event.selection.rows if event else []) if row < len(rows)]
     seen = st.session_state.get(f"{key}-chosen")
-    st.session_state[f"{key}-chosen"] = rows
-    return rows[0] if rows and rows != seen else None
+    st.session_state[f"{key}-chosen"] = chosen
+    return chosen[0] if chosen and chosen != seen else None
 
 
 def choice(

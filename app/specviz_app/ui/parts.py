@@ -1,11 +1,11 @@
 """Pieces that several pages show. Token text reaches the page escaped (`specviz.text.html`) or as plain text only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from hashlib import blake2b
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -20,14 +20,38 @@ _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="u
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
 
 
-def plot(figure: Any, key: str, alt: str, rows: Sequence[Mapping[str, Any]] | None = None, **more: Any) -> Any:
-    """A figure with the words that stand for it, and its table for people who read rather than look."""
+Rows = Sequence[Mapping[str, Any]]
+
+
+def plot(figure: Any, key: str, alt: str, rows: Rows | None = None, pick: bool | Callable[[], None] = False) -> Any:
+    """A figure with the words that stand for it, and its table for people who read rather than look.
+
+    `pick`: points can be clicked, which makes the page again, or calls that.
+    """
+    more: dict[str, Any] = {"on_select": "rerun" if pick is True else pick, "selection_mode": "points"} if pick else {}
     event = st.plotly_chart(figure, key=key, alt=alt, config=_CONFIG, **more)
     if rows is not None:
         with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
             if box.open:
                 st.dataframe(list(rows), hide_index=True)
     return event
+
+
+def say(words: str) -> None:
+    """A caption of words that are no markdown."""
+    st.caption(plain(words))
+
+
+def lead(words: str, dim: str = "") -> None:
+    """The sentence that a part of a page begins with; what stands below it in grey."""
+    st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(dim)}</p>' if dim else ""))
+
+
+def metrics(found: Iterable[tuple[str, str, str | None]], width: int | Literal["content"]) -> None:
+    """Numbers in a row: label, value, what it is."""
+    with st.container(horizontal=True, gap="small"):
+        for label, value, help_ in found:
+            st.metric(label, value, help=help_, width=width, border=True)
 
 
 def unlike(labels: Sequence[str]) -> list[str]:
