@@ -14,6 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Options, Player
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, replay_of
 from specviz.view.panels.exits.model import Layers
 from specviz.view.panels.exits.over_run import exit_run
@@ -71,7 +72,7 @@ def replay() -> Replay:
 def layers(index: int = 6, **changes: Any) -> Layers:
     player = Player(fold(exit_events(**changes)), animate=False)
     player.seek_index(index)
-    found = player.frame(Options(layers=True)).layers
+    found = ExitsPanel.of(player.frame(Options(shown=("exits",))))
     assert found is not None
     return found
 

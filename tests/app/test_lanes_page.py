@@ -14,6 +14,7 @@ from specviz import events as ev
 from specviz.cost import pipelines
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Clock, Lanes
 from specviz_app.figures.cost import cost_rows, fig_cost
@@ -74,7 +75,7 @@ def branch_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lanes(index: int = 1, clock: Clock = "model", **made: Any) -> Lanes:
     player = Player(fold(branch_events(**made)), animate=False)
     player.seek_index(index)
-    found = player.frame(Options(lanes=True, clock=clock)).lanes
+    found = LanesPanel.of(player.frame(LanesPanel.choose(Options(), clock=clock)))
     assert found is not None
     return found
 

@@ -12,6 +12,7 @@ from rank_trace import rank_events
 from specviz.events import Adapt, Event
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
+from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView
 from specviz_app.figures.learning import (
     arm_rows,
@@ -44,10 +45,10 @@ def stream_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def view() -> AdaptView:
     player = Player(fold(stream()), animate=False)
     player.seek_index(3)
-    found = player.frame(Options(ranks=True)).ranks
+    found = LearningPanel.of(player.frame(Options(shown=("learning",))))
     assert found is not None
-    assert found.adapt is not None
-    return found.adapt
+    assert found.view is not None
+    return found.view
 
 
 def test_every_query_has_its_length_its_domain_and_its_action() -> None:
@@ -110,9 +111,9 @@ def test_names_of_domains_are_never_markup() -> None:
         if hasattr(event, "domain"):
             event.domain = "<b>x</b>"
     player = Player(fold(events), animate=False)
-    found = player.frame(Options(ranks=True)).ranks
+    found = LearningPanel.of(player.frame(Options(shown=("learning",))))
     assert found is not None
-    text = fig_stream(found.adapt).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    text = fig_stream(found.view).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
     assert "<b>x" not in text
 
 

@@ -15,6 +15,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Event, Expansion, Node
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import ExpansionView, RankFilter, Ranks
 from specviz.view.panels.ranks.widths import WidthTable, offered, recorded, width_change
 from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
@@ -48,7 +49,7 @@ def rank_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ranks(index: int = 1, events: list[Event] | None = None, **options: Any) -> Ranks:
     player = Player(fold(events or rank_events()), animate=False)
     player.seek_index(index)
-    found = player.frame(Options(ranks=True, **options)).ranks
+    found = RanksPanel.of(player.frame(RanksPanel.choose(Options(), **options)))
     assert found is not None
     return found
 
@@ -203,7 +204,7 @@ def test_offers_are_those_of_the_expansion_and_the_width_is_between_them() -> No
 
 
 def test_the_confusion_counts_every_known_expansion_once_and_marks_the_chosen_cell() -> None:
-    found = ranks(rank_cell=(1, 0))
+    found = ranks(cell=(1, 0))
     table = found.confusion
     assert table is not None
     figure = spec(fig_rank_confusion(table))
@@ -258,7 +259,7 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     for event in events:
         if isinstance(event, Node):
             event.text = HOSTILE[event.token % len(HOSTILE)]
-    found = ranks(1, events, rank_cell=(0, 0))
+    found = ranks(1, events, cell=(0, 0))
     figures = [fig_rank_tree(found.tree, found.round_expansions, 0, dark), fig_rank_confusion(found.confusion, dark)]
     figures += [fig_offers(said, dark) for said in found.round_expansions]
     for figure in figures:
@@ -290,7 +291,7 @@ def test_every_part_of_the_page_opens(show: str, charts: int, rank_trace: Path, 
 
 def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=rank_trace), "ranks", show="the run")
-    found = ranks(rank_cell=(0, 0))
+    found = ranks(cell=(0, 0))
     assert found.cell is not None
     box(at, "ranks-cell").set_value((0, 0)).run()
     assert not at.exception

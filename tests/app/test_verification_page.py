@@ -9,6 +9,7 @@ import pytest
 from app.conftest import Open, box
 from specviz.runlog.fold import fold
 from specviz.view import Frame, Options, Player
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Verification
 from specviz.view.words.palette import glyph
 from specviz_app.figures.rules import (
@@ -49,7 +50,7 @@ def hsd_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def moments(**worked: Any) -> list[Frame]:
     player = Player(fold(worked_events(**worked)), animate=False)
     at = player.builder.steps(0)
-    feed: Any = Options(verification=True)
+    feed: Any = Options(shown=("verification",))
     out = []
     for k in range(len(at.moments)):
         player.place = at.cursor(0, k)
@@ -58,7 +59,7 @@ def moments(**worked: Any) -> list[Frame]:
 
 
 def found(**worked: Any) -> Verification:
-    last = moments(**worked)[-1].verification
+    last = VerificationPanel.of(moments(**worked)[-1])
     assert last is not None
     return last
 
@@ -167,7 +168,7 @@ def test_one_draft_has_a_mean_and_no_interval() -> None:
 def test_tokens_are_never_markup(dark: bool) -> None:
     hostile = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')
     all_moments = moments(texts=hostile)
-    last = all_moments[-1].verification
+    last = VerificationPanel.of(all_moments[-1])
     assert last is not None
     figures = (
         fig_scan(all_moments, dark), fig_branches(last.branches, None, dark), fig_closing(last.closing, dark),

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from specviz.events import RoundEnd
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.main import MainScreen
@@ -111,9 +112,10 @@ async def test_a_long_draft_keeps_the_column_that_matters_in_view(tmp_path: Path
         while screen(app).frame.phase == 4:  # type: ignore[union-attr]
             frame = screen(app).frame
             assert frame is not None
-            assert frame.verification is not None
-            assert frame.verification.scan is not None
-            fresh = [c.t for c in frame.verification.scan.columns if c.fresh]
+            found = VerificationPanel.of(frame)
+            assert found is not None
+            assert found.scan is not None
+            fresh = [c.t for c in found.scan.columns if c.fresh]
             numbers = next(line for line in lines(app) if line.startswith("│ t ")).split()
             assert all(str(t) in numbers for t in fresh), (fresh, numbers)
             await press(pilot, "comma")
@@ -192,9 +194,10 @@ async def test_it_works_while_the_run_goes_on() -> None:
         await pilot.pause(0.3)
         frame = screen(app).frame
         assert frame is not None
-        assert frame.verification is not None
-        assert frame.verification.survival is not None
-        assert frame.verification.survival.curves
+        found = VerificationPanel.of(frame)
+        assert found is not None
+        assert found.survival is not None
+        assert found.survival.curves
 
 
 async def test_another_run_on_the_same_screen_is_scanned_too(case_d: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.lanes import LanesPane
@@ -24,7 +25,7 @@ def frame(app: SpecvizApp) -> Frame:
 
 
 def chart(app: SpecvizApp) -> Chart:
-    found = frame(app).lanes
+    found = LanesPanel.of(frame(app))
     assert found is not None
     assert found.chart is not None
     return found.chart

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from exit_trace import exit_events
 from specviz import events as ev
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.exits import TITLES, VIEWS, LayersPane, LayerView
@@ -34,14 +35,14 @@ def frame(app: SpecvizApp) -> Frame:
 
 
 def heat(app: SpecvizApp) -> HeatMap:
-    found = frame(app).layers
+    found = ExitsPanel.of(frame(app))
     assert found is not None
     assert found.heat is not None
     return found.heat
 
 
 def cell(app: SpecvizApp) -> CellInfo:
-    found = frame(app).layers
+    found = ExitsPanel.of(frame(app))
     assert found is not None
     assert found.cell is not None
     return found.cell
@@ -120,7 +121,7 @@ async def test_steps_bring_one_row_after_the_other(exits: Path) -> None:
             await press(pilot, "full_stop")
         seen = []
         while frame(app).cursor.index == index:
-            found = frame(app).layers
+            found = ExitsPanel.of(frame(app))
             columns = found.heat.columns if found and found.heat else ()
             seen.append(sum(column.index == index for column in columns))
             before = frame(app).cursor
@@ -161,7 +162,7 @@ async def test_the_ledger_shows_the_sum(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "2", "]", "]", "v", "v")
-        found = frame(app).layers
+        found = ExitsPanel.of(frame(app))
         assert found is not None
         assert found.ledger is not None
         text = " ".join(shown(app).split())
@@ -236,7 +237,7 @@ async def test_it_works_while_the_run_goes_on() -> None:
         script.play(events[3 : first + 1])
         await pilot.pause(0.3)
         assert {column.index for column in heat(app).columns} == {0}
-        assert "no exit_table in this trace" in (frame(app).layers.sweeps.missing or "")  # type: ignore[union-attr]
+        assert "no exit_table in this trace" in (ExitsPanel.of(frame(app)).sweeps.missing or "")  # type: ignore[union-attr]
         script.play(events[first + 1 :])
         await pilot.pause(0.3)
-        assert frame(app).layers.sweeps.missing is None  # type: ignore[union-attr]
+        assert ExitsPanel.of(frame(app)).sweeps.missing is None  # type: ignore[union-attr]

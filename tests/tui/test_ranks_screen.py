@@ -8,6 +8,8 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from specviz.view.frame.frame import ROOT, Frame
+from specviz.view.panels.learning.build import LearningPanel
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import Ranks
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
@@ -23,7 +25,7 @@ def frame(app: SpecvizApp) -> Frame:
 
 
 def ranks(app: SpecvizApp) -> Ranks:
-    found = frame(app).ranks
+    found = RanksPanel.of(frame(app))
     assert found is not None
     return found
 
@@ -159,9 +161,10 @@ async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:
         await press(pilot, "down")
         assert frame(app).query == 1
         await press(pilot, "down", "down")
-        adapt = ranks(app).adapt
-        assert adapt is not None
-        assert [step.q for step in adapt.steps if step.cursor] == [3]
+        learnt = LearningPanel.of(frame(app))
+        assert learnt is not None
+        assert learnt.view is not None
+        assert [step.q for step in learnt.view.steps if step.cursor] == [3]
         await press(pilot, *["up"] * 9)
         assert frame(app).query == 0
 

@@ -1,8 +1,11 @@
 """An early-exit round with given stop depths, and the screen *Layers* of a moment of a run."""
 
+from typing import Any
+
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import HeatMap, Layers
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
@@ -58,8 +61,10 @@ def _verdict(i: int, kept: int) -> ev.Verify:
     )  # fmt: skip
 
 
-def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: object) -> Layers:
-    found = Builder(run).frame(Cursor(index, phase, step), Options(layers=True, **options), Feed()).layers  # type: ignore[arg-type]
+def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Layers:
+    whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
+    chosen = ExitsPanel.choose(Options(**whole), **options)
+    found = ExitsPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
     assert found is not None
     return found
 

@@ -8,9 +8,8 @@ from rank_trace import rank_events
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
-from specviz.view.panels.learning.build import seconds
-from specviz.view.panels.learning.model import AdaptView
-from specviz.view.panels.ranks.model import Ranks
+from specviz.view.panels.learning.build import LearningPanel, seconds
+from specviz.view.panels.learning.model import AdaptView, Learning
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
 from trace_factory import of_kind
@@ -21,14 +20,14 @@ def run() -> Run:
     return fold(rank_events(queries=6, learns=True, domains=("code", "prose")))
 
 
-def ranks(run: Run, index: int = 0) -> Ranks:
-    found = Builder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(ranks=True), Feed()).ranks
+def learning(run: Run, index: int = 0) -> Learning:
+    found = LearningPanel.of(Builder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(shown=("learning",)), Feed()))
     assert found is not None
     return found
 
 
 def panel(run: Run, index: int = 0) -> AdaptView:
-    found = ranks(run, index).adapt
+    found = learning(run, index).view
     assert found is not None
     return found
 
@@ -114,11 +113,11 @@ def test_hostile_domain_names_are_escaped() -> None:
 
 def test_where_nothing_learns_it_says_what_would() -> None:
     plain = rank_events()
-    assert "--stream" in ranks(fold(plain)).adapt_missing
+    assert "--stream" in learning(fold(plain)).missing
     plain[0].knobs["adapt"] = "on"  # type: ignore[attr-defined]
-    assert "No query has ended" in ranks(fold(plain)).adapt_missing
+    assert "No query has ended" in learning(fold(plain)).missing
     of_kind(plain[0], "eagle3")  # type: ignore[arg-type]
-    assert "specblock" in ranks(fold(plain)).adapt_missing
+    assert "specblock" in learning(fold(plain)).missing
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.frame.steps import steps
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Block, Chart, Lanes
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
@@ -29,7 +30,9 @@ def branched(calibrated: bool = True) -> Run:
 
 def lanes(run: Run, index: int, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Lanes:
     options = {"clock": "model", **options}
-    found = Builder(run).frame(Cursor(index, phase, step), Options(lanes=True, **options), Feed()).lanes
+    whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
+    chosen = LanesPanel.choose(Options(**whole), **options)
+    found = LanesPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
     assert found is not None
     return found
 

@@ -12,6 +12,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.text import shown
 from specviz.view.frame.frame import ROOT, Cursor, Feed, Options
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankFilter, Ranks
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import CLOSING, Phase
@@ -23,9 +24,11 @@ PATH = RankFilter(path_only=True)
 
 def ranks(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Ranks:
     """The screen of a moment."""
-    frame = Builder(run).frame(Cursor(index, phase, step), Options(ranks=True, **options), Feed())
-    assert frame.ranks is not None
-    return frame.ranks
+    whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
+    chosen = RanksPanel.choose(Options(**whole), **options)
+    found = RanksPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    assert found is not None
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -149,19 +152,18 @@ def test_blocks_and_slots_share_out_the_table(run: Run) -> None:
     assert (whole.blocks, whole.slots) == ((1, 2), (0, 1, 2))
     for path_only in (False, True):
         parts = [
-            ranks(run, rank_filter=RankFilter(block, slot, path_only))
-            for block, slot in product(whole.blocks, whole.slots)
+            ranks(run, filter=RankFilter(block, slot, path_only)) for block, slot in product(whole.blocks, whole.slots)
         ]
         sums = [[0] * 4 for _ in range(4)]
         for part in parts:
             for p, t in product(range(4), range(4)):
                 sums[p][t] += table(part)[p][t] if part.confusion else 0
-        assert sums == table(ranks(run, rank_filter=RankFilter(path_only=path_only)))
-    assert sum(map(sum, table(whole))) > sum(map(sum, table(ranks(run, rank_filter=PATH)))) > 0
+        assert sums == table(ranks(run, filter=RankFilter(path_only=path_only)))
+    assert sum(map(sum, table(whole))) > sum(map(sum, table(ranks(run, filter=PATH)))) > 0
 
 
 def test_figures_on_the_path_say_that_they_are_conditional(run: Run) -> None:
-    on_path, every = ranks(run, rank_filter=PATH), ranks(run)
+    on_path, every = ranks(run, filter=PATH), ranks(run)
     assert on_path.confusion is not None
     assert every.confusion is not None
     assert "every token before was right" in on_path.confusion.basis
@@ -189,7 +191,7 @@ def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
 def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFilter) -> None:
     listed = 0
     for pred, true in product(range(4), range(4)):
-        found = ranks(run, rank_filter=wanted, rank_cell=(pred, true), rank_entry=0)
+        found = ranks(run, filter=wanted, cell=(pred, true), entry=0)
         cell = found.cell
         assert cell is not None
         assert len(cell.entries) == cell.count == table(found)[pred][true]
@@ -365,9 +367,10 @@ def test_imported_counts_have_no_ranks() -> None:
 
 
 def test_before_the_first_round() -> None:
-    frame = Builder(fold(rank_events()[:2])).frame(Cursor(), Options(ranks=True), Feed())
-    assert frame.ranks is not None
-    assert frame.ranks.missing == "waiting for the first round"
+    frame = Builder(fold(rank_events()[:2])).frame(Cursor(), Options(shown=("ranks",)), Feed())
+    found = RanksPanel.of(frame)
+    assert found is not None
+    assert found.missing == "waiting for the first round"
 
 
 def test_a_run_that_grows_is_counted_as_it_grows() -> None:
@@ -377,8 +380,8 @@ def test_a_run_that_grows_is_counted_as_it_grows() -> None:
     for event in events:
         run.apply(event)
         if isinstance(event, ev.RoundEnd):
-            builder.frame(Cursor(len(run.rounds) - 1, Phase.COMMIT, 0), Options(ranks=True), Feed())
-    grown = builder.frame(Cursor(0, Phase.COMMIT, 0), Options(ranks=True), Feed()).ranks
+            builder.frame(Cursor(len(run.rounds) - 1, Phase.COMMIT, 0), Options(shown=("ranks",)), Feed())
+    grown = RanksPanel.of(builder.frame(Cursor(0, Phase.COMMIT, 0), Options(shown=("ranks",)), Feed()))
     assert grown == ranks(fold(events))
 
 

@@ -16,9 +16,10 @@ from specviz.trace import read_events
 from specviz.trace.spool import Spool
 from specviz.view import Player
 from specviz.view.frame.frame import Options
+from specviz.view.panels import all_panels
 
 TRACES = bundled_traces()
-_ALL = {"verification": True, "layers": True, "lanes": True, "ranks": True}
+_ALL = tuple(panel.id for panel in all_panels())
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 def _frames(events: list[Event]) -> Iterator[object]:
     """The end of every fifth round from the last to the first, with all its panels, and the first step of it."""
     player = Player(fold(events), animate=False)
-    options = Options(**_ALL)
+    options = Options(shown=_ALL)
     for index in range(len(player.run.rounds) - 1, -1, -5):
         player.seek_index(index)
         frame = player.frame(options)
@@ -105,12 +106,12 @@ def test_a_run_of_any_length_holds_a_window(name: str) -> None:
     for k, event in enumerate(events):
         player.extend([event])
         if isinstance(event, RoundEnd) and k > late:
-            player.frame(Options(**_ALL))
+            player.frame(Options(shown=_ALL))
     n = len(player.run.rounds)
     assert n > 500
     for index in range(0, n, n // 20):
         player.seek_index(index)
-        player.frame(Options(**_ALL))
+        player.frame(Options(shown=_ALL))
     assert player.run.rounds.spool.size > 0
     events.clear()
     assert _held(RoundRecord) - before < 250  # 64 families, 128 climbs, and the window

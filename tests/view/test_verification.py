@@ -12,11 +12,12 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.overview.build import overview
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Verification
 from trace_factory import make_events
 from worked_trace import P, Q, worked_events
 
-SCREEN = Options(verification=True)
+SCREEN = Options(shown=("verification",))
 
 
 def player(*events: Any, **worked: Any) -> Player:
@@ -24,7 +25,7 @@ def player(*events: Any, **worked: Any) -> Player:
 
 
 def shown(at: Player, options: Options = SCREEN) -> Verification:
-    found = at.frame(options).verification
+    found = VerificationPanel.of(at.frame(options))
     assert found is not None
     return found
 

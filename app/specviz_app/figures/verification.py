@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.view import Frame
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Branch, ClosingRow, Scan, ScanColumn, Stairs
 from specviz.view.words.numbers import fine, joint
 from specviz.view.words.palette import colour, glyph
@@ -33,8 +34,8 @@ _HEIGHT, _AXIS = 270, 40
 
 def fig_scan(moments: Sequence[Frame], dark: bool = False) -> go.Figure:
     """One bar a position: the keep chance h, the rest above it, and the u that fell; it plays from right to left."""
-    shown = [m for m in moments if m.verification is not None and m.verification.scan is not None]
-    scans = [(m, m.verification.scan) for m in shown if m.verification is not None and m.verification.scan is not None]
+    found = [(m, VerificationPanel.of(m)) for m in moments]
+    scans = [(m, v.scan) for m, v in found if v is not None and v.scan is not None]
     judged = [(m, scan) for m, scan in scans if any(c.h is not None for c in scan.columns)]
     if not judged:
         return empty("the target has not judged the draft yet")

@@ -1,12 +1,13 @@
 """Early exit: who climbed how far in a round and what the heads said; the run as a whole."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import streamlit as st
 
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, Layers
 from specviz.view.panels.exits.over_run import ExitRun, exit_run
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures import exits as of_round
 from specviz_app.figures import exits_run as of_run
@@ -25,16 +26,17 @@ def page() -> None:
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks(layers=True, lanes=True)
+    held.asks("exits", "lanes")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     shown = rounds.part(_PARTS)
     if shown == _PARTS[2]:
         exits_replay.section(held)
-    elif frame.layers is not None:
-        (_run if shown == _PARTS[1] else _round)(held, frame.layers, dark)
-        if shown == _PARTS[0] and frame.lanes is not None and any(s.bound is not None for s in frame.lanes.steps):
-            _looks(frame.lanes.steps, dark)
+    elif (found := ExitsPanel.of(frame)) is not None:
+        (_run if shown == _PARTS[1] else _round)(held, found, dark)
+        lanes = LanesPanel.of(frame)
+        if shown == _PARTS[0] and lanes is not None and any(s.bound is not None for s in lanes.steps):
+            _looks(lanes.steps, dark)
 
 
 def _round(held: Viewer, found: Layers, dark: bool) -> None:
@@ -83,10 +85,10 @@ def _what_tau(held: Viewer, heat: HeatMap) -> None:
             "τ under the cursor", True, key="what-cursor", help="would-exits at the chosen cell's confidence"
         )
         if own:
-            held.options = replace(held.options, what_tau=None)
+            held.options = ExitsPanel.choose(held.options, what_tau=None)
         else:
             value = st.slider("would exit if τ were", 0.0, 1.0, heat.tau or 0.75, 0.01, key="what-tau", width=220)
-            held.options = replace(held.options, what_tau=value)
+            held.options = ExitsPanel.choose(held.options, what_tau=value)
 
 
 def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
@@ -94,7 +96,7 @@ def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
     here = index == held.player.cursor.index
     if here:
         held.choose(node)
-    held.options = replace(held.options, layer=layer, column=None if here else (index, row))
+    held.options = ExitsPanel.choose(held.options, layer=layer, column=None if here else (index, row))
 
 
 def _choose(held: Viewer, heat: HeatMap) -> None:

@@ -1,9 +1,8 @@
 """Lanes: who worked when and who waited, what was drafted for nothing, how a round branched, and what it costs."""
 
-from dataclasses import replace
-
 import streamlit as st
 
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Chart, Clock, Lanes
 from specviz.view.words.palette import BLOCKS
@@ -32,13 +31,14 @@ def _body(held: Viewer, dark: bool) -> None:
                                      help="never mixed: what was measured here, or what two lanes side by side would "
                                      "have taken at the measured costs")  # fmt: skip
     clock = _CLOCKS[named]
-    held.asks(lanes=True, clock=clock)
+    held.asks("lanes")
+    held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     if shown == _PARTS[2]:
         _cost(held, clock, dark)
-    elif frame.lanes is not None:
-        (_branches if shown == _PARTS[1] else _lanes)(held, frame.lanes, dark)
+    elif (found := LanesPanel.of(frame)) is not None:
+        (_branches if shown == _PARTS[1] else _lanes)(held, found, dark)
 
 
 def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
@@ -52,7 +52,7 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
     )  # fmt: skip
     if found_block := rounds.click(event, "lanes"):
         index, lane, place = found_block
-        held.options = replace(held.options, block=(int(index), str(lane), int(place)))
+        held.options = LanesPanel.choose(held.options, block=(int(index), str(lane), int(place)))
         st.rerun()
     parts.say(f"{chart.clock_text}. {_HATCH}")
     left, right = st.columns(2, gap="large")
@@ -74,7 +74,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
     named = {at: f"r{b.round} {b.lane}: {BLOCKS[b.kind].word} {b.shown or b.why}".rstrip() for at, b in blocks.items()}
 
     def take(at: tuple[int, str, int]) -> None:
-        held.options = replace(held.options, block=at)
+        held.options = LanesPanel.choose(held.options, block=at)
 
     rounds.choice(held, "Stretch", "lanes-block", named, here, take)
 

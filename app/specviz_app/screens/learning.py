@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView
 from specviz.view.panels.ranks.model import Ranks
 from specviz.view.words.numbers import number
@@ -13,9 +14,10 @@ from specviz_app.ui.viewer import Viewer
 
 def section(held: Viewer, found: Ranks, dark: bool) -> None:
     """The queries, the actions, the money; the reason, where nothing was learnt."""
-    view = found.adapt
+    learnt = LearningPanel.of(held.frame)
+    view = learnt.view if learnt is not None else None
     if view is None:
-        st.info(parts.plain(found.adapt_missing or "Nothing was learnt in this run."))
+        st.info(parts.plain((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run."))
         return
     parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "content")
     here = next((s for s in view.steps if s.cursor), None)

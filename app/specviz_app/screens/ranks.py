@@ -5,6 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from specviz.view.frame.parts import WhyRow
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
@@ -27,10 +28,10 @@ def page() -> None:
 
 def _body(held: Viewer, dark: bool) -> None:
     shown = rounds.part(_PARTS)
-    held.asks(ranks=True, folding="none" if st.session_state.get("ranks-pruned") else "pruned")
+    held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
-    found = frame.ranks
+    found = RanksPanel.of(frame)
     if found is None:
         return
     if found.missing is not None:

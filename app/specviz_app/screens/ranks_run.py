@@ -1,9 +1,8 @@
 """The part of page Ranks about the run: predicted against true buckets with lists to go on from, widths, blocks."""
 
-from dataclasses import replace
-
 import streamlit as st
 
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
 from specviz_app.figures import ranks as draw
 from specviz_app.screens import rounds
@@ -19,7 +18,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
     parts.metrics(((row.label, row.value, row.note) for row in found.summary), 150)
     if found.confusion is not None:
         _filters(held, found)
-        found = held.frame.ranks or found
+        found = RanksPanel.of(held.frame) or found
         _buckets(held, found, dark)
         _widths(found, dark)
     left, right = st.columns(2, gap="large")
@@ -61,7 +60,7 @@ def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | No
 
 
 def _filters(held: Viewer, found: Ranks) -> None:
-    held.options = replace(held.options, rank_filter=filters(found))
+    held.options = RanksPanel.choose(held.options, filter=filters(found))
 
 
 def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
@@ -78,7 +77,7 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
             draw.fig_rank_confusion(table, dark), "ranks-confusion", alt, draw.rank_confusion_rows(table), pick=True
         )  # fmt: skip
         if cell := rounds.click(event, "ranks-confusion"):
-            held.options = replace(held.options, rank_cell=(int(cell[0]), int(cell[1])), rank_entry=None)
+            held.options = RanksPanel.choose(held.options, cell=(int(cell[0]), int(cell[1])), entry=None)
             st.rerun()
         st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
     with right:
@@ -88,10 +87,10 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
 def _cell(held: Viewer, found: Ranks) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
-    here = held.options.rank_cell
+    here = RanksPanel.chosen(held.options).cell
 
     def take(cell: tuple[int, int]) -> None:
-        held.options = replace(held.options, rank_cell=cell, rank_entry=None)
+        held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
     rounds.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",

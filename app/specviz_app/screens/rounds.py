@@ -69,7 +69,7 @@ def _options(held: Viewer) -> Options:
     """How much of the tree is drawn: what was asked for, or what can be looked at."""
     wanted = str(st.session_state.get(TREE) or _AUTO)
     many = (held.frame.counts.n_drafted or 0) > _MANY
-    return replace(held.options, folding=_FOLDING.get(wanted, "losers" if many else "pruned"), verification=False)
+    return replace(held.options, folding=_FOLDING.get(wanted, "losers" if many else "pruned"), shown=())
 
 
 def _choice(held: Viewer, frame: Frame, key: str) -> None:

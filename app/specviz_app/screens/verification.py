@@ -3,6 +3,7 @@
 import streamlit as st
 
 from specviz.view import Frame
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Verification
 from specviz_app.figures import rules
 from specviz_app.figures import verification as draw
@@ -17,11 +18,11 @@ def page() -> None:
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks(verification=True)
+    held.asks("verification")
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
-    found = frame.verification
+    found = VerificationPanel.of(frame)
     if found is not None:
         _round(held, moments, found, dark)
         _run(found, dark)

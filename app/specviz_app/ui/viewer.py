@@ -1,19 +1,15 @@
 """`Viewer`: one tab's look at one source: its own fold of the events, its own cursor."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.runlog.rounds import RoundPoint
 from specviz.sources import Source
 from specviz.view import Cursor, Feed, Frame, Options, Player
-from specviz.view.frame.frame import TreeNode
+from specviz.view.frame.frame import Folding, TreeNode
 from specviz_app.server.core import NODE_NAMES, place_name
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
-_PLAIN: dict[str, Any] = {
-    "verification": False, "layers": False, "lanes": False, "ranks": False, "folding": "pruned",
-}  # fmt: skip
 
 
 @dataclass
@@ -65,7 +61,7 @@ class Viewer:
 
     @property
     def _follows(self) -> bool:
-        chose = self.options.selected is not None or self.options.column is not None or self.options.block is not None
+        chose = self.options.selected is not None or self.options.moved() != self.options
         return self.source.live and not chose and self.player.cursor.index >= self.newest
 
     # Where we are, as it stands in the address -----------------------------------------------------------------------
@@ -108,7 +104,7 @@ class Viewer:
     def seek(self, index: int) -> None:
         """To the end of a round, counted over the run."""
         self.player.seek_index(index)
-        self.options = replace(self.options, selected=None, column=None, block=None)
+        self.options = replace(self.options.moved(), selected=None)
 
     def rejection(self, step: int) -> bool:
         """To the next or previous test that failed, with its node chosen."""
@@ -122,9 +118,9 @@ class Viewer:
         """Indexes of the rounds that pass a filter."""
         return [p.index for p in self.frame.timeline.points if _passes(p, only)]
 
-    def asks(self, **asked: Any) -> None:
+    def asks(self, *panels: str, folding: Folding = "pruned") -> None:
         """What this page wants worked out and shown, and nothing that another page wanted."""
-        self.options = replace(self.options, **{**_PLAIN, **asked})
+        self.options = replace(self.options, shown=panels, folding=folding)
 
     # What is painted -------------------------------------------------------------------------------------------------
 

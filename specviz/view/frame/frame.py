@@ -8,8 +8,8 @@ What a person chose to look at, and what the front-end knows about its source. H
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, TextToken
@@ -25,10 +25,6 @@ from specviz.view.frame.parts import (
     Why,
     WhyRow,
 )
-from specviz.view.panels.exits.model import Layers
-from specviz.view.panels.lanes.model import Lanes
-from specviz.view.panels.ranks.model import RankFilter, Ranks
-from specviz.view.panels.verification.model import Verification
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Phase, StateName, ValueName
 
 
@@ -198,10 +194,7 @@ class Frame:
     following: bool
     notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
     n_warnings: int = 0  # of the whole run; `specviz.view.frame.warned` has them all
-    verification: Verification | None = None  # when it was asked for
-    layers: Layers | None = None  # when it was asked for
-    lanes: Lanes | None = None  # when it was asked for
-    ranks: Ranks | None = None  # when it was asked for
+    panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
 
 
 __all__ = [
@@ -216,15 +209,12 @@ __all__ = [
     "Frame",
     "KnobBar",
     "KnobItem",
-    "Lanes",
-    "Layers",
     "Link",
     "LinkShape",
     "Mark",
     "Metric",
     "Phase",
     "Queue",
-    "Ranks",
     "Residual",
     "ResidualEntry",
     "RoundPoint",
@@ -238,7 +228,6 @@ __all__ = [
     "TreeNode",
     "ValueName",
     "Values",
-    "Verification",
     "Why",
     "WhyRow",
 ]
@@ -249,28 +238,42 @@ FOLDINGS: tuple[Folding, ...] = ("pruned", "losers", "none")
 
 
 @dataclass(frozen=True, slots=True)
+class PanelOptions:
+    """How the person wants to see one panel. A panel with choices of its own has a sub-class."""
+
+    def moved(self) -> Self:
+        """After a move to another moment: what was under the cursor in this round is let go."""
+        return self
+
+    def let_go(self) -> Self:
+        """After escape: nothing is under the cursor."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
-    """How the person wants to see it. `selected` None follows the action."""
+    """How the person wants to see it. `selected` None follows the action.
+
+    `shown`: ids of the panels to work out; None: those with options in `panels`.
+    """
 
     selected: int | None = None
     value: ValueName = "q"
     folding: Folding = "pruned"
     ascii: bool = False
-    verification: bool = False  # work out what the screen HSD shows
-    layers: bool = False  # work out what the screen Layers shows
-    layer: int | None = None  # the layer under the cursor there; None: where the row stopped
-    column: tuple[int, int] | None = None  # (round over the run, row) there, when it is not in the round on screen
-    what_tau: float | None = None  # a threshold to try there; None: the confidence under the cursor
-    lanes: bool = False  # work out what the screen Lanes shows
-    clock: Literal["measured", "model"] = "measured"
-    block: tuple[int, str, int] | None = None  # the block under the cursor there; None: the selected node's
-    model_c: float | None = None  # a speed ratio to try on the modelled clock
-    ranks: bool = False  # work out what the screen Ranks shows
-    rank_filter: RankFilter = field(default_factory=RankFilter)
-    rank_cell: tuple[int, int] | None = None  # predicted and true bucket under the cursor there
-    rank_entry: int | None = None  # the expansion of that cell under the cursor
+    panels: Mapping[str, PanelOptions] = field(default_factory=dict)  # by the panel's id
+    shown: tuple[str, ...] | None = None
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
+
+    def moved(self) -> "Options":
+        """After a move to another moment: panels let go of what was under their cursor there."""
+        return replace(self, panels={id: options.moved() for id, options in self.panels.items()})
+
+    def let_go(self) -> "Options":
+        """Nothing is selected, and nothing is under the cursor of any panel."""
+        panels = {id: options.let_go() for id, options in self.panels.items()}
+        return replace(self, selected=None, panels=panels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,7 @@ from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, Steps, moment, steps
 from specviz.view.frame.text_strip import strip
 from specviz.view.frame.warned import warning_text
-from specviz.view.panels.exits.build import LayersMaker
-from specviz.view.panels.exits.model import Layers
-from specviz.view.panels.lanes.build import LanesMaker
-from specviz.view.panels.lanes.model import Lanes
-from specviz.view.panels.ranks.build import RanksMaker
-from specviz.view.panels.ranks.model import Ranks
-from specviz.view.panels.verification.build import nothing, verification
+from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.tree.nodes import tree
 from specviz.view.why.explain import why
@@ -41,9 +35,7 @@ class Builder:
         self.run = run
         self.meter = Meter()
         run.rounds.leaving.append(partial(self.meter.leaving, run))
-        self._layers = LayersMaker(run)
-        self._lanes = LanesMaker(run)
-        self._ranks = RanksMaker(run)
+        self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
         self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self._spark = Spark()
@@ -97,6 +89,7 @@ class Builder:
         selected = self._selected(family, now, options)
         prefill = record.query.prefill
         seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
+        scene = Scene(family, now, seen, selected, metrics, options.ascii)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
             cursor=cursor, query=record.q, round=record.r, n_rounds=record.query.n_rounds, phase=cursor.phase,
@@ -108,11 +101,9 @@ class Builder:
             knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
             timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
             following=following, notices=notices(run), n_warnings=len(run.warnings),
-            verification=verification(run, family, now, selected, metrics, options.ascii)
-            if options.verification else None,
-            layers=self._layers.make(family, now, selected, options, metrics) if options.layers else None,
-            lanes=self._lanes.make(record, now, selected, options, metrics) if options.lanes else None,
-            ranks=self._ranks.make(family, now, seen, selected, options, metrics) if options.ranks else None,
+            panels={
+                panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)
+            },
         )  # fmt: skip
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -145,19 +136,24 @@ class Builder:
             following=following,
             notices=notices(run),
             n_warnings=len(run.warnings),
-            verification=nothing(run, waiting) if options.verification else None,
-            layers=Layers(waiting) if options.layers else None,
-            lanes=Lanes(waiting) if options.lanes else None,
-            ranks=Ranks(waiting) if options.ranks else None,
+            panels={panel.id: panel.empty(waiting) for panel in self._shown(options)},
         )
+
+    def _shown(self, options: Options) -> list[Panel[Any, Any]]:
+        """The panels that are asked for, as they are for this run."""
+        wanted = options.panels if options.shown is None else options.shown
+        kinds = [kind for kind in all_panels() if kind.id in wanted]
+        for kind in kinds:
+            if kind not in self._panels:
+                self._panels[kind] = kind(self.run)
+        return [self._panels[kind] for kind in kinds]
 
     def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
         wanted = options.selected
         if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
             return wanted
-        if options.ranks and now.phase >= Phase.CLOSE and _exists(family, CLOSING):
-            return CLOSING  # there the question is which token was missing
-        return followed(family, now)
+        looks_at = (panel.follows(family, now) for panel in self._shown(options))
+        return next((node for node in looks_at if node is not None and _exists(family, node)), followed(family, now))
 
     def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> Any:
         run = self.run

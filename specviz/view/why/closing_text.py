@@ -6,10 +6,11 @@ from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
-from specviz.view.panels.ranks.text import ending_words
+from specviz.view.panel import remarks
 from specviz.view.why.chains import carried, paths
 from specviz.view.why.values_text import ENDED, span
 from specviz.view.words.numbers import percent, prob
+from specviz.view.words.palette import CLOSING
 
 N_ENTRIES = 5
 _EMPTY = {
@@ -33,7 +34,7 @@ def closing_words(run: Run, family: Family) -> str:
     else:
         text = _recovered(run, family, closing, token)
         text += " That is a drafted token after all." if closing.equals_drafted else ""
-    return " ".join(filter(None, (text, _missed(run, family), ending_words(run, family))))
+    return " ".join(filter(None, (text, _missed(run, family), remarks(run, family, CLOSING).words)))
 
 
 def _no_token(run: Run, family: Family) -> str:

@@ -16,9 +16,7 @@ from specviz.runlog.tree import Family
 from specviz.view.frame.frame import ROOT
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels.ranks.facts import offering
-from specviz.view.panels.ranks.text import place, shape_words, width_words
-from specviz.view.panels.ranks.tree import badge
+from specviz.view.panel import remarks
 from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.counterfactual import flip
 from specviz.view.why.node_context import Case, case, title
@@ -42,7 +40,7 @@ def _root(run: Run, family: Family, ascii: bool) -> Why:
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )
-    shape = shape_words(run, family.record)
+    shape = remarks(run, family, ROOT).words
     words += f" {shape}" if shape else ""
     missing = run.missing(family.record)
     words += f" What was drafted is not on record ({missing})." if missing else ""
@@ -88,38 +86,16 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
-    rule = _rule(facts)
+    rule, said = _rule(facts), remarks(run, family, node)
     return Why(
         node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
         headline=_headline(facts, mark, now.all_tested), rule=rule,
-        rows=(*_born(family, facts), *_rows(facts, now.has_p, decided)),
-        words=_join(node_words(facts) if decided else _expectation(facts, now), _offered(run, family, facts)),
+        rows=(*said.rows, *_rows(facts, now.has_p, decided)),
+        words=_join(node_words(facts) if decided else _expectation(facts, now), said.words),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
         cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
         rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
     )  # fmt: skip
-
-
-def _born(family: Family, facts: Case) -> list[WhyRow]:
-    """Which block and slot, level or head drafted the node, and as which choice."""
-    text = badge(facts.node)
-    if not text:
-        return []
-    src = facts.node.src
-    notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
-    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
-    notes += [f"block {level} starts here"] if level else []
-    notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
-    return [WhyRow("drafted", text, None, ", ".join(notes))]
-
-
-def _offered(run: Run, family: Family, facts: Case) -> str:
-    """Why the slot that made the node offered as many as it did."""
-    made = offering(family.record, facts.node.node)
-    if not made:
-        return ""
-    words = width_words(run, family.record, made[0])
-    return f"It comes from {place(made[0])}. {words}"
 
 
 def _join(*sentences: str) -> str:

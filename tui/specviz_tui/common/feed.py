@@ -74,7 +74,7 @@ class RunFeed(LiveRun):
             self.live_player.live()
         elif self.catalogue is not None or self.failed:
             self.prelude = None
-            self.options = replace(self.options, selected=None, column=None, block=None, rank_entry=None)
+            self.options = self.options.let_go()
 
     def frame(self) -> Frame:
         """What to paint now."""

@@ -3,7 +3,6 @@
 Moves over the map of screen 2. Mixed into the main screen: the row under the cursor is the tree's selected node.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
@@ -14,6 +13,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import BANDS, CellInfo, HeatMap, Layers
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent
@@ -55,7 +55,7 @@ class LayersPane(Container, can_focus=True, inherit_bindings=False):
 
     def watch_frame(self, frame: Frame | None) -> None:
         """The reason in place of the round's parts, when there is nothing to show."""
-        found = frame.layers if frame is not None else None
+        found = ExitsPanel.of(frame)
         if frame is None or found is None:
             return
         self.set_class(found.missing is not None, "-missing")
@@ -115,7 +115,7 @@ class LayerView(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The layers of this moment."""
-        return frame.layers, frame.cursor.index
+        return ExitsPanel.of(frame), frame.cursor.index
 
     def show(self, frame: Frame | None) -> None:
         """Heights differ from round to round."""
@@ -124,7 +124,7 @@ class LayerView(FrameWidget):
     def render(self) -> Text:
         """The view in the room there is."""
         frame = self.frame
-        found = frame.layers if frame is not None else None
+        found = ExitsPanel.of(frame)
         if frame is None or found is None or found.heat is None:
             return Text("")
         width, height = self.size.width or 80, self.screen.query_one("#layer-view").content_size.height
@@ -249,7 +249,8 @@ class LayerActions(Base):
 
     @property
     def _heat(self) -> "HeatMap | None":
-        return self.frame.layers.heat if self.frame is not None and self.frame.layers is not None else None
+        found = ExitsPanel.of(self.frame)
+        return found.heat if found is not None else None
 
     def move_cell(self, direction: str) -> None:
         """To the cell beside: another row, or another layer of the same one."""
@@ -268,10 +269,10 @@ class LayerActions(Base):
         found = heat.columns[column]
         options = self.feed.options
         if found.index == frame.cursor.index:
-            self.feed.options = replace(options, layer=layer, column=None)
+            self.feed.options = ExitsPanel.choose(options, layer=layer, column=None)
             self.select(found.node)
         else:
-            self.feed.options = replace(options, layer=layer, column=(found.index, found.row))
+            self.feed.options = ExitsPanel.choose(options, layer=layer, column=(found.index, found.row))
             self.select(options.selected)
 
     def cell_to_tree(self) -> None:
@@ -282,6 +283,6 @@ class LayerActions(Base):
         found = heat.columns[heat.column]
         if found.index != frame.cursor.index:
             self.feed.player.seek_index(found.index)
-        self.feed.options = replace(self.feed.options, column=None)
+        self.feed.options = ExitsPanel.choose(self.feed.options, column=None)
         self.choose("tree")
         self.select(found.node)

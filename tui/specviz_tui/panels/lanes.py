@@ -6,7 +6,6 @@ The cost panel: what a token costs by draft length in each pipeline, and where t
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
@@ -17,6 +16,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import CostCurve, CostPanel
 from specviz.view.panels.lanes.model import CLOCKS, Block, Chart, Lanes
 from specviz.view.words.numbers import BARS, number, prob
@@ -55,7 +55,7 @@ class LanesPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def watch_frame(self, frame: Frame | None) -> None:
         """The reason in place of the lanes, when there are none."""
-        found = frame.lanes if frame is not None else None
+        found = LanesPanel.of(frame)
         if found is not None:
             self.set_class(found.missing is not None, "-missing")
             self.query_one("#no-lanes", Static).update(found.missing or "")
@@ -120,7 +120,7 @@ class LaneChart(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The chart."""
-        return frame.lanes.chart if frame.lanes is not None else None
+        return _chart(frame)
 
     def show(self, frame: Frame | None) -> None:
         """Lanes come and go with the branches."""
@@ -128,7 +128,7 @@ class LaneChart(FrameWidget):
 
     def render(self) -> Text:
         """Lanes, rounds, the arrow, then which clock it is."""
-        chart = self.frame.lanes.chart if self.frame is not None and self.frame.lanes is not None else None
+        chart = _chart(self.frame)
         if chart is None:
             return Text("")
         width = self.size.width or 80
@@ -148,7 +148,7 @@ class LaneChart(FrameWidget):
     def on_click(self, event: events.Click) -> None:
         """The block under the pointer."""
         offset = event.get_content_offset(self)
-        chart = self.frame.lanes.chart if self.frame is not None and self.frame.lanes is not None else None
+        chart = _chart(self.frame)
         if offset is None or chart is None or self._seen is None or offset.y >= len(self._lanes):
             return
         x, lane = offset.x - LABEL, self._lanes[offset.y]
@@ -173,7 +173,7 @@ class PartBox(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The lanes of this moment."""
-        return frame.lanes
+        return LanesPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
         """Heights differ."""
@@ -181,14 +181,21 @@ class PartBox(FrameWidget):
 
     def render(self) -> Text:
         """The part, as wide as the box."""
-        if self.frame is None or self.frame.lanes is None or self.frame.lanes.missing:
+        found = LanesPanel.of(self.frame)
+        if self.frame is None or found is None or found.missing:
             return Text("")
         return self._paint(self.frame, self.painter, max(20, self.content_size.width or 36))
 
 
 def _lanes(frame: Frame) -> Lanes:
-    assert frame.lanes is not None
-    return frame.lanes
+    found = LanesPanel.of(frame)
+    assert found is not None
+    return found
+
+
+def _chart(frame: Frame | None) -> Chart | None:
+    found = LanesPanel.of(frame)
+    return found.chart if found is not None else None
 
 
 def _block(frame: Frame, painter: Painter, width: int) -> Text:
@@ -236,7 +243,7 @@ class LaneActions(Base):
 
     @property
     def _chart(self) -> Chart | None:
-        return self.frame.lanes.chart if self.frame is not None and self.frame.lanes is not None else None
+        return _chart(self.frame)
 
     def move_block(self, direction: str) -> None:
         """To the block before or after in its lane, or to the one at the same time in the next lane."""
@@ -254,15 +261,15 @@ class LaneActions(Base):
         if chart is None or frame is None or not 0 <= number < len(chart.blocks):
             return
         block = chart.blocks[number]
-        self.feed.options = replace(self.feed.options, block=block.at)
+        self.feed.options = LanesPanel.choose(self.feed.options, block=block.at)
         mine = block.at[0] == frame.cursor.index and block.nodes
         self.select(block.nodes[0] if mine else self.feed.options.selected)
 
     def switch_clock(self) -> None:
         """The measured or the modelled one; never both."""
         options = self.feed.options
-        other = CLOCKS[(CLOCKS.index(options.clock) + 1) % len(CLOCKS)]
-        self.feed.options = replace(options, clock=other, block=None)
+        other = CLOCKS[(CLOCKS.index(LanesPanel.chosen(options).clock) + 1) % len(CLOCKS)]
+        self.feed.options = LanesPanel.choose(options, clock=other, block=None)
         self.paint_soon()
 
     def block_to_tree(self) -> None:
@@ -273,7 +280,7 @@ class LaneActions(Base):
         block = chart.blocks[chart.cursor]
         if block.at[0] != frame.cursor.index:
             self.feed.player.seek_index(block.at[0])
-        self.feed.options = replace(self.feed.options, block=None)
+        self.feed.options = LanesPanel.choose(self.feed.options, block=None)
         self.choose("tree")
         self.select(block.nodes[0] if block.nodes else None)
 

@@ -8,7 +8,7 @@ lists expansions, an expansion is a place to go to.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 from textual import events
@@ -19,6 +19,9 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.learning.build import LearningPanel
+from specviz.view.panels.learning.model import Learning
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, Ranks
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.keymap import RANK_KEYS, bindings
@@ -68,7 +71,7 @@ class RanksPane(Container, can_focus=True, inherit_bindings=False):
 
     def watch_frame(self, frame: Frame | None) -> None:
         """The reason in place of the parts, when there is nothing to show."""
-        found = frame.ranks if frame is not None else None
+        found = RanksPanel.of(frame)
         if found is None:
             return
         self.set_class(found.missing is not None, "-missing")
@@ -151,7 +154,7 @@ class RankView(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The ranks of this moment."""
-        return frame.ranks
+        return RanksPanel.of(frame), LearningPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
         """Heights differ from round to round."""
@@ -165,7 +168,7 @@ class RankView(FrameWidget):
 
     def render(self) -> Text:
         """The part in the room there is."""
-        found = self.frame.ranks if self.frame is not None else None
+        found = RanksPanel.of(self.frame)
         if found is None or found.missing:
             return Text("")
         text = self._painted(found, max(20, self.size.width or 40))
@@ -192,11 +195,12 @@ class RankView(FrameWidget):
             return rank_tables.widths(found, painter, cells)
         if part == "blocks":
             return rank_tables.blocks(found, painter, cells)
+        learnt = LearningPanel.of(self.frame) or Learning("")
         if part == "bandit":
-            text, self._cursor_line = learning_views.arms(found.adapt, found.adapt_missing, painter, cells)
+            text, self._cursor_line = learning_views.arms(learnt.view, learnt.missing, painter, cells)
             return text
         beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
-        return learning_views.sums(found.adapt, "" if beside else found.adapt_missing, painter, cells)
+        return learning_views.sums(learnt.view, "" if beside else learnt.missing, painter, cells)
 
     def on_click(self, event: events.Click) -> None:
         """The node or cell under the pointer."""
@@ -236,7 +240,10 @@ class RankActions(Base):
 
     @property
     def _ranks(self) -> Ranks | None:
-        return self.frame.ranks if self.frame is not None else None
+        return RanksPanel.of(self.frame)
+
+    def _choose(self, **changes: Any) -> None:
+        self.feed.options = RanksPanel.choose(self.feed.options, **changes)
 
     def do_on_ranks(self, message: RankAsked) -> None:
         """An arrow, a filter, enter, or a click on the table."""
@@ -262,31 +269,32 @@ class RankActions(Base):
                 self.select(node)
 
     def _move_cell(self, direction: str) -> None:
-        options, ranks = self.feed.options, self._ranks
-        if options.rank_entry is not None and ranks is not None and ranks.cell is not None:
+        options, ranks = RanksPanel.chosen(self.feed.options), self._ranks
+        if options.entry is not None and ranks is not None and ranks.cell is not None:
             if direction in ("left", "right"):
-                self.feed.options = replace(options, rank_entry=None)
+                self._choose(entry=None)
             else:
                 last = len(ranks.cell.entries) - 1
-                entry = max(0, min(last, options.rank_entry + (1 if direction == "down" else -1)))
-                self.feed.options = replace(options, rank_entry=entry)
+                entry = max(0, min(last, options.entry + (1 if direction == "down" else -1)))
+                self._choose(entry=entry)
             self.paint_soon()
             return
-        if options.rank_cell is None:
+        if options.cell is None:
             self.pick_bucket(0, 0)
             return
-        (pred, true), (down, right) = options.rank_cell, STEPS[direction]
+        (pred, true), (down, right) = options.cell, STEPS[direction]
         last = len(BUCKETS) - 1
         self.pick_bucket(max(0, min(last, pred + down)), max(0, min(last, true + right)))
 
     def pick_bucket(self, pred: int, true: int) -> None:
         """Look at a cell of the table."""
-        self.feed.options = replace(self.feed.options, rank_cell=(pred, true), rank_entry=None)
+        self._choose(cell=(pred, true), entry=None)
         self.paint_soon()
 
     def _move_query(self, by: int) -> None:
         """To the query before or after, where something was decided."""
-        adapt = self._ranks.adapt if self._ranks is not None else None
+        learnt = LearningPanel.of(self.frame)
+        adapt = learnt.view if learnt is not None else None
         if adapt is None:
             return
         at = next((k for k, step in enumerate(adapt.steps) if step.cursor), len(adapt.steps) if by < 0 else -1)
@@ -297,32 +305,32 @@ class RankActions(Base):
 
     def filter_ranks(self, what: str) -> None:
         """Count other expansions; the cell stays, its list begins anew."""
-        ranks, options = self._ranks, self.feed.options
+        ranks, options = self._ranks, RanksPanel.chosen(self.feed.options)
         if ranks is None:
             return
-        wanted = options.rank_filter
+        wanted = options.filter
         if what == "path":
             wanted = replace(wanted, path_only=not wanted.path_only)
         elif what == "block":
             wanted = replace(wanted, block=_next(ranks.blocks, wanted.block))
         else:
             wanted = replace(wanted, slot=_next(ranks.slots, wanted.slot))
-        self.feed.options = replace(options, rank_filter=wanted, rank_entry=None)
+        self._choose(filter=wanted, entry=None)
         self.paint_soon()
 
     def enter_rank(self, part: str) -> None:
         """Into a cell's list; from an expansion to its node; from a node to the draft tree."""
-        ranks, options = self._ranks, self.feed.options
+        ranks, options = self._ranks, RanksPanel.chosen(self.feed.options)
         if part not in ("buckets", "cell"):
             self.choose("tree")
             return
         if ranks is None or ranks.cell is None or not ranks.cell.entries:
             return
-        if options.rank_entry is None:
-            self.feed.options = replace(options, rank_entry=0)
+        if options.entry is None:
+            self._choose(entry=0)
             self.paint_soon()
             return
-        entry = ranks.cell.entries[min(options.rank_entry, len(ranks.cell.entries) - 1)]
+        entry = ranks.cell.entries[min(options.entry, len(ranks.cell.entries) - 1)]
         self.feed.player.seek_index(entry.index)
         self.show_rank_tree()
         self.select(entry.node)

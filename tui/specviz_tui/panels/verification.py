@@ -6,6 +6,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz_tui.common.keymap import SCAN_KEYS, bindings
 from specviz_tui.common.messages import Moved
 from specviz_tui.panels.verification_views import BranchBox, ClosingBox, RuleBox, RunBox, ScanTable
@@ -33,7 +34,7 @@ class ScanPane(VerticalScroll, can_focus=True, inherit_bindings=False):
 
     def watch_frame(self, frame: Frame | None) -> None:
         """The reason in place of the round's parts, when there is nothing to scan."""
-        found = frame.verification if frame is not None else None
+        found = VerificationPanel.of(frame)
         if found is None:
             return
         self.set_class(found.missing is not None, "-missing")

@@ -11,7 +11,8 @@ from rich.text import Text
 from textual import events
 
 from specviz.text import clip, pad
-from specviz.view.frame.frame import Frame, Verification
+from specviz.view.frame.frame import Frame
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import (
     Branch,
     ClosingRow,
@@ -21,6 +22,7 @@ from specviz.view.panels.verification.model import (
     ScanColumn,
     ScanRow,
     Survival,
+    Verification,
     Weighed,
 )
 from specviz.view.words.numbers import fine, number, percent, prob
@@ -142,17 +144,20 @@ class ScanTable(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The scan."""
-        return frame.verification.scan if frame.verification else None
+        v = VerificationPanel.of(frame)
+        return v.scan if v else None
 
     def show(self, frame: Frame | None) -> None:
         """The number of rows changes from phase to phase."""
-        scan = frame.verification.scan if frame is not None and frame.verification is not None else None
+        v = VerificationPanel.of(frame)
+        scan = v.scan if v else None
         self.border_title = Text(scan.title if scan is not None else "Scan")
         self.refresh(layout=True)
 
     def render(self) -> Text:
         """Rows, then the sentence."""
-        scan = self.frame.verification.scan if self.frame is not None and self.frame.verification is not None else None
+        v = VerificationPanel.of(self.frame)
+        scan = v.scan if v else None
         if scan is None:
             return Text("")
         text, self._spots = table(scan, self.painter, self.size.width or 80)
@@ -286,13 +291,13 @@ class RuleBox(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """Comparison and paired differences."""
-        v = frame.verification
+        v = VerificationPanel.of(frame)
         return (v.comparison, v.paired) if v else None
 
     def show(self, frame: Frame | None) -> None:
         """Its height follows its lines."""
         self.border_title = "Same draft, same u · kept, expected · ▶ this run"
-        v = frame.verification if frame else None
+        v = VerificationPanel.of(frame)
         gains = [
             (k, Text(f"{p.gain.label} {p.gain.text}")) for k, p in enumerate(v.paired if v else ()) if not p.missing
         ]
@@ -301,7 +306,7 @@ class RuleBox(FrameWidget):
 
     def render(self) -> Text:
         """A line a rule."""
-        v = self.frame.verification if self.frame else None
+        v = VerificationPanel.of(self.frame)
         if v is None or v.comparison is None:
             return Text(" told when the verdict is on screen", style=FAINT)
         return rules(v.comparison, self.painter, self.size.width)
@@ -314,7 +319,8 @@ class ClosingBox(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The row."""
-        return frame.verification.closing if frame.verification else None
+        v = VerificationPanel.of(frame)
+        return v.closing if v else None
 
     def show(self, frame: Frame | None) -> None:
         """Its height follows its lines."""
@@ -323,7 +329,7 @@ class ClosingBox(FrameWidget):
 
     def render(self) -> Text:
         """A line a token."""
-        v = self.frame.verification if self.frame else None
+        v = VerificationPanel.of(self.frame)
         if v is None or v.closing is None:
             return Text(" told when the last token is drawn", style=FAINT)
         return closing(v.closing, self.painter, self.size.width)
@@ -336,7 +342,8 @@ class BranchBox(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The branches."""
-        return (frame.verification.branches, frame.verification.branches_missing) if frame.verification else None
+        v = VerificationPanel.of(frame)
+        return (v.branches, v.branches_missing) if v else None
 
     def show(self, frame: Frame | None) -> None:
         """Its height follows its lines."""
@@ -345,7 +352,7 @@ class BranchBox(FrameWidget):
 
     def render(self) -> Text:
         """A line a branch."""
-        v = self.frame.verification if self.frame else None
+        v = VerificationPanel.of(self.frame)
         return Text("") if v is None else branches(v.branches, v.branches_missing, self.painter, self.size.width)
 
 
@@ -356,7 +363,8 @@ class RunBox(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """Survival and differences."""
-        return (frame.verification.survival, frame.verification.paired) if frame.verification else None
+        v = VerificationPanel.of(frame)
+        return (v.survival, v.paired) if v else None
 
     def show(self, frame: Frame | None) -> None:
         """Its height follows its lines."""
@@ -365,5 +373,5 @@ class RunBox(FrameWidget):
 
     def render(self) -> Text:
         """Sentences, then the table."""
-        v = self.frame.verification if self.frame else None
+        v = VerificationPanel.of(self.frame)
         return Text("") if v is None else over_run(v, self.painter, self.size.width)

@@ -56,6 +56,7 @@ EVERY = 8  # ticks after which a live screen is painted without news: the size o
 LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 PANES = {"layers": "#layers", "lanes": "#lanes", "ranks": "#ranks", "hsd": "#hsd"}  # what stands in place of the tree
+BUILT = {"layers": ("exits",), "lanes": ("lanes",), "ranks": ("ranks", "learning"), "hsd": ("verification",)}
 MOVING = ("live", "replay", "lag")  # states in which space pauses
 HELD = "The core waits.\n\n] runs one round, H goes on."
 
@@ -164,13 +165,7 @@ class MainScreen(LaneActions, LayerActions, RankActions, LiveActions, LookingAct
         """Make the frame of the present moment and hand it to the widgets."""
         self._due = False
         with self.app.batch_update():
-            self.feed.options = replace(
-                self.feed.options,
-                verification=self.shown == "hsd",
-                layers=self.shown == "layers",
-                lanes=self.shown == "lanes",
-                ranks=self.shown == "ranks",
-            )
+            self.feed.options = replace(self.feed.options, shown=BUILT.get(self.shown, ()))
             self.frame = self.feed.frame()
             keys = self.query_one(KeyBar)
             keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace

@@ -9,6 +9,7 @@ import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.warned import warned
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.play.seek import is_place
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import RunFeed, node_record
@@ -50,7 +51,7 @@ class LookingActions(Base):
         if moved and not self.query_one(WhyPanel).pinned:
             self.feed.options = replace(self.feed.options, selected=None)
         if moved:
-            self.feed.options = replace(self.feed.options, column=None, block=None)
+            self.feed.options = self.feed.options.moved()
         self.paint_soon()
 
     def action_play(self) -> None:
@@ -153,13 +154,13 @@ class LookingActions(Base):
 
     def action_back(self) -> None:
         """Close what is open, then let go of the node, then follow."""
-        if self.feed.options.rank_entry is not None:
-            self.feed.options = replace(self.feed.options, rank_entry=None)
+        if RanksPanel.chosen(self.feed.options).entry is not None:
+            self.feed.options = RanksPanel.choose(self.feed.options, entry=None)
             self.paint_soon()
             return
         panel = self.query_one(WhyPanel)
         panel.pinned = False
-        self.feed.options = replace(self.feed.options, column=None, layer=None, block=None)
+        self.feed.options = self.feed.options.let_go()
         self.focus_main()
         self.select(None)
 

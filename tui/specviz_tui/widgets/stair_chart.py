@@ -4,6 +4,7 @@ from rich.style import Style
 from rich.text import Text
 
 from specviz.view.frame.frame import Frame
+from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Stairs
 from specviz.view.words.numbers import joint
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter
@@ -99,7 +100,8 @@ class StairChart(FrameWidget):
 
     def part(self, frame: Frame) -> object:
         """The staircase."""
-        return frame.verification.stairs if frame.verification else None
+        v = VerificationPanel.of(frame)
+        return v.stairs if v else None
 
     def on_mount(self) -> None:
         """What the signs mean."""
@@ -107,7 +109,8 @@ class StairChart(FrameWidget):
 
     def render(self) -> Text:
         """As high as the box."""
-        found = self.frame.verification.stairs if self.frame is not None and self.frame.verification else None
+        v = VerificationPanel.of(self.frame)
+        found = v.stairs if v else None
         if found is None:
             return Text(" the target has not judged the draft yet", style=FAINT)
         return chart(found, self.painter, self.size.width, max(self.size.height - 1, 3))

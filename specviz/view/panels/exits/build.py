@@ -1,19 +1,20 @@
-"""`LayersMaker`: the screen *Layers* of a moment. Keeps what was worked out for rounds that do not change any more."""
+"""`ExitsPanel`: the layers a round climbed. Keeps what was worked out for rounds that do not change any more."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import Options
+from specviz.traits import MethodTraits
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
+from specviz.view.panel import Panel, Scene
 from specviz.view.panels.exits.climbs import Climbs, Oracle
-from specviz.view.panels.exits.model import Column, GateCurve, HeatMap, Layers
+from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, Layers
 from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent, stairs, timing
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
@@ -36,32 +37,42 @@ _NUMBERS = (  # name, label, help
 )
 
 
-@dataclass
-class LayersMaker:
+class ExitsPanel(Panel[ExitOptions, Layers]):
     """Of one run."""
 
-    run: Run
-    _climbs: "OrderedDict[int, tuple[Any, Climbs, tuple[Column, ...]]]" = field(default_factory=OrderedDict)
-    _oracles: dict[int, tuple[Any, Oracle]] = field(default_factory=dict)
-    _sweeps: tuple[Any, Sweeps | None] = (None, None)
-    _gates: GateTally = field(default_factory=GateTally)
+    id, title, options = "exits", "Layers", ExitOptions
 
-    def make(
-        self, family: Family, now: Moment, selected: int | None, options: Options, metrics: "Metrics | None"
-    ) -> Layers:  # fmt: skip
-        """The screen at this moment."""
-        here, _ = self._known(family.record, family, options.ascii)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._climbs: OrderedDict[int, tuple[Any, Climbs, tuple[Column, ...]]] = OrderedDict()
+        self._oracles: dict[int, tuple[Any, Oracle]] = {}
+        self._sweeps: tuple[Any, Sweeps | None] = (None, None)
+        self._gates = GateTally()
+
+    @classmethod
+    def needs(cls, traits: MethodTraits) -> bool:
+        """A drafter that goes through the target's own layers."""
+        return traits.exits != "none"
+
+    def empty(self, reason: str) -> Layers:
+        """Nothing but the reason."""
+        return Layers(reason)
+
+    def build(self, scene: Scene, options: ExitOptions) -> Layers:
+        """The rows of this round and of those before it."""
+        family, now, ascii = scene.family, scene.now, scene.ascii
+        here, _ = self._known(family.record, family, ascii)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         columns = here.columns(self._shown(here, now), judged) if here.climbs else ()
-        before = self._before(family.record, COLUMNS - len(columns), options.ascii)
+        before = self._before(family.record, COLUMNS - len(columns), ascii)
         if not columns and not before:
             return Layers(self._missing(family.record))
         self._gates.add(self.run.rounds)
-        heat = self._heat(here, (*before, *columns), selected, options)
+        heat = self._heat(here, (*before, *columns), scene.selected, options)
         return Layers(
             missing=None, heat=heat, stairs=stairs(here, columns), ledger=ledger(here, columns, judged),
             gates=self._gate_curve(here), timing=timing(family.record) if judged else None,
-            cell=self._cell(heat, options.ascii), numbers=self._numbers(metrics),
+            cell=self._cell(heat, ascii), numbers=self._numbers(scene.metrics),
             sweeps=self._swept(family.record), oracle=over_run(heat.columns, here.n_layers) or self._no_oracle(),
         )  # fmt: skip
 
@@ -115,7 +126,7 @@ class LayersMaker:
 
     # The map ----------------------------------------------------------------------------------------------------------
 
-    def _heat(self, here: Climbs, columns: tuple[Column, ...], selected: int | None, options: Options) -> HeatMap:
+    def _heat(self, here: Climbs, columns: tuple[Column, ...], selected: int | None, options: ExitOptions) -> HeatMap:
         setting = here.setting
         tested = setting.layers if setting else ()
         at = self._at(here, columns, selected, options.column)
@@ -202,7 +213,7 @@ class LayersMaker:
         method = header.method if header else ""
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no layer is in this trace."
-        if self.run.method_traits.exits == "none":
+        if not self.needs(self.run.method_traits):
             return (
                 f"{method} does not draft with the target's own layers, so no row stops on its way up.\n"
                 "To see one: specviz run --method specbound --example code --record exits.sv.jsonl"

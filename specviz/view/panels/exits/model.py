@@ -5,16 +5,34 @@ Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted,
 token that climbs. What a head says there is about the token after it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import Metric, WhyRow
 from specviz.view.panels.exits.sweeps import Sweeps
 from specviz.view.words.palette import CellKind as Kind
 
 Source = Literal["test", "observed", "replayed"]  # asked and decided; only watched; from a pass over the finished text
 BANDS: tuple[tuple[float, str], ...] = ((0.0, "<.5"), (0.5, ".5–.8"), (0.8, ".8–.95"), (0.95, "≥.95"))  # from, words
+
+
+@dataclass(frozen=True, slots=True)
+class ExitOptions(PanelOptions):
+    """What was chosen in the panel."""
+
+    layer: int | None = None  # under the cursor; None: where the row stopped
+    column: tuple[int, int] | None = None  # (round over the run, row), when it is not in the round on screen
+    what_tau: float | None = None  # a threshold to try; None: the confidence under the cursor
+
+    def moved(self) -> "ExitOptions":
+        """The selected node's row again."""
+        return replace(self, column=None)
+
+    def let_go(self) -> "ExitOptions":
+        """The selected node's row, where it stopped."""
+        return replace(self, column=None, layer=None)
 
 
 @dataclass(frozen=True, slots=True)

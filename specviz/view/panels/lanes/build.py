@@ -1,17 +1,16 @@
-"""`LanesMaker`: the screen *Lanes* of a moment, on the clock that was asked for."""
+"""`LanesPanel`: who worked and who waited, on the clock that was asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.frame import Options
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
+from specviz.view.panel import Panel, Scene
 from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
-from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, Lanes, RoundSpan
+from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, LaneOptions, Lanes, RoundSpan
 from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad, seconds
 from specviz.view.panels.lanes.text import block_info, sequence, voids
 from specviz.view.words.numbers import number, percent
@@ -29,25 +28,26 @@ _NUMBERS = (  # name, label, kind
     ("branch_mass", "p(B)", "percent"),
 )  # fmt: skip
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
-_OF_CLOCK = (("overlap_efficiency", "overlap"), ("bubble_target", "target idle"), ("bubble_draft", "draft idle"))
 
 
-@dataclass
-class LanesMaker:
+class LanesPanel(Panel[LaneOptions, Lanes]):
     """Of one run."""
 
-    run: Run
-    facts: RunFacts = field(init=False)
-    _worked: Worked = field(default_factory=Worked)
-    _cost: tuple[Any, CostPanel | None] = (None, None)
+    id, title, options = "lanes", "Lanes", LaneOptions
 
-    def __post_init__(self) -> None:
-        self.facts = RunFacts(self.run)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.facts = RunFacts(run)
+        self._worked = Worked()
+        self._cost: tuple[Any, CostPanel | None] = (None, None)
 
-    def make(
-        self, record: RoundRecord, now: Moment, selected: int | None, options: Options, metrics: "Metrics | None"
-    ) -> Lanes:  # fmt: skip
-        """The screen at this moment."""
+    def empty(self, reason: str) -> Lanes:
+        """Nothing but the reason."""
+        return Lanes(reason)
+
+    def build(self, scene: Scene, options: LaneOptions) -> Lanes:
+        """The lanes of the last rounds, and what drafted in this one."""
+        record, now, metrics = scene.record, scene.now, scene.metrics
         missing = self._missing()
         if missing:
             return Lanes(missing)
@@ -58,8 +58,8 @@ class LanesMaker:
             node: fate for (q, node), (fate, index) in self.facts.settled.items()
             if q == record.q and (index < record.index or (index == record.index and judged))
         }  # fmt: skip
-        clock: Clock = "model" if options.clock == "model" else "measured"
-        chart = self._chart(record, clock, now, judged, selected, options)
+        clock = options.clock
+        chart = self._chart(record, clock, now, judged, scene.selected, options.block)
         drafted = now.phase > Phase.ROOT
         there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else None
         return Lanes(
@@ -72,7 +72,8 @@ class LanesMaker:
     # The chart --------------------------------------------------------------------------------------------------------
 
     def _chart(
-        self, record: RoundRecord, clock: Clock, now: Moment, judged: bool, selected: int | None, options: Options
+        self, record: RoundRecord, clock: Clock, now: Moment, judged: bool, selected: int | None,
+        wanted: tuple[int, str, int] | None,
     ) -> Chart:  # fmt: skip
         first = max(record.query.first, record.index - ROUNDS + 1)
         rounds = self.run.rounds[first : record.index + 1]
@@ -86,7 +87,7 @@ class LanesMaker:
         spans = tuple(_span(r, part) for r, part in zip(rounds, found, strict=True) if part)
         t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
         lanes = tuple(self._lane(key, blocks, t1 - t0) for key in _lanes(blocks))
-        cursor = self._cursor(blocks, record.index, selected, options.block)
+        cursor = self._cursor(blocks, record.index, selected, wanted)
         arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
         return Chart(clock, text, lanes, blocks, arrows, spans, t0, t1, cursor)
 

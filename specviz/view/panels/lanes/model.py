@@ -4,10 +4,11 @@ Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted,
 the beginning of the clock. A chart is of one clock, the measured or the modelled one, and says which; never both.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.words.palette import BlockKind
 
@@ -64,6 +65,21 @@ class Lane:
     branch: bool
     busy: float | None
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOptions(PanelOptions):
+    """What was chosen in the panel."""
+
+    clock: Clock = "measured"
+    block: tuple[int, str, int] | None = None  # `Block.at` of the block under the cursor; None: the selected node's
+    model_c: float | None = None  # a speed ratio to try on the modelled clock
+
+    def moved(self) -> "LaneOptions":
+        """The selected node's block again."""
+        return replace(self, block=None)
+
+    let_go = moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,11 @@ from specviz.events import Adapt
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.text import shown
+from specviz.traits import MethodTraits
+from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow
+from specviz.view.panel import Panel, Scene
+from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow, Learning
 from specviz.view.words.numbers import UNKNOWN, number
 
 
@@ -26,10 +29,29 @@ def seconds(value: float | None) -> str:
     return f"{number(value * scale, 0 if size * scale >= 10 else 1)} {unit}"
 
 
-def adapt_missing(run: Run) -> str:
+class LearningPanel(Panel[PanelOptions, Learning]):
+    """Of one run."""
+
+    id, title = "learning", "Learning"
+
+    @classmethod
+    def needs(cls, traits: MethodTraits) -> bool:
+        """A drafter that learns while it serves."""
+        return traits.learns
+
+    def empty(self, reason: str) -> Learning:
+        """Nothing but the reason."""
+        return Learning(reason)
+
+    def build(self, scene: Scene, options: PanelOptions) -> Learning:
+        """The decisions after every query."""
+        return Learning(_missing(self.run), _view(self.run, scene.record))
+
+
+def _missing(run: Run) -> str:
     """Why there is no bandit to see."""
     method = run.header.method if run.header else ""
-    if not run.method_traits.learns:
+    if not LearningPanel.needs(run.method_traits):
         return f"{method} does not learn while it serves; specviz run --method specblock --adapt on does."
     if any(query.adapt is not None for query in run.queries):
         return ""
@@ -38,8 +60,8 @@ def adapt_missing(run: Run) -> str:
     return "The drafter does not learn in this run: knob adapt on, with a stream of queries (specviz run --stream)."
 
 
-def adapt_view(run: Run, record: RoundRecord) -> AdaptView | None:
-    """The panel at the query on screen; None before the first decision."""
+def _view(run: Run, record: RoundRecord) -> AdaptView | None:
+    """The bandit at the query on screen; None before the first decision."""
     steps: list[AdaptStep] = []
     total = 0.0
     for query in run.queries:

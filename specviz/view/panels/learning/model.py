@@ -100,3 +100,11 @@ class AdaptView:
     domains: tuple[DomainRow, ...]
     words: str
     summary: tuple[WhyRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What was learnt while serving. `missing`: why there is nothing."""
+
+    missing: str
+    view: AdaptView | None = None

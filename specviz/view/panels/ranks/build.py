@@ -1,24 +1,23 @@
-"""`RanksMaker`: the screen *Ranks* of a moment."""
+"""`RanksPanel`: what shaped the tree of a round, and what its widths cost and brought over the run."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.traits import TreeKind
-from specviz.view.frame.frame import Options, Tree
+from specviz.traits import MethodTraits, TreeKind
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels.learning.build import adapt_missing, adapt_view
+from specviz.view.panel import Panel, Remark, Scene
 from specviz.view.panels.ranks import counts
 from specviz.view.panels.ranks.expansions import chosen, expansion_views
 from specviz.view.panels.ranks.facts import RankFacts
-from specviz.view.panels.ranks.model import ExpansionView, Ranks
-from specviz.view.panels.ranks.text import ending_words, shape_words
-from specviz.view.panels.ranks.tree import rank_tree
+from specviz.view.panels.ranks.model import ExpansionView, RankOptions, Ranks
+from specviz.view.panels.ranks.text import ending_words, offered_words, shape_words
+from specviz.view.panels.ranks.tree import drafted_rows, rank_tree
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import number, percent
-from specviz.view.words.palette import Phase
+from specviz.view.words.palette import CLOSING, Phase
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -44,36 +43,54 @@ _DRAWN = (
 )
 
 
-@dataclass
-class RanksMaker:
+class RanksPanel(Panel[RankOptions, Ranks]):
     """Of one run."""
 
-    run: Run
-    facts: RankFacts = field(init=False)
-    _tables: tuple[Any, Ranks | None] = (None, None)
-    _views: tuple[Any, tuple[ExpansionView, ...]] = (None, ())
+    id, title, options = "ranks", "Ranks", RankOptions
 
-    def __post_init__(self) -> None:
-        self.facts = RankFacts(self.run)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.facts = RankFacts(run)
+        self._tables: tuple[Any, Ranks | None] = (None, None)
+        self._views: tuple[Any, tuple[ExpansionView, ...]] = (None, ())
 
-    def make(
-        self, family: Family, now: Moment, seen: Tree, selected: int | None, options: Options,
-        metrics: "Metrics | None",
-    ) -> Ranks:  # fmt: skip
-        """The screen at this moment."""
+    @classmethod
+    def needs(cls, traits: MethodTraits) -> bool:
+        """A drafter of trees by rank."""
+        return traits.tree != "none"
+
+    def empty(self, reason: str) -> Ranks:
+        """Nothing but the reason."""
+        return Ranks(reason)
+
+    def follows(self, family: Family, now: Moment) -> int | None:
+        """The closing token: here the question is which token was missing."""
+        return CLOSING if now.phase >= Phase.CLOSE else None
+
+    @classmethod
+    def explain(cls, run: Run, family: Family, node: int) -> Remark | None:
+        """Why the tree has its shape, why a node was offered, why the walk ended."""
+        if node == CLOSING:
+            return Remark(words=ending_words(run, family))
+        if node not in family.nodes:
+            return Remark(words=shape_words(run, family.record))
+        return Remark(drafted_rows(family, node), offered_words(run, family.record, node))
+
+    def build(self, scene: Scene, options: RankOptions) -> Ranks:
+        """The tree of the round with its ranks, and the tables of the run."""
+        family, now = scene.family, scene.now
         missing = self._missing()
         if missing:
             return Ranks(missing)
         self.facts.update()
         judged = now.all_tested or now.phase >= Phase.CLOSE
         views = self._expansions(family, judged) if now.phase > Phase.ROOT else ()
-        title, here = chosen(self.run, family, views, selected) if views else ("", ())
+        title, here = chosen(self.run, family, views, scene.selected) if views else ("", ())
         return replace(
-            self._over_run(options, metrics), tree=rank_tree(family, seen, now), expansions=here,
+            self._over_run(options, scene.metrics), tree=rank_tree(family, scene.tree, now), expansions=here,
             expansions_title=title, round_expansions=views,
             shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
             ending=self._ending(family) if judged else "",
-            adapt=adapt_view(self.run, family.record), adapt_missing=adapt_missing(self.run),
         )  # fmt: skip
 
     def _ending(self, family: Family) -> str:
@@ -81,10 +98,10 @@ class RanksMaker:
         words = closing_words if family.record.tree is None else ending_words
         return words(self.run, family)
 
-    def _over_run(self, options: Options, metrics: "Metrics | None") -> Ranks:
+    def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> Ranks:
         """What is counted over all finished rounds; worked out again when there are more, or another cell is chosen."""
-        wanted, cell = options.rank_filter, options.rank_cell
-        key = (id(metrics), len(self.facts.placed), wanted, cell, options.rank_entry)
+        wanted, cell = options.filter, options.cell
+        key = (id(metrics), len(self.facts.placed), wanted, cell, options.entry)
         if self._tables[0] == key and self._tables[1] is not None:
             return self._tables[1]
         picked = self.facts.pick(wanted)
@@ -92,7 +109,7 @@ class RanksMaker:
         found = Ranks(
             missing=None, notes=self._notes(), filter=wanted, filter_text=counts.filter_text(wanted),
             blocks=self.facts.blocks, slots=self.facts.slots, confusion=counts.confusion(picked, cell),
-            cell=counts.cell_list(self.run, picked, cell, options.rank_entry) if cell is not None else None,
+            cell=counts.cell_list(self.run, picked, cell, options.entry) if cell is not None else None,
             widths=widths, widths_words=counts.width_words(widths), reach=counts.reach_points(picked),
             slot_rows=counts.slot_rows(picked), block_rows=counts.block_rows(self.run, metrics),
             depth_rows=counts.depth_rows(metrics), summary=_summary(metrics),
@@ -117,7 +134,11 @@ class RanksMaker:
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no tree and no ranks are in this trace."
         method = header.method if header is not None else ""
-        if method and self.run.method_traits.tree == "none" and not any(record.tree for record in self.run.rounds[-3:]):
+        if (
+            method
+            and not self.needs(self.run.method_traits)
+            and not any(record.tree for record in self.run.rounds[-3:])
+        ):
             return (
                 f"{method} predicts no ranks. Trees whose shape follows predicted ranks: specviz run --method "
                 "specblock; beside it eagle3, medusa and static_tree."

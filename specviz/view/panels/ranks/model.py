@@ -6,15 +6,13 @@ expansions, since a node may be offered by several. Figures *on the path* are co
 *all kept* parents are not; every table says which it is.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.words.palette import RankCost as Cost
-
-if TYPE_CHECKING:
-    from specviz.view.panels.learning.model import AdaptView
 
 BUCKETS: tuple[str, ...] = ("1", "2–4", "5–10", ">10")
 BUCKET_WORDS: tuple[str, ...] = ("right already", "narrow miss", "wide miss", "give up")
@@ -42,6 +40,19 @@ class RankFilter:
     block: int | None = None  # 1-based
     slot: int | None = None  # 0-based
     path_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions(PanelOptions):
+    """What was chosen in the panel."""
+
+    filter: RankFilter = RankFilter()
+    cell: tuple[int, int] | None = None  # predicted and true bucket under the cursor
+    entry: int | None = None  # the expansion of that cell under the cursor
+
+    def let_go(self) -> "RankOptions":
+        """No expansion of the cell."""
+        return replace(self, entry=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,5 +305,3 @@ class Ranks:
     block_rows: tuple[BlockRow, ...] = ()
     depth_rows: tuple[DepthRow, ...] = ()
     summary: tuple[WhyRow, ...] = ()  # drafting share, calls a round, modelled speed-up, length
-    adapt: "AdaptView | None" = None
-    adapt_missing: str = ""

@@ -14,7 +14,7 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import quoted
 from specviz.view.frame.frame import ROOT
-from specviz.view.panels.ranks.facts import true_token
+from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, Outcome
 from specviz.view.words.numbers import fine, prob
 
@@ -41,6 +41,12 @@ def width_words(run: Run, record: RoundRecord, each: Expansion) -> str:
     if each.width_reason == "give_up":
         return _gave_up(record, each, said)
     return f"{_upper(said)}, which this preset gives {each.width}: {got}."
+
+
+def offered_words(run: Run, record: RoundRecord, node: int) -> str:
+    """Why the slot that made a node offered as many as it did."""
+    made = offering(record, node)
+    return f"It comes from {place(made[0])}. {width_words(run, record, made[0])}" if made else ""
 
 
 def drawn(record: RoundRecord) -> bool:

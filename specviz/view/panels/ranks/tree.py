@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from specviz.events import Node
 from specviz.runlog.tree import Family
 from specviz.view.frame.frame import ROOT, Tree, TreeNode
+from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.ranks.model import RankNode, RankTree
 from specviz.view.words.numbers import UNKNOWN, fine
@@ -90,6 +91,19 @@ def badge(node: Node | None) -> str:
     if "block" in src:
         return f"b{src['block']}·s{src.get('slot', '?')} #{rank}"
     return f"head {src['head']} #{rank}" if "head" in src else f"level {node.depth} #{rank}"
+
+
+def drafted_rows(family: Family, id: int) -> tuple[WhyRow, ...]:
+    """Which block and slot, level or head drafted a node, and as which choice."""
+    node = family.nodes[id]
+    text, src = badge(node), node.src
+    if not text:
+        return ()
+    notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
+    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
+    notes += [f"block {level} starts here"] if level else []
+    notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
+    return (WhyRow("drafted", text, None, ", ".join(notes)),)
 
 
 def _flags(node: Node | None, levels: dict[int, int]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`verification(..)`: everything the screens *HSD* and *Verification* show of one moment.
+"""`VerificationPanel`: the verdict on one draft, scanned backward; other rules on it; the run as a whole.
 
 The pictures of a scan: the ratio staircase, the branches below every prefix, the row at the stop.
 """
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from specviz.events import Closing
 from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
-from specviz.runlog.tree import Family
-from specviz.view.frame.steps import Moment
+from specviz.view.frame.frame import PanelOptions
+from specviz.view.panel import Panel, Scene
 from specviz.view.panels.verification.model import Branch, ClosingRow, Stairs, Verification, Weighed
 from specviz.view.panels.verification.rules import comparison, paired, survival
 from specviz.view.panels.verification.scan import Look, excess, scan
@@ -23,29 +23,35 @@ from specviz.view.words.numbers import fine, joint, prob
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
-    from specviz.metrics import Metrics
     from specviz.metrics.replay_rules import Link
 
 _BEFORE = "Longer prefixes are tested first: each `.` tests one, right to left, until one passes."
 _FORWARD = "This rule tests left to right. The rows say what a backward scan makes of the same draft."
 
 
-def nothing(run: Run, why: str) -> Verification:
-    """Before the first round."""
-    verifier = run.header.verifier if run.header else ""
-    return Verification(why, None, None, (), None, None, None, None, (), verifier)
+class VerificationPanel(Panel[PanelOptions, Verification]):
+    """Of one run."""
+
+    id, title = "verification", "HSD"
+
+    def empty(self, reason: str) -> Verification:
+        """Nothing but the reason."""
+        verifier = self.run.header.verifier if self.run.header else ""
+        return Verification(reason, None, None, (), None, None, None, None, (), verifier)
+
+    def build(self, scene: Scene, options: PanelOptions) -> Verification:
+        """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
+        return _verification(self.run, scene)
 
 
-def verification(
-    run: Run, family: Family, now: Moment, selected: int | None, metrics: "Metrics | None", ascii: bool = False
-) -> Verification:
-    """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
+def _verification(run: Run, scene: Scene) -> Verification:
+    family, now, selected, metrics = scene.family, scene.now, scene.selected, scene.metrics
     verifier = run.header.verifier if run.header else ""
     over_run = survival(run.rule.replays_as, metrics), paired(metrics)
     path = looked_at(run, family, selected)
     if path is None:
         return Verification(why_no_chain(run, family), None, None, (), None, None, None, *over_run, verifier)
-    look = Look(run, family, now, path, selected, ascii)
+    look = Look(run, family, now, path, selected, scene.ascii)
     found = branches(look) if now.has_p else ()
     chained = any(link.chain is not None for link in path.links)
     return Verification(
