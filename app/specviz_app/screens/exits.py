@@ -12,24 +12,19 @@ from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures import exits as of_round
 from specviz_app.figures import exits_run as of_run
 from specviz_app.figures import lanes as of_lanes
-from specviz_app.screens import exits_replay, rounds
-from specviz_app.ui import parts, state
+from specviz_app.screens import exits_replay
+from specviz_app.ui import around, parts, state
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 _CROWDED = 25  # columns of the map for which a phone is too narrow
 _PARTS = ("this round", "the run", "other settings")
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks("exits", "lanes")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
-    shown = rounds.part(_PARTS)
+    shown = around.part(_PARTS)
     if shown == _PARTS[2]:
         exits_replay.section(held)
     elif (found := ExitsPanel.of(frame)) is not None:
@@ -51,7 +46,7 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
     alt = f"Confidence of the exit heads, {len(heat.columns)} rows by {heat.n_layers} layers; {heat.words}."
     with parts.wide(len(heat.columns) > _CROWDED):
         event = parts.plot(of_round.fig_heat(heat, dark), "layers-heat", alt, of_round.heat_rows(heat), pick=True)
-    if cell := rounds.click(event, "layers"):
+    if cell := around.click(event, "layers"):
         _look(held, *map(int, cell[:4]))
         st.rerun()
     st.caption(parts.plain(" · ".join(filter(None, (heat.words, heat.what_text, heat.note)))))
@@ -113,8 +108,8 @@ def _choose(held: Viewer, heat: HeatMap) -> None:
         _look(held, at.index, at.row, at.node, wanted)
 
     with st.container(horizontal=True):
-        rounds.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
-        rounds.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
+        around.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
+        around.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
 
 
 def _cell(cell: CellInfo | None, dark: bool) -> None:
@@ -200,7 +195,7 @@ def _wrong(held: Viewer, lists: ExitRun) -> None:
         return
     rows = [{"round": w.round, "after": w.after, "drafted": w.drafted, "target chose": w.chosen, "layer": w.layer,
              "sure": w.conf, "calls lost": w.cost} for w in lists.wrong]  # fmt: skip
-    place = rounds.lines(rows, "layers-wrong", 280)
+    place = around.lines(rows, "layers-wrong", 280)
     if place is not None:
         found = lists.wrong[place]
         held.seek(found.index)
@@ -215,3 +210,13 @@ def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
     words = lists.times_words or "No round was predicted."
     parts.plot(of_run.fig_times(lists.times, index, dark), "layers-times", words, of_run.time_rows(lists.times))
     parts.say(words)
+
+
+PAGE = Page(
+    "early-exit",
+    "Early exit",
+    "exit_to_app",
+    50,
+    "where rows stopped in the layers, what it cost, and other settings on the same text",
+    around.about_a_run(_body, "exits", "lanes"),
+)

@@ -13,10 +13,9 @@ from specviz.errors import SpecvizError
 from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, Replay, exit_grid, replay_of
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures import exit_grid as of_grid
-from specviz_app.screens import rounds
 from specviz_app.server.server import Server, current
 from specviz_app.server.sweep_job import SweepJob, arguments, written
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.uploads import scratch
 from specviz_app.ui.viewer import Viewer
@@ -102,7 +101,7 @@ def _map(grid: ExitGrid, dark: bool) -> None:
     def taken() -> None:
         kind = int if grid.x == "d_max" else float
         for point in st.session_state[key].selection.points:
-            place = rounds.plain_data(point.get("customdata"))
+            place = around.plain_data(point.get("customdata"))
             state.put({f"try.{name}": kind(value) for name, value in zip((grid.x, grid.y), place, strict=False)})
 
     title = f"{grid.measure.label} by {grid.x_label} and {grid.y_label}. {grid.words}"

@@ -8,8 +8,8 @@ from specviz.view.panels.lanes.model import Chart, Clock, Lanes
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import cost as of_cost
 from specviz_app.figures import lanes as draw
-from specviz_app.screens import rounds
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import around, guard, parts, state
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "cost")
@@ -17,21 +17,15 @@ _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "mo
 _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.known("clock", list(_CLOCKS))
-        shown = rounds.part(_PARTS)
+        shown = around.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",
                                      help="never mixed: what was measured here, or what two lanes side by side would "
                                      "have taken at the measured costs")  # fmt: skip
     clock = _CLOCKS[named]
-    held.asks("lanes")
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -50,7 +44,7 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
     event = parts.plot(
         draw.fig_lanes(chart, dark), "lanes-chart", draw.lanes_alt(chart), draw.lane_rows(chart), pick=True
     )  # fmt: skip
-    if found_block := rounds.click(event, "lanes"):
+    if found_block := around.click(event, "lanes"):
         index, lane, place = found_block
         held.options = LanesPanel.choose(held.options, block=(int(index), str(lane), int(place)))
         st.rerun()
@@ -76,7 +70,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
     def take(at: tuple[int, str, int]) -> None:
         held.options = LanesPanel.choose(held.options, block=at)
 
-    rounds.choice(held, "Stretch", "lanes-block", named, here, take)
+    around.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
 def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
@@ -155,3 +149,13 @@ def _own(at: Operating) -> dict[str, float]:
         "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))), "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
         "cost.hit": round(panel.hit, 2),
     }  # fmt: skip
+
+
+PAGE = Page(
+    "lanes",
+    "Lanes",
+    "view_timeline",
+    60,
+    "who worked when, who waited, what was drafted for nothing, and what that costs",
+    around.about_a_run(_body, "lanes"),
+)

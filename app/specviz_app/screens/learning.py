@@ -7,8 +7,7 @@ from specviz.view.panels.learning.model import AdaptView
 from specviz.view.panels.ranks.model import Ranks
 from specviz.view.words.numbers import number
 from specviz_app.figures import learning as draw
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
 
 
@@ -45,7 +44,7 @@ def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
     st.subheader("Length by query", help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
                  "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.")  # fmt: skip
     event = parts.plot(draw.fig_stream(view, dark), "learning-stream", view.words, draw.stream_rows(view), pick=True)
-    if (place := rounds.click(event, "learning-stream")) and place[0] is not None:
+    if (place := around.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
     if len(view.domains) > 1:

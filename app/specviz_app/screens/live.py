@@ -15,6 +15,7 @@ from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.pages import Page
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
@@ -133,7 +134,7 @@ def _chat(core: Core) -> bool:
 
 
 def _explorer() -> Any:
-    return st.session_state["page_rounds"]
+    return st.session_state["pages"]["rounds"]
 
 
 def _example() -> None:
@@ -258,3 +259,13 @@ def _why(core: Core) -> None:
     parts.why_panel(frame.why, state.dark(), "live")
     st.page_link(_explorer(), label="See it in the round explorer", icon=":material/account_tree:",
                  query_params={state.SRC: LIVE, state.AT: place})  # fmt: skip
+
+
+PAGE = Page(
+    "live",
+    "Live",
+    "play_circle",
+    10,
+    "decode a prompt and watch it happen",
+    page,
+)

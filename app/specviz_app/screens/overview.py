@@ -6,10 +6,10 @@ from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Overview, overview
 from specviz.view.words.numbers import prob
 from specviz_app.figures import overview as draw
-from specviz_app.screens.rounds import opened
 from specviz_app.server.server import current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.pages import Page
 
 _SERIES = (  # name, axis, heading
     ("position_acceptance", "draft position", "Acceptance by position"),
@@ -27,7 +27,7 @@ def page() -> None:
 
 
 def _body() -> None:
-    held = opened("Nothing to count yet. Choose a run on the left, or start one on the page Live.")
+    held = around.opened(PAGE.nothing)
     if held is None:
         return
     run = held.player.run
@@ -88,3 +88,14 @@ def _stages(found: Overview, dark: bool) -> None:
     alt = "Median time by stage: " + ", ".join(f"{s.name} {s.text}" for s in found.stages) + "."
     parts.plot(draw.fig_stages(found.stages, dark), "stages", alt, rows)
     st.caption(f"drafting is {found.drafting_share} of a round · recording cost {found.overhead}")
+
+
+PAGE = Page(
+    "overview",
+    "Overview",
+    "bar_chart",
+    20,
+    "a run in numbers",
+    page,
+    nothing="Nothing to count yet. Choose a run on the left, or start one on the page Live.",
+)

@@ -9,8 +9,9 @@ from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
-from specviz_app.screens import learning, ranks_run, rounds, widths
-from specviz_app.ui import parts
+from specviz_app.screens import learning, ranks_run, widths
+from specviz_app.ui import around, parts
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("this round", "the run", "other widths", "learning")
@@ -21,13 +22,8 @@ _SIGNS = (
 _PLAIN_SIGNS = "Number: the drafter's call. #: rank among its parent's tokens; h: the head that spoke."
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
-    shown = rounds.part(_PARTS)
+    shown = around.part(_PARTS)
     held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -56,7 +52,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
             draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree",
             draw.rank_tree_alt(tree), draw.rank_tree_rows(tree), pick=True,
         )  # fmt: skip
-    rounds.clicked(held, frame.selected, event, "ranks-tree")
+    around.clicked(held, frame.selected, event, "ranks-tree")
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
     if tree is not None and tree.n_pruned:
@@ -81,7 +77,7 @@ def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
     nodes = found.tree.nodes if found.tree is not None else ()
     named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
     if named:
-        rounds.choice(held, "Node", "ranks-node", named, selected, held.choose)
+        around.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
 
 def _node(found: Ranks, selected: int | None, dark: bool) -> None:
@@ -138,7 +134,7 @@ def _table(held: Viewer, found: Ranks) -> None:
                  "of the target's best token, and of what was written, in that distribution.")  # fmt: skip
     if st.toggle("on the path only", key="ranks-path-rows"):
         rows = tuple(e for e in rows if e.on_path)
-    place = rounds.lines([_line(e) for e in rows], "ranks-expansions", 420)
+    place = around.lines([_line(e) for e in rows], "ranks-expansions", 420)
     if place is not None:
         held.choose(rows[place].parent)
         st.rerun()
@@ -152,3 +148,13 @@ def _line(e: ExpansionView) -> dict[str, object]:
             "rank of best": e.true_rank, "of written": e.emitted_rank, "path": e.on_path,
             "prefix right": e.valid_prefix, "children": e.n_children, "entropy": e.entropy, "start": e.start,
             }  # fmt: skip
+
+
+PAGE = Page(
+    "ranks",
+    "Ranks",
+    "stairs",
+    70,
+    "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving",
+    around.about_a_run(_body, "ranks", "learning"),
+)

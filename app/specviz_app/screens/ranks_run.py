@@ -5,8 +5,7 @@ import streamlit as st
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
 from specviz_app.figures import ranks as draw
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
 
 _ANY = 0
@@ -76,7 +75,7 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
         event = parts.plot(
             draw.fig_rank_confusion(table, dark), "ranks-confusion", alt, draw.rank_confusion_rows(table), pick=True
         )  # fmt: skip
-        if cell := rounds.click(event, "ranks-confusion"):
+        if cell := around.click(event, "ranks-confusion"):
             held.options = RanksPanel.choose(held.options, cell=(int(cell[0]), int(cell[1])), entry=None)
             st.rerun()
         st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
@@ -93,7 +92,7 @@ def _cell(held: Viewer, found: Ranks) -> None:
         held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
-    rounds.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
+    around.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
                   label_visibility="collapsed")  # fmt: skip
     if found.cell is None:
         table = found.confusion
@@ -110,13 +109,13 @@ def _entries(held: Viewer, cell: CellList) -> None:
         return
     rows = [{"round": e.place, "after": e.parent_shown, "target's best": e.token_shown, "rank": e.rank,
              "width": e.width, "offered": e.covered, "on the path": e.on_path} for e in cell.entries]  # fmt: skip
-    place = rounds.lines(rows, f"ranks-entries-{cell.pred}-{cell.true}", 290)
+    place = around.lines(rows, f"ranks-entries-{cell.pred}-{cell.true}", 290)
     parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
     if place is not None:
         entry = cell.entries[place]
         held.seek(entry.index)
         held.choose(entry.node)
-        rounds.go_to_part("this round")
+        around.go_to_part("this round")
 
 
 def _widths(found: Ranks, dark: bool) -> None:

@@ -7,18 +7,12 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Verification
 from specviz_app.figures import rules
 from specviz_app.figures import verification as draw
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.ui import around, parts
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks("verification")
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -40,7 +34,7 @@ def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) 
         parts.say(scan.note)
     _position(held, scan, frame.selected)
     event = parts.plot(draw.fig_scan(moments, dark), "scan", draw.scan_alt(scan), pick=True)
-    rounds.clicked(held, frame.selected, event, "scan")
+    around.clicked(held, frame.selected, event, "scan")
     parts.lead(scan.words)
     left, right = st.columns(2, gap="large")
     with left:
@@ -56,7 +50,7 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     columns = {c.node: c for c in scan.columns}
     here = selected if selected in columns else scan.columns[0].node
     named = {node: f"{c.t}  {c.glyph} {c.shown}" for node, c in columns.items()}
-    rounds.choice(held, "Position", "scan-position", named, here, held.choose)
+    around.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
 def _stairs(found: Verification, dark: bool) -> None:
@@ -118,3 +112,13 @@ def _run(found: Verification, dark: bool) -> None:
         )
         for p in found.paired:
             parts.say(p.words or p.missing or "")
+
+
+PAGE = Page(
+    "verification",
+    "Verification",
+    "rule",
+    40,
+    "the verdict on a draft, scanned backward, and other rules on it",
+    around.about_a_run(_body, "verification"),
+)

@@ -6,8 +6,8 @@ from specviz.errors import SpecvizError
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
 from specviz.view.panels.ranks.widths import MOST, Recorded, WidthChange, WidthTable, recorded, width_change
 from specviz_app.figures import widths as draw
-from specviz_app.screens import ranks_run, rounds
-from specviz_app.ui import guard, parts, state
+from specviz_app.screens import ranks_run
+from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.viewer import Viewer
 
 _KEYS = tuple(f"try.w{b}" for b in range(len(BUCKETS)))
@@ -88,6 +88,6 @@ def _values(table: WidthTable) -> dict[str, int]:
 def _taken() -> None:
     """A click on the frontier moves the sliders."""
     for point in st.session_state["widths-frontier"].selection.points:
-        data = rounds.plain_data(point.get("customdata"))
+        data = around.plain_data(point.get("customdata"))
         if len(data) == len(_KEYS):
             st.session_state.update(dict(zip(_KEYS, map(int, data), strict=True)))
