@@ -387,7 +387,7 @@ def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> Non
     assert frame["seq"] == number
     assert frame["state"]["name"] == "ended"
     assert frame["tree"]["nodes"][0]["id"] == -1
-    assert frame["strip"]["tokens"][0]["m"] == "prompt"
+    assert frame["strip"]["tokens"][0]["mark"] == "prompt"
 
 
 def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,13 +90,10 @@ def escaped(text: str) -> str:
 
 def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
-    models = f"{info.target} ⇐ {info.draft}" if info.draft else info.target
-    words = (models, info.method, info.shape, info.verifier, info.sampling)
-    line = " · ".join(escape(word) for word in words if word and word != "—")
     rest = [f"seed {info.seed}" if info.seed is not None else "", f"{n_rounds} rounds", f"level {info.level}"]
     tone = "ok" if info.lossless and not info.imported else "bad"
     st.html(
-        f'<div class="sv-run"><b>{line}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
+        f'<div class="sv-run"><b>{escape(info.title)}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
         f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
     )
 

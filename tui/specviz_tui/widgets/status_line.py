@@ -41,7 +41,7 @@ class StatusLine(FrameWidget):
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
         again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, _models(run)),
+            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, Text(run.models)),
             (2, _method(run)), (1, self._warnings(frame)),
             (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip
@@ -105,10 +105,6 @@ def metric(value: Metric) -> Text:
 
 def _name() -> Text:
     return Text(" specviz", style=STRONG)
-
-
-def _models(run: RunInfo) -> Text:
-    return Text(f"{run.target} ⇐ {run.draft}" if run.draft else run.target)
 
 
 def _method(run: RunInfo) -> Text:
