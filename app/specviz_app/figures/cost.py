@@ -8,7 +8,8 @@ from specviz.runlog.run import Mark
 from specviz.view.panels.lanes.cost import CostPanel
 from specviz.view.words.numbers import number
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import EDGE, figure, sentence
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash
     "theorem": ("untested", "dash"), "sps": ("recovered", "solid"), "full": ("rejected", "dot"),
@@ -39,7 +40,7 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
         traces.append(_run(panel, *panel.point, top, dark))
     steps = 1 if len(panel.xs) <= 30 else 4
     x = {"title": "γ draft length", "dtick": steps, "range": [0.5, panel.xs[-1] + 0.5]}
-    return figure(traces, 380, x, {"title": "draft forwards a token", "range": [0, top]})
+    return base.figure(traces, 380, x, {"title": "draft forwards a token", "range": [0, top]})
 
 
 def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatter:
@@ -50,7 +51,7 @@ def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatt
         hovertext=[sentence(panel.point_text)], text=[f"this run: {number(y)} ↑" if off else ""],
         textposition="middle right",
         marker={"symbol": "triangle-up" if off else "diamond", "size": 16, "color": colour("root", dark),
-                "line": EDGE},
+                "line": base.EDGE},
     )  # fmt: skip
 
 

@@ -9,26 +9,8 @@ from specviz.runlog.run import Mark
 from specviz.view.panels.exits.model import CellInfo, Column, HeatMap, Ledger, Stairs, StairStep
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import KINDS, CellKind, colour, glyph
-from specviz_app.figures.base import (
-    BARE,
-    DARK_EDGE,
-    EDGE,
-    GREY,
-    SCALE,
-    Group,
-    bars,
-    empty,
-    figure,
-    level,
-    safe,
-    sentence,
-    short,
-    spots,
-    squares,
-    stroke,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 
 _TICK, _ROW = 8, 20  # cells of a token under the map; pixels of a layer
 KIND_WORDS: dict[CellKind, str] = {"own": "own", "catch_up": "catch-up", "align": "align", "sweep": "sweep"}
@@ -40,28 +22,28 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
     Grey: no head was asked there. Strokes at the foot: rounds.
     """
     if heat is None or not heat.columns:
-        return empty("no row has climbed yet")
+        return base.empty("no row has climbed yet")
     xs = list(range(len(heat.columns)))
     layers = list(range(1, heat.n_layers + 1))
     conf = go.Heatmap(
         name="sure", x=xs, y=layers, zmin=0, zmax=1,
         z=[[c.cells[layer - 1].conf for c in heat.columns] for layer in layers],
-        colorscale=SCALE, hoverinfo="skip", xgap=1, ygap=1,
+        colorscale=base.SCALE, hoverinfo="skip", xgap=1, ygap=1,
         colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
     )  # fmt: skip
     places = [(x, layer) for layer in layers for x in xs]
-    cells = squares(
+    cells = base.squares(
         places, [[heat.columns[x].index, heat.columns[x].row, heat.columns[x].node, layer] for x, layer in places],
         [_heat_hover(heat.columns[x], layer) for x, layer in places], 15,
     )  # fmt: skip
     traces: list[Any] = [conf, cells, *_oracle(heat), _asked(heat), *_exits(heat), _would(heat), *_cursor(heat, dark)]
     shown = _some(layers, heat.tested)
-    x = {**ticks([short(c.shown, _TICK) for c in heat.columns]), "tickangle": -90,
+    x = {**base.ticks([short(c.shown, _TICK) for c in heat.columns]), "tickangle": -90,
          "range": [-0.6, max(xs[-1], 11) + 0.6]}  # fmt: skip
     y = {"title": "layer (■ tested)", "tickvals": shown, "range": [0.2, heat.n_layers + 0.6],
          "ticktext": [f"{n} ■" if n in heat.tested else f"{n} {chr(0x2007)}" for n in shown]}  # fmt: skip
-    borders = [stroke(k - 0.5, 0.2, k - 0.5, 0.5, GREY) for k, c in enumerate(heat.columns) if c.row == 0]
-    out = figure(traces, 150 + _ROW * heat.n_layers, {**BARE, **x}, {**BARE, **y}, shapes=borders)
+    borders = [base.stroke(k - 0.5, 0.2, k - 0.5, 0.5, base.GREY) for k, c in enumerate(heat.columns) if c.row == 0]
+    out = base.figure(traces, 150 + _ROW * heat.n_layers, base.BARE | x, base.BARE | y, shapes=borders)
     return out.update_layout(clickmode="event+select", plot_bgcolor="rgba(128,128,128,.18)")
 
 
@@ -83,7 +65,7 @@ def _heat_hover(column: Column, layer: int) -> str:
         lines += ["no head was asked"]
     lines += [f"{KIND_WORDS[cell.kind]}: {KINDS[cell.kind].word}, {cell.width} rows in the call"] if cell.kind else []
     lines += ["stopped here"] if cell.took else []
-    return told(*lines)
+    return base.told(*lines)
 
 
 def _oracle(heat: HeatMap) -> list[go.Scatter]:
@@ -101,11 +83,11 @@ def _asked(heat: HeatMap) -> go.Scatter:
     """Small dots on the cells whose head really decided: all else is hindsight."""
     at = [(k, cell.layer) for k, c in enumerate(heat.columns) for cell in c.cells if cell.source == "test"]
     line = {"color": "#FFFFFF", "width": 0.5}
-    return _signs(at, "tested", {"symbol": "circle", "size": 4, "color": GREY, "line": line})
+    return _signs(at, "tested", {"symbol": "circle", "size": 4, "color": base.GREY, "line": line})
 
 
 def _signs(at: Sequence[tuple[int, int]], name: str, marker: dict[str, Any], **more: Any) -> go.Scatter:
-    return go.Scatter(**spots(at), mode="markers", name=name, hoverinfo="skip", marker=marker, **more)
+    return go.Scatter(**base.spots(at), mode="markers", name=name, hoverinfo="skip", marker=marker, **more)
 
 
 def _exits(heat: HeatMap) -> list[go.Scatter]:
@@ -118,7 +100,7 @@ def _exits(heat: HeatMap) -> list[go.Scatter]:
     for name, wrong, symbol, mark in looks:
         at = [(k, c.exit_layer) for k, c in enumerate(heat.columns) if c.exit_layer is not None and c.wrong in wrong]
         if at:
-            look = {"symbol": symbol, "size": 12, "color": colour(mark, True), "line": DARK_EDGE}
+            look = {"symbol": symbol, "size": 12, "color": colour(mark, True), "line": base.DARK_EDGE}
             out.append(_signs(at, name, look))
     return out
 
@@ -153,7 +135,7 @@ def fig_kinds(columns: Sequence[Column], n_layers: int, dark: bool = False) -> g
     """Who computed what: every cell of the round once, by the call it was computed in."""
     cells = [(k, c, cell) for k, c in enumerate(columns) for cell in c.cells if cell.kind is not None]
     if not cells:
-        return empty("no row of this round has climbed yet")
+        return base.empty("no row of this round has climbed yet")
     traces = []
     for kind, look in KINDS.items():
         mine = [(k, c, cell) for k, c, cell in cells if cell.kind == kind]
@@ -165,12 +147,12 @@ def fig_kinds(columns: Sequence[Column], n_layers: int, dark: bool = False) -> g
                        f"<br>{cell.width} rows in the call" for _, c, cell in mine],
         ))  # fmt: skip
     y = {"title": "layer", "dtick": 1 if n_layers <= 16 else 4, "range": [0.3, n_layers + 0.7]}
-    return figure(traces, 130 + 22 * n_layers, _tokens(columns), {**BARE, **y})
+    return base.figure(traces, 130 + 22 * n_layers, _tokens(columns), base.BARE | y)
 
 
 def _tokens(columns: Sequence[Column | StairStep]) -> dict[str, Any]:
     room = max(len(columns) - 1, 5)
-    return {**BARE, **ticks([short(c.shown, _TICK) for c in columns]), "range": [-0.6, room + 0.6]}
+    return {**base.BARE, **base.ticks([short(c.shown, _TICK) for c in columns]), "range": [-0.6, room + 0.6]}
 
 
 def kind_rows(columns: Sequence[Column]) -> list[dict[str, Any]]:
@@ -185,7 +167,7 @@ def kind_rows(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
     """How many layers every row had passed after each climb: the stairs that the last climb levels."""
     if stairs is None:
-        return empty("no row of this round has climbed yet")
+        return base.empty("no row of this round has climbed yet")
     last = len(stairs.steps) - 1
     traces = []
     for k, step in enumerate(stairs.steps):
@@ -201,7 +183,7 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
                        f"{depth} layers" for row, depth in enumerate(step.depths)],
         ))  # fmt: skip
     y = {"title": "layers passed", "range": [0, stairs.n_layers + 0.7]}
-    return figure(traces, 130 + 12 * stairs.n_layers, _tokens(stairs.steps), {**BARE, **y})
+    return base.figure(traces, 130 + 12 * stairs.n_layers, _tokens(stairs.steps), base.BARE | y)
 
 
 def stair_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
@@ -219,31 +201,30 @@ def stair_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
 def fig_ledger(ledger: Ledger | None, dark: bool = False) -> go.Figure:
     """Layer calls: paid below the line, earned above it, the difference as a diamond."""
     if ledger is None or ledger.missing is not None:
-        return empty(ledger.missing if ledger is not None and ledger.missing else "no row has climbed yet")
+        return base.empty(ledger.missing if ledger is not None and ledger.missing else "no row has climbed yet")
     entries = ledger.entries
     xs = list(range(len(entries)))
     about = [
         f"{safe(e.shown)}: {sentence(e.what)}<br>paid {e.paid}, earned {e.earned}, net {e.net_text}" for e in entries
     ]
-    groups: list[Group] = [
+    groups: list[base.Group] = [
         ("earned", [e.earned for e in entries], "accepted", ""), ("paid", [-e.paid for e in entries], "rejected", "/"),
     ]  # fmt: skip
     net = go.Scatter(
         x=xs, y=[e.net for e in entries], mode="markers", name="net", hovertext=about, hoverinfo="text",
-        marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": EDGE},
+        marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": base.EDGE},
     )  # fmt: skip
     words = go.Scatter(
         x=xs, y=[max(e.earned, 0) for e in entries], mode="text", name="net", text=[e.net_text for e in entries],
         textposition="top center", showlegend=False, hoverinfo="skip", cliponaxis=False,
     )  # fmt: skip
-    names = ticks([f"{e.glyph} {short(e.shown, _TICK)}" for e in entries])
-    x = {**BARE, **names, "range": [-0.6, max(len(xs) - 1, 5) + 0.6]}
-    traces = [*bars(xs, groups, dark, about), net, words]
-    return figure(traces, 280, x, {"title": "layer calls"}, barmode="relative", bargap=0.45)
+    names = base.ticks([f"{e.glyph} {short(e.shown, _TICK)}" for e in entries])
+    x = {**base.BARE, **names, "range": [-0.6, max(len(xs) - 1, 5) + 0.6]}
+    traces = [*base.bars(xs, groups, dark, about), net, words]
+    return base.figure(traces, 280, x, {"title": "layer calls"}, barmode="relative", bargap=0.45)
 
 
 def ledger_rows(ledger: Ledger | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"row": e.row, "token": e.shown, "": e.what, "paid": e.paid, "earned": e.earned, "net": e.net}
             for e in (ledger.entries if ledger is not None else ())]  # fmt: skip
 
@@ -251,7 +232,7 @@ def ledger_rows(ledger: Ledger | None) -> list[dict[str, Any]]:
 def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False) -> go.Figure:
     """What every head said of one row on its way up: how sure, of which token, and whether that was right."""
     if cell is None or not cell.trajectory:
-        return empty("no head was asked about this row")
+        return base.empty("no head was asked about this row")
     layers = [layer for layer, *_ in cell.trajectory]
     marks: list[Mark] = [
         "untested" if agrees is None else "accepted" if agrees else "rejected" for *_, agrees in cell.trajectory
@@ -259,15 +240,15 @@ def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False
     symbols = {"accepted": "circle", "rejected": "x", "untested": "circle-open"}
     line = go.Scatter(
         x=layers, y=[conf for _, conf, _, _ in cell.trajectory], mode="lines+markers+text", name="sure",
-        line={"color": GREY, "width": 1.5}, text=_changes([said for _, _, said, _ in cell.trajectory]),
+        line={"color": base.GREY, "width": 1.5}, text=_changes([said for _, _, said, _ in cell.trajectory]),
         textposition="top center", cliponaxis=False, hoverinfo="text",
         marker={"size": 11, "symbol": [symbols[m] for m in marks], "color": [colour(m, dark) for m in marks]},
         hovertext=[f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
     )  # fmt: skip
-    shapes = [] if tau is None or not 0 < tau < 1 else [level(tau, colour("exit", dark))]
+    shapes = [] if tau is None or not 0 < tau < 1 else [base.level(tau, colour("exit", dark))]
     x = {"title": "layer (○ not judged, ● right, ✗ wrong; dashed τ)", "dtick": 1, "range": [0.5, layers[-1] + 0.7]}
     y = {"range": [0, 1.12], "tickvals": [0, 0.5, 1]}
-    return figure([line], 260, {**x, "showgrid": False}, y, shapes=shapes, showlegend=False)
+    return base.figure([line], 260, {**x, "showgrid": False}, y, shapes=shapes, showlegend=False)
 
 
 def _changes(said: Sequence[str]) -> list[str]:
@@ -276,6 +257,5 @@ def _changes(said: Sequence[str]) -> list[str]:
 
 
 def cell_rows(cell: CellInfo | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"layer": layer, "says": said, "sure": conf, "right": agrees}
             for layer, conf, said, agrees in (cell.trajectory if cell is not None else ())]  # fmt: skip

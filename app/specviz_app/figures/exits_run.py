@@ -10,7 +10,8 @@ from specviz.view.panels.exits.over_run import TimePoint
 from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import EDGE, GREY, STEADY, empty, figure, sentence, stacked
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _LINES: dict[str, tuple[Mark, str, str]] = {
     "tau": ("accepted", "solid", "circle"),
@@ -21,7 +22,7 @@ _LINES: dict[str, tuple[Mark, str, str]] = {
 def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
     """Below, the temperature of every layer's test; above, the raw confidence it asks, against one rival and as met."""
     if curve is None or not curve.layers:
-        return empty("the trace does not say how many layers the target has")
+        return base.empty("the trace does not say how many layers the target has")
     layers = [g.layer for g in curve.layers]
     about = [
         f"layer {g.layer}{' (tested)' if g.tested else ''}: T {number(g.temp)}<br>asks {fine(g.one_rival)} against one "
@@ -45,7 +46,7 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
         line={"color": colour("recovered", dark), "width": 2},
         marker={"size": 9, "symbol": ["circle" if g.tested else "circle-open" for g in curve.layers]},
     )  # fmt: skip
-    out = stacked(upper, [lower], 0.64, 0.08, 330)
+    out = base.stacked(upper, [lower], 0.64, 0.08, 330)
     out.update_xaxes(dtick=1 if len(layers) <= 16 else 4)
     out.update_xaxes(title="layer (● tested in this round)", row=2, col=1)
     out.update_yaxes(title="raw confidence", row=1, col=1)
@@ -54,7 +55,6 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
 
 
 def gate_rows(curve: GateCurve | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"layer": g.layer, "tested": g.tested, "T": g.temp, "asks, one rival": g.one_rival, "asks, as met": g.raw_thr,
          "tests": g.n_tests, "stops": g.n_stops, "wrong": g.n_wrong}
@@ -65,8 +65,8 @@ def gate_rows(curve: GateCurve | None) -> list[dict[str, Any]]:
 def fig_sweeps(sweeps: Sweeps | None, dark: bool = False) -> go.Figure:
     """Wrong exits against layers saved, a line a knob: down is surer, right is cheaper. ◆ the run, ★ fewest calls."""
     if sweeps is None or sweeps.missing is not None or not sweeps.lines:
-        return empty(sweeps.missing if sweeps is not None and sweeps.missing else "nothing to sweep here")
-    return figure(
+        return base.empty(sweeps.missing if sweeps is not None and sweeps.missing else "nothing to sweep here")
+    return base.figure(
         [trace for line in sweeps.lines for trace in _sweep(line, dark)], 330,
         {"title": "layer calls saved, at least", "tickformat": ".0%", "zeroline": True},
         {"title": "wrong exits", "tickformat": ".0%", "rangemode": "tozero"},
@@ -91,7 +91,7 @@ def _sweep(line: SweepLine, dark: bool) -> list[go.Scatter]:
         go.Scatter(
             x=[p.saved[0] for p in found], y=[p.wrong_rate for p in found], mode="markers", name=name, **shared,
             showlegend=line.knob == "tau", hovertext=[_sweep_hover(line, p) for p in found],
-            marker={"symbol": sign, "size": 15, "color": colour(look, dark), "line": EDGE},
+            marker={"symbol": sign, "size": 15, "color": colour(look, dark), "line": base.EDGE},
         )
         for name, sign, found, look in looks
     ]  # fmt: skip
@@ -121,11 +121,11 @@ def sweep_rows(sweeps: Sweeps | None) -> list[dict[str, Any]]:
 def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> go.Figure:
     """Measured against predicted round time, a point a round; on the line the prediction was right."""
     if not points:
-        return empty("no round of this run was predicted: the measured cost of a layer is not on record")
+        return base.empty("no round of this run was predicted: the measured cost of a layer is not on record")
     most = max(max(p.predicted_ms, p.measured_ms) for p in points)
     line = go.Scatter(
         x=[0, most], y=[0, most], mode="lines", name="as predicted", hoverinfo="skip",
-        line={"color": GREY, "dash": "dash", "width": 1.5},
+        line={"color": base.GREY, "dash": "dash", "width": 1.5},
     )  # fmt: skip
     here = [p.index == index for p in points]
     dots = go.Scatter(
@@ -135,13 +135,12 @@ def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> 
         marker={"opacity": 1, "size": [14 if h else 9 for h in here],
                 "symbol": ["diamond" if h else "circle" for h in here],
                 "color": [colour("rejected" if h else "accepted", dark) for h in here]},
-        **STEADY,
+        **base.STEADY,
     )  # fmt: skip
     x, y = ({"title": f"{name}, ms", "rangemode": "tozero"} for name in ("predicted", "measured"))
-    return figure([line, dots], 330, x, y)
+    return base.figure([line, dots], 330, x, y)
 
 
 def time_rows(points: tuple[TimePoint, ...]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"round": p.round, "rows": p.n_rows, "predicted ms": p.predicted_ms, "measured ms": p.measured_ms}
             for p in points]  # fmt: skip

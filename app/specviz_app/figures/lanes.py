@@ -14,22 +14,8 @@ from specviz.text import clip
 from specviz.view.panels.lanes.model import Block, BranchView, Chart, Clock, ConfStep, Fan, Hrad
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
-from specviz_app.figures.base import (
-    BARE,
-    GREY,
-    SCALE,
-    STEADY,
-    empty,
-    figure,
-    hatched,
-    pieces,
-    safe,
-    sentence,
-    short,
-    stroke,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 from specviz_app.figures.tree import SYMBOLS
 
 CLOCKS: dict[Clock, Literal["measured", "modelled"]] = {"measured": "measured", "model": "modelled"}
@@ -43,16 +29,16 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
     """One bar a stretch of work. A click on it chooses it; legend entries switch a kind off."""
     if chart is None or chart.missing is not None or not chart.blocks:
         reason = chart.missing if chart is not None else None
-        return empty(reason or "no round has ended yet")
+        return base.empty(reason or "no round has ended yet")
     rows = {lane.key: k for k, lane in enumerate(chart.lanes)}
     drawn = [_bars(chart, kind, state, rows, dark) for kind in BLOCKS for state in ("", "open", "void")]
-    names = [told(sentence(lane.label), sentence(lane.text)) for lane in chart.lanes]
+    names = [base.told(sentence(lane.label), sentence(lane.text)) for lane in chart.lanes]
     low, high = chart.t0 * chart.scale, chart.t1 * chart.scale
     room = 0.01 * (high - low)
     x = {"title": f"{chart.unit}, {CLOCKS[chart.clock]} clock", "range": [low - room, high + room], "zeroline": False}
-    return figure(
+    return base.figure(
         [trace for trace in drawn if trace is not None], _HEADROOM + _ROW * len(rows), x,
-        {**BARE, **ticks(names), "range": [len(names) - 0.45, -0.75]}, barmode="overlay", bargap=0.2,
+        {**base.BARE, **base.ticks(names), "range": [len(names) - 0.45, -0.75]}, barmode="overlay", bargap=0.2,
         clickmode="event+select", uniformtext={"mode": "hide", "minsize": 9}, shapes=_borders(chart),
         annotations=[*_names(chart), *_arrows(chart, rows, dark)],
     )  # fmt: skip
@@ -73,12 +59,12 @@ def _bars(chart: Chart, kind: BlockKind, state: str, rows: dict[str, int], dark:
         y=[rows[b.lane] for _, b in mine], width=[0.3 if idle else _THICK] * len(mine),
         name=f"{name}, {VOID.word if state == 'void' else 'not settled'}" if state else name,
         hovertext=[_hover(chart, b) for _, b in mine], hoverinfo="text",
-        customdata=[list(b.at) for _, b in mine], **STEADY,
+        customdata=[list(b.at) for _, b in mine], **base.STEADY,
         text=["" if idle or state else sentence(clip(b.shown, _LABEL)) for _, b in mine], textposition="inside",
         insidetextanchor="middle", textangle=0, textfont={"size": 11},
         marker={
             "color": "rgba(128,128,128,.12)" if idle else hex_colour,
-            "line": {"color": [colour("rejected", dark) if k == chart.cursor else GREY for k, _ in mine],
+            "line": {"color": [colour("rejected", dark) if k == chart.cursor else base.GREY for k, _ in mine],
                      "width": [3 if k == chart.cursor else 1 if idle else 0.5 for k, _ in mine]},
             "pattern": {"shape": {"void": "x", "open": "."}.get(state, ""), "fillmode": "replace", "size": 6,
                         "fgcolor": hex_colour, "bgcolor": "rgba(128,128,128,.15)"} if state else {"shape": ""},
@@ -96,12 +82,12 @@ def _hover(chart: Chart, block: Block) -> str:
     if block.nodes:
         fate = "nothing of it became text" if block.void else f"{percent(block.useful)} of its tokens became text"
         lines.append("not settled yet" if block.open else fate)
-    return told(*lines)
+    return base.told(*lines)
 
 
 def _borders(chart: Chart) -> list[dict[str, Any]]:
     places = [span.t0 * chart.scale for span in chart.rounds]
-    return [stroke(x, 0, x, 1, GREY, 1, yref="paper", layer="below", line={"dash": "dot"}) for x in places]
+    return [base.stroke(x, 0, x, 1, base.GREY, 1, yref="paper", layer="below", line={"dash": "dot"}) for x in places]
 
 
 def _names(chart: Chart) -> list[dict[str, Any]]:
@@ -169,26 +155,26 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
     Line by line: what is drafted first, then branch after branch.
     """
     if not steps:
-        return empty("no confidence is on record in this round")
+        return base.empty("no confidence is on record in this round")
     steps = sorted(steps, key=lambda s: (-1 if s.branch is None else s.branch, s.pos))
     xs = list(range(len(steps)))
     dots = go.Scatter(
         x=xs, y=[s.conf for s in steps], mode="markers", name="confidence", showlegend=False, cliponaxis=False,
         customdata=[s.node for s in steps], hovertext=[_step_hover(s) for s in steps], hoverinfo="text",
         marker={"size": 13, "symbol": [_step_symbol(s) for s in steps],
-                "color": [colour(s.mark, dark) for s in steps], "line": {"width": 1.5, "color": GREY}},
-        **STEADY,
+                "color": [colour(s.mark, dark) for s in steps], "line": {"width": 1.5, "color": base.GREY}},
+        **base.STEADY,
     )  # fmt: skip
     bound = go.Scatter(
-        **pieces(*([(k - 0.4, s.bound), (k + 0.4, s.bound)] for k, s in enumerate(steps))),
+        **base.pieces(*([(k - 0.4, s.bound), (k + 0.4, s.bound)] for k, s in enumerate(steps))),
         mode="lines", name=sentence(bound_name), hoverinfo="skip", connectgaps=False,
         line={"color": colour("exit", dark), "width": 2, "dash": "dash"},
     )  # fmt: skip
     bounded = [bound] if any(s.bound is not None for s in steps) else []
-    names = ticks([told(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps])
+    names = base.ticks([base.told(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps])
     x = {**names, "range": [-0.6, max(xs[-1], 5) + 0.6], "tickangle": 0 if len(xs) <= _FEW else -90}
     y = {"range": [-0.03, 1.08], "tickvals": [0, 0.5, 1], "title": "confidence"}
-    return figure([_lines(steps), *bounded, dots], 290, {**BARE, **x}, y, clickmode="event+select")
+    return base.figure([_lines(steps), *bounded, dots], 290, base.BARE | x, y, clickmode="event+select")
 
 
 def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
@@ -201,7 +187,7 @@ def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
         xs, ys = [*xs, k], [*ys, step.conf]
     return go.Scatter(
         x=xs, y=ys, mode="lines", name="line", hoverinfo="skip", showlegend=False,
-        line={"color": GREY, "width": 1},
+        line={"color": base.GREY, "width": 1},
     )  # fmt: skip
 
 
@@ -216,11 +202,10 @@ def _step_hover(step: ConfStep) -> str:
     lines = [f"<b>{safe(step.shown)}</b> · {place}", sentence(step.text)]
     lines += ["drafting stopped here"] if step.stopped else []
     lines += [sentence(step.fate)] if step.fate else []
-    return told(*lines)
+    return base.told(*lines)
 
 
 def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"position": s.pos, "branch": s.branch, "token": s.shown, "confidence": s.conf, "bound": s.bound,
          "": s.text, "stopped": s.stopped, "what became of it": s.fate, "entropy": s.entropy}
@@ -234,7 +219,7 @@ def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
 def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
     """A line a branch, from the branch point on; its first token is as large as the draft held it likely."""
     if fan is None or not fan.branches:
-        return empty("no branches in this round")
+        return base.empty("no branches in this round")
     edges = [_edge(k, branch, (len(fan.branches) - 1) / 2, dark) for k, branch in enumerate(fan.branches)]
     firsts = go.Scatter(
         x=[1] * len(fan.branches), y=list(range(len(fan.branches))), mode="markers+text", name="branch tokens",
@@ -244,7 +229,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         marker={"opacity": 1, "size": [12 + 22 * (b.q or 0) for b in fan.branches],
                 "symbol": [SYMBOLS[b.mark] for b in fan.branches],
                 "color": [colour(b.mark, dark) for b in fan.branches]},
-        **STEADY,
+        **base.STEADY,
     )  # fmt: skip
     deep = [(k, d, t) for k, b in enumerate(fan.branches) for d, t in enumerate(b.tokens, 2)]
     rest = go.Scatter(
@@ -254,7 +239,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         hovertext=[f"{safe(t.shown)}<br>confidence {fine(t.conf)}<br>{sentence(t.fate)}" for _, _, t in deep],
         marker={"size": 10, "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
                 "color": [colour(t.mark, dark) for _, _, t in deep]},
-        **STEADY,
+        **base.STEADY,
     )  # fmt: skip
     middle = (len(fan.branches) - 1) / 2
     root = go.Scatter(
@@ -265,13 +250,13 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
     names = [f"b{b.branch} {glyph('accepted') if b.survivor else ''}<br>q {fine(b.q)}" for b in fan.branches]
     longest = max((len(b.tokens) for b in fan.branches), default=0) + 1
     x = {
-        **ticks(["", *(str(fan.pos + d) for d in range(longest))]),
+        **base.ticks(["", *(str(fan.pos + d) for d in range(longest))]),
         "title": "position",
         "range": [-0.4, longest + 0.5],
     }
-    y = {**ticks(names), "range": [len(names) - 0.4, -0.7]}
+    y = {**base.ticks(names), "range": [len(names) - 0.4, -0.7]}
     height = 130 + 56 * len(fan.branches)
-    return figure([*edges, rest, firsts, root], height, {**BARE, **x}, {**BARE, **y}, clickmode="event+select")
+    return base.figure([*edges, rest, firsts, root], height, base.BARE | x, base.BARE | y, clickmode="event+select")
 
 
 def _edge(k: int, branch: BranchView, middle: float, dark: bool) -> go.Scatter:
@@ -291,7 +276,6 @@ def _branch_hover(branch: BranchView) -> str:
 
 
 def fan_rows(fan: Fan | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"branch": b.branch, "token": b.shown, "q": b.q, "rank": b.rank, "how": b.kind, "survivor": b.survivor,
          "what became of it": b.fate, "goes on": " ".join(t.shown for t in b.tokens)}
@@ -306,7 +290,7 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     """The classifier's three probabilities, a group a call; the class it took is filled."""
     calls = [call for call in hrad.calls if call.probs is not None] if hrad is not None else []
     if not calls:
-        return empty("the classifier gave no probabilities in this round")
+        return base.empty("the classifier gave no probabilities in this round")
     looks: tuple[tuple[Mark, str], ...] = (("rejected", "/"), ("recovered", "\\"), ("accepted", ""))
     bars = [
         go.Bar(
@@ -316,16 +300,15 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
                        for call in calls],
             text=[f"{glyph('accepted')} {fine(call.probs[s])}" if call.probs and call.s == s else "" for call in calls],
             textposition="outside", cliponaxis=False,
-            marker={"color": colour(mark, dark), "pattern": hatched(hatch),
+            marker={"color": colour(mark, dark), "pattern": base.hatched(hatch),
                     "opacity": [1 if call.s == s else 0.45 for call in calls]},
         )
         for s, (mark, hatch) in enumerate(looks)
     ]  # fmt: skip
-    return figure(bars, 260, {}, {"range": [0, 1.1], "tickvals": [0, 0.5, 1]}, barmode="group", bargap=0.3)
+    return base.figure(bars, 260, {}, {"range": [0, 1.1], "tickvals": [0, 0.5, 1]}, barmode="group", bargap=0.3)
 
 
 def hrad_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"stage": call.stage, "class": call.s, "source": call.source,
          **{CLASSES[s]: call.probs[s] if call.probs else None for s in range(3)}, "": call.words}
@@ -337,16 +320,16 @@ def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     """Over the run: what was said (rows) against what turned out (columns), with counts in the cells."""
     table = hrad.confusion if hrad is not None else None
     if not table or not any(map(any, table)):
-        return empty("no class has been told right or wrong yet")
+        return base.empty("no class has been told right or wrong yet")
     names = [name[0] for name in CLASSES]
     counts = [[str(n) for n in row] for row in table]
     heat = go.Heatmap(
         x=[f"true {n}" for n in names], y=[f"said {n}" for n in names], z=[list(row) for row in table],
-        colorscale=SCALE, showscale=False, text=counts, texttemplate="%{text}", xgap=2, ygap=2, name="confusion",
+        colorscale=base.SCALE, showscale=False, text=counts, texttemplate="%{text}", xgap=2, ygap=2, name="confusion",
         hovertext=[[f"said {CLASSES[r]}, was {CLASSES[c]}: {n} times" for c, n in enumerate(row)]
                    for r, row in enumerate(table)], hoverinfo="text",
     )  # fmt: skip
-    return figure([heat], 260, {**BARE, "side": "top"}, {**BARE, "autorange": "reversed"})
+    return base.figure([heat], 260, {**base.BARE, "side": "top"}, {**base.BARE, "autorange": "reversed"})
 
 
 def confusion_rows(hrad: Hrad | None) -> list[dict[str, Any]]:

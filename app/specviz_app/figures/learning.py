@@ -11,21 +11,8 @@ from specviz.runlog.run import Mark
 from specviz.view.panels.learning.model import ACTIONS, AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import (
-    GREY,
-    STEADY,
-    empty,
-    figure,
-    hatched,
-    level,
-    pieces,
-    sentence,
-    short,
-    stacked,
-    stroke,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence, short
 
 _DOMAINS: tuple[tuple[Mark, str], ...] = (
     ("accepted", "circle"), ("recovered", "square"), ("exit", "diamond"), ("bonus", "triangle-up"),
@@ -44,19 +31,19 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
     A click on a query goes there.
     """
     if view is None or not view.steps:
-        return empty(NOTHING)
+        return base.empty(NOTHING)
     steps = view.steps
     names = list(dict.fromkeys(s.domain for s in steps))
     length = go.Scatter(
         x=[s.q for s in steps], y=[s.tau for s in steps], mode="lines", hoverinfo="skip", showlegend=False,
-        name="length", line={"color": GREY, "width": 1},
+        name="length", line={"color": base.GREY, "width": 1},
     )  # fmt: skip
     domains = [_domain([s for s in steps if s.domain == name], name, k, dark) for k, name in enumerate(names)]
-    out = stacked([length, *domains], [_actions(steps, dark)], 0.66, 0.06, 380)
+    out = base.stacked([length, *domains], [_actions(steps, dark)], 0.66, 0.06, 380)
     lost = colour("rejected", dark)
     shifts = [b for a, b in pairwise(steps) if a.domain != b.domain]
     out.update_layout(
-        shapes=[stroke(s.q - 0.5, 0, s.q - 0.5, 1, lost, yref="paper", line={"dash": "dash"}) for s in shifts],
+        shapes=[base.stroke(s.q - 0.5, 0, s.q - 0.5, 1, lost, yref="paper", line={"dash": "dash"}) for s in shifts],
         annotations=[
             {"x": s.q - 0.5, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left",
              "showarrow": False, "text": f" {short(s.domain)} from here", "font": {"color": lost}}
@@ -67,7 +54,7 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
     out.update_xaxes(range=[-0.7, max(steps[-1].q, 4) + 0.7])
     out.update_xaxes(title="query", row=2, col=1, dtick=_tick(len(steps)))
     out.update_yaxes(title="len", row=1, col=1, rangemode="tozero")
-    out.update_yaxes(row=2, col=1, range=[-0.6, 2.6], **ticks([f"{ACTIONS[a][0]} {a}" for a in _LANES]))
+    out.update_yaxes(row=2, col=1, range=[-0.6, 2.6], **base.ticks([f"{ACTIONS[a][0]} {a}" for a in _LANES]))
     return out
 
 
@@ -80,7 +67,7 @@ def _domain(steps: Sequence[AdaptStep], name: str, k: int, dark: bool) -> go.Sca
     return go.Scatter(
         x=[s.q for s in steps], y=[s.tau for s in steps], mode="markers", name=short(name) if name else "one domain",
         customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text", cliponaxis=False,
-        showlegend=True, **STEADY,
+        showlegend=True, **base.STEADY,
         marker={"symbol": symbol, "color": colour(mark, dark), "size": [15 if s.cursor else 10 for s in steps],
                 "opacity": 1, "line": {"width": [3 if s.cursor else 0 for s in steps],
                                        "color": colour("testing", dark)}},
@@ -92,7 +79,7 @@ def _actions(steps: Sequence[AdaptStep], dark: bool) -> go.Scatter:
     return go.Scatter(
         x=[s.q for s in steps], y=[_LANES.index(s.action) for s in steps], mode="markers", name="action",
         showlegend=False, customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text",
-        **STEADY,
+        **base.STEADY,
         marker={"opacity": 1, "size": [6 if s.action == "skip" else 13 for s in steps],
                 "symbol": [_symbol(s) for s in steps], "line": {"width": 2},
                 "color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
@@ -110,7 +97,7 @@ def _symbol(step: AdaptStep) -> str:
 def _hover(s: AdaptStep) -> str:
     domain = f" · {short(s.domain, 20)}" if s.domain else ""
     lines = [f"<b>query {s.q}</b>{domain}", f"len {number(s.tau)} over {s.n_rounds} rounds", sentence(s.words)]
-    return told(*lines, f"weights {s.version}")
+    return base.told(*lines, f"weights {s.version}")
 
 
 def stream_rows(view: AdaptView | None) -> list[dict[str, Any]]:
@@ -128,7 +115,7 @@ def fig_arms(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """Every action's expected profit in seconds, from its lower to its upper bound; larger where it was taken."""
     found = [(s, arm) for s in (view.steps if view is not None else ()) for arm in s.arms]
     if not found:
-        return empty("no bounds are on record")
+        return base.empty("no bounds are on record")
     known = [v for _, arm in found for v in (arm.lcb, arm.mean, arm.ucb) if v is not None and math.isfinite(v)]
     top = max([*known, 0.0])
     ceiling = top + 0.12 * (top - min([*known, 0.0]) or 1.0)
@@ -138,8 +125,8 @@ def fig_arms(view: AdaptView | None, dark: bool = False) -> go.Figure:
         if mine:
             traces += _arm(mine, action, (colour(mark, dark), symbol, beside), ceiling)
     x = {"title": "query (▴ no upper bound yet)", "dtick": _tick(len(view.steps) if view else 1)}
-    zero = level(0, colour("exit", dark), 1.5)
-    return figure(traces, _HEIGHT + 40, x, {"title": "profit, s"}, shapes=[zero])
+    zero = base.level(0, colour("exit", dark), 1.5)
+    return base.figure(traces, _HEIGHT + 40, x, {"title": "profit, s"}, shapes=[zero])
 
 
 def _arm(
@@ -148,8 +135,9 @@ def _arm(
     hex_colour, symbol, beside = look
     tops = [arm.ucb if arm.ucb is not None and math.isfinite(arm.ucb) else ceiling for _, arm in mine]
     bands = go.Scatter(
-        **pieces(*([(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True))),
-        mode="lines", hoverinfo="skip", showlegend=False, name=f"{action}: bounds",
+        **base.pieces(*(
+            [(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True)
+        )), mode="lines", hoverinfo="skip", showlegend=False, name=f"{action}: bounds",
         line={"color": hex_colour, "width": 2},
     )  # fmt: skip
     dots = go.Scatter(
@@ -172,7 +160,7 @@ def _arm_hover(step: AdaptStep, arm: ArmView) -> str:
         f"gain {number(arm.gain, 3)} ± {number(arm.se, 3)} tokens a round",
         f"saves {number(arm.save)} s, costs {number(arm.cost)} s", sentence(arm.text),
     ]  # fmt: skip
-    return told(*lines, f"taken {arm.n} times before" if arm.n is not None else "")
+    return base.told(*lines, f"taken {arm.n} times before" if arm.n is not None else "")
 
 
 def arm_rows(view: AdaptView | None) -> list[dict[str, Any]]:
@@ -192,7 +180,7 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """What an update brought on held-out places, beside what was expected of it; hatched: taken back."""
     done = [s for s in (view.steps if view is not None else ()) if s.measured_gain is not None]
     if not done:
-        return empty("no update has been measured yet")
+        return base.empty("no update has been measured yet")
     wanted = [next((arm for arm in s.arms if arm.chosen), None) for s in done]
     bars = go.Bar(
         x=[s.q for s in done], y=[s.measured_gain for s in done], name="measured", hoverinfo="text",
@@ -200,7 +188,7 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
                    f"{'<br>taken back' if s.reverted else ''}" for s in done],
         marker={"color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
                           for s in done],
-                "pattern": hatched(["/" if s.reverted else "" for s in done])},
+                "pattern": base.hatched(["/" if s.reverted else "" for s in done])},
     )  # fmt: skip
     guess = go.Scatter(
         x=[s.q for s in done], y=[arm.gain if arm else None for arm in wanted], mode="markers", name="expected ± se",
@@ -210,7 +198,7 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
         hoverinfo="text",
     )  # fmt: skip
     x = {"title": "query", "dtick": _tick(len(done))}
-    return figure([bars, guess], _HEIGHT, x, {"title": "gain, tokens a round"})
+    return base.figure([bars, guess], _HEIGHT, x, {"title": "gain, tokens a round"})
 
 
 def _pair(step: AdaptStep) -> str:
@@ -219,7 +207,6 @@ def _pair(step: AdaptStep) -> str:
 
 
 def gain_rows(view: AdaptView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"query": s.q, "action": s.action, "measured": s.measured_gain, "coverage before": s.coverage[0],
          "coverage after": s.coverage[1], "taken back": s.reverted,
@@ -231,7 +218,7 @@ def gain_rows(view: AdaptView | None) -> list[dict[str, Any]]:
 def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """Seconds over the queries: spent on exploring against what may be, and regret summed up."""
     if view is None or not view.steps:
-        return empty(NOTHING)
+        return base.empty(NOTHING)
     steps, xs = view.steps, [s.q for s in view.steps]
     lines: list[tuple[str, list[float], Mark, str]] = [
         ("may be spent on exploring", [s.budget for s in steps], "untested", "dot"),
@@ -248,11 +235,10 @@ def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
         for name, ys, mark, dash in lines
     ]  # fmt: skip
     x = {"title": "query", "dtick": _tick(len(steps))}
-    return figure(traces, _HEIGHT, x, {"title": "s", "rangemode": "tozero"})
+    return base.figure(traces, _HEIGHT, x, {"title": "s", "rangemode": "tozero"})
 
 
 def ledger_rows(view: AdaptView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"query": s.q, "spent s": s.spent, "budget s": s.budget, "regret s": s.regret, "regret so far": s.total_regret,
          "true regret s": s.replay_regret}

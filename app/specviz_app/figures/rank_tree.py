@@ -10,20 +10,8 @@ import plotly.graph_objects as go
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, RankNode, RankTree
 from specviz.view.words.numbers import fine, prob
 from specviz.view.words.palette import CLOSING, ROOT, colour
-from specviz_app.figures.base import (
-    HIDDEN,
-    STEADY,
-    empty,
-    figure,
-    level,
-    played,
-    safe,
-    sentence,
-    short,
-    spots,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 from specviz_app.figures.tree import Edge, branches, node_name
 
 _ROW, _CONTROLS, _TOKEN = 24, 130, 9  # pixels of a row and of what is below the tree; cells of a token
@@ -38,18 +26,18 @@ def fig_rank_tree(
     sibling; ring: a block starts here. It plays how the tree grew, block by block, and then the verdict.
     """
     if tree is None or tree.missing is not None or len(tree.nodes) < 2:
-        return empty(tree.missing if tree is not None and tree.missing else "nothing was drafted in this round")
+        return base.empty(tree.missing if tree is not None and tree.missing else "nothing was drafted in this round")
     look = _Look(selected, dark, _rows(tree.nodes), {(e.parent, e.block, e.slot): e for e in expansions},
                  1 + max(n.depth for n in tree.nodes))  # fmt: skip
     homes = sorted({_home(n) for n in tree.nodes if n.id >= 0})
     stages = [(h, f"{_unit(tree)} {h}") for h in homes] + [(None, "verdict")]
     n_rows = max(look.rows.values()) + 1
     across = [-0.15, max(2, *(n.depth for n in tree.nodes)) + 0.98]
-    out = figure(
-        _traces(tree, None, look), _CONTROLS + _ROW * max(4, n_rows), {**HIDDEN, "range": across},
-        {**HIDDEN, "range": [n_rows - 0.4, -0.6]}, showlegend=False,
+    out = base.figure(
+        _traces(tree, None, look), _CONTROLS + _ROW * max(4, n_rows), {**base.HIDDEN, "range": across},
+        {**base.HIDDEN, "range": [n_rows - 0.4, -0.6]}, showlegend=False,
     )  # fmt: skip
-    return played(out, [(name, _traces(tree, home, look)) for home, name in stages], "▶ play how it grew")
+    return base.played(out, [(name, _traces(tree, home, look)) for home, name in stages], "▶ play how it grew")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +93,7 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
     ring = colour("recovered", look.dark)
     ink = "#FFFFFF" if not look.dark else "#10141A"
     signs = go.Scatter(
-        **spots(at), mode="markers+text", name="nodes", hoverinfo="text", **STEADY,
+        **base.spots(at), mode="markers+text", name="nodes", hoverinfo="text", **base.STEADY,
         text=[f"<b>{_home(n)}</b>" if n.id >= 0 and n.kept else "" for n in shown],
         textfont={"size": 10, "color": ink},
         hovertext=[hover(n, look.said) for n in shown], customdata=[n.id for n in shown],
@@ -119,7 +107,7 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
         },
     )  # fmt: skip
     words = go.Scatter(
-        **spots([(x + _NEAR, y) for x, y in at]), mode="text", textposition="middle right",
+        **base.spots([(x + _NEAR, y) for x, y in at]), mode="text", textposition="middle right",
         text=[_label(n, judged) for n in shown], textfont={"size": 12, "color": own}, hoverinfo="skip", name="tokens",
         cliponaxis=False,
     )  # fmt: skip
@@ -168,12 +156,15 @@ def hover(node: RankNode, said: Mapping[tuple[int, int, int], ExpansionView]) ->
     """Everything known of a node: where it came from, what the slot that offered it expected, what was true."""
     if node.id < 0:
         return f"<b>{safe(node.shown)}</b> · the last committed token"
-    lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}", sentence(", ".join((node.badge, *node.flags)))]
+    lines = [
+        f"<b>{safe(node.shown)}</b> · {sentence(node.word)}",
+        sentence(", ".join((node.badge, *node.flags))),
+    ]
     lines += [f"path chance {sentence(node.chance)}"] if node.chance else []
     made = said.get((node.parent, node.block or 0, node.slot if node.slot is not None else -1))
     if made is not None:
         lines += _said(made)
-    return told(*lines)
+    return base.told(*lines)
 
 
 def _said(made: ExpansionView) -> list[str]:
@@ -197,7 +188,6 @@ def rank_tree_alt(tree: RankTree | None) -> str:
 
 
 def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"node": node_name(n.id), "below": node_name(n.parent), "depth": n.depth, "token": n.shown,
          "status": f"{n.glyph} {n.word}", "block": n.block, "slot": n.slot if n.head is None else n.head,
@@ -212,9 +202,9 @@ def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
 def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
     """An expansion's best tokens: filled those that became children; ★ the target's best token, ✓ what was written."""
     if said is None:
-        return empty("no block went on from this node")
+        return base.empty("no block went on from this node")
     if not said.offers:
-        return empty("distributions are on record at level full only")
+        return base.empty("distributions are on record at level full only")
     names = [f"{o.rank} {_brief(o.shown)}{' ★' if o.best else ''}{' ✓' if o.written else ''}" for o in said.offers]
     about = [
         f"<b>{safe(o.shown)}</b> · rank {o.rank}<br>{fine(o.prob)}<br>{'a child' if o.child else 'beyond the width'}"
@@ -233,14 +223,13 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
     )  # fmt: skip
     edge = sum(o.child for o in said.offers) - 0.5
     x = {"title": "draft probability (dashed: the width)", "rangemode": "tozero"}
-    return figure(
-        [bar], 60 + 19 * len(names), x, {**ticks(names), "autorange": "reversed"}, showlegend=False, bargap=0.2,
-        shapes=[level(edge, colour("exit", dark))],
+    return base.figure(
+        [bar], 60 + 19 * len(names), x, {**base.ticks(names), "autorange": "reversed"}, showlegend=False, bargap=0.2,
+        shapes=[base.level(edge, colour("exit", dark))],
     )  # fmt: skip
 
 
 def offer_rows(said: ExpansionView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"rank": o.rank, "token": o.shown, "draft": o.prob, "child": o.child, "target's best": o.best,
          "written": o.written}

@@ -19,21 +19,8 @@ from specviz.view.panels.ranks.model import (
 )
 from specviz.view.words.numbers import number, percent, prob
 from specviz.view.words.palette import RankCost, colour, glyph
-from specviz_app.figures.base import (
-    BARE,
-    GREY,
-    MARGIN,
-    SCALE,
-    Group,
-    bars,
-    empty,
-    figure,
-    hatched,
-    sentence,
-    squares,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _HEIGHT = 270
 _SHARE = {"range": [0, 1.04], "tickformat": ".0%"}
@@ -47,14 +34,14 @@ def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure
     margins precision and recall.
     """
     if table is None or not table.n:
-        return empty("no expansion with a known rank yet")
+        return base.empty("no expansion with a known rank yet")
     n = len(BUCKETS)
     cells = [cell for row in table.cells for cell in row]
     heat = go.Heatmap(
         x=list(range(n)), y=list(range(n)), z=[[cell.share for cell in row] for row in table.cells], zmin=0, zmax=1,
-        colorscale=SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
+        colorscale=base.SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
     )  # fmt: skip
-    clicks = squares(
+    clicks = base.squares(
         [(cell.true, cell.pred) for cell in cells], [[cell.pred, cell.true] for cell in cells],
         [_cell_hover(table, cell) for cell in cells], 48,
     )  # fmt: skip
@@ -69,15 +56,15 @@ def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure
          "xanchor": "left", "font": {"size": 12}, "align": "left"}
         for k, share in enumerate(table.precision)
     ]  # fmt: skip
-    x = {**ticks(found), "side": "top", "range": [-0.55, n - 0.45]}
-    y = {**ticks([f"said {name}" for name in BUCKETS]), "range": [n - 0.4, -0.6]}
-    out = figure([heat, words, *_chosen(table, dark), clicks], 330, {**BARE, **x}, {**BARE, **y}, showlegend=False)
-    return out.update_layout(margin={**MARGIN, "r": 64}, annotations=right, clickmode="event+select")
+    x = {**base.ticks(found), "side": "top", "range": [-0.55, n - 0.45]}
+    y = {**base.ticks([f"said {name}" for name in BUCKETS]), "range": [n - 0.4, -0.6]}
+    out = base.figure([heat, words, *_chosen(table, dark), clicks], 330, base.BARE | x, base.BARE | y, showlegend=False)
+    return out.update_layout(margin={**base.MARGIN, "r": 64}, annotations=right, clickmode="event+select")
 
 
 def _ink(share: float | None) -> str:
     """On the shade of that share; on the page's own ground where a row is empty."""
-    return GREY if share is None else "#10141A" if share > 0.5 else "#FFFFFF"
+    return base.GREY if share is None else "#10141A" if share > 0.5 else "#FFFFFF"
 
 
 def _cell_hover(table: Confusion, cell: Any) -> str:
@@ -87,7 +74,7 @@ def _cell_hover(table: Confusion, cell: Any) -> str:
         f"{percent(cell.share)} of its row, {percent(cell.of_column)} of its column",
         sentence(COSTS[cell.cost][1]), f"children given: {sentence(table.widths[cell.pred])}",
     ]  # fmt: skip
-    return told(*lines, "a click lists them")
+    return base.told(*lines, "a click lists them")
 
 
 def _chosen(table: Confusion, dark: bool) -> list[go.Scatter]:
@@ -118,7 +105,7 @@ def rank_confusion_rows(table: Confusion | None) -> list[dict[str, Any]]:
 def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     """By width: children that were spent, and expansions where one of them was the target's token."""
     if not rows:
-        return empty("no width was given to an expansion with a known rank")
+        return base.empty("no width was given to an expansion with a known rank")
     xs = [str(row.width) if row.width else "0: gave up" for row in rows]
     about = [
         f"width {row.width}: {row.n:,} expansions, {row.spent:,} children<br>{row.useful:,} useful: covered "
@@ -129,7 +116,7 @@ def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     spent = go.Bar(
         **common, y=[row.spent for row in rows], name="children spent", text=[f"{row.spent:,}" for row in rows],
         textposition="outside", cliponaxis=False,
-        marker={"color": colour("untested", dark), "pattern": hatched("/")},
+        marker={"color": colour("untested", dark), "pattern": base.hatched("/")},
     )  # fmt: skip
     useful = go.Bar(
         **common, y=[row.useful for row in rows], name="useful: the target's token", textposition="outside",
@@ -138,7 +125,7 @@ def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     )  # fmt: skip
     x = {"title": "width", "type": "category"}
     y = {"title": "children", "range": [0, max(row.spent for row in rows) * 1.18]}
-    return figure([spent, useful], _HEIGHT, x, y, barmode="group", bargap=0.25)
+    return base.figure([spent, useful], _HEIGHT, x, y, barmode="group", bargap=0.25)
 
 
 def _between(row: WidthRow) -> str:
@@ -146,7 +133,6 @@ def _between(row: WidthRow) -> str:
 
 
 def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"width": r.width, "expansions": r.n, "children": r.spent, "useful": r.useful, "coverage": r.coverage,
          "from": r.interval[0] if r.interval else None, "to": r.interval[1] if r.interval else None,
@@ -158,7 +144,7 @@ def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
 def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
     """What one width for all would have covered, and how many expansions were given so much."""
     if not points:
-        return empty("no true rank is on record")
+        return base.empty("no true rank is on record")
     xs = [p.width for p in points]
     cover = go.Scatter(
         x=xs, y=[p.share for p in points], mode="lines+markers", name="would be covered", line={"shape": "hv"},
@@ -172,11 +158,10 @@ def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
         hovertext=[f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
     )  # fmt: skip
     x = {"title": "width", "dtick": 1 if len(xs) <= 10 else 2, "tick0": 2, "range": [0.5, xs[-1] + 0.5]}
-    return figure([cover, used], _HEIGHT, x, _SHARE)
+    return base.figure([cover, used], _HEIGHT, x, _SHARE)
 
 
 def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"width": p.width, "would cover": p.share, "given so much": p.used} for p in points]
 
 
@@ -186,24 +171,23 @@ def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
 def fig_slots(rows: Sequence[SlotRow], dark: bool = False) -> go.Figure:
     """A group of bars a (block, slot): best token right, bucket right, covered by the width it was given."""
     if not rows:
-        return empty("no slot with a known rank yet")
+        return base.empty("no slot with a known rank yet")
     xs = [f"b{r.block} s{r.slot}" for r in rows]
     about = [
         f"block {r.block}, slot {r.slot}: {r.n:,} expansions<br>best token right {percent(r.top1)}<br>bucket right "
         f"{percent(r.bucket)}<br>covered {percent(r.coverage)}, mean width {number(r.mean_width)}"
         for r in rows
     ]
-    groups: list[Group] = [
+    groups: list[base.Group] = [
         ("best token right", [r.top1 for r in rows], "accepted", ""),
         ("bucket right", [r.bucket for r in rows], "recovered", "/"),
         ("covered", [r.coverage for r in rows], "bonus", "."),
     ]
     x = {"title": "block and slot", "type": "category"}
-    return figure(bars(xs, groups, dark, about), _HEIGHT, x, _SHARE, barmode="group", bargap=0.3)
+    return base.figure(base.bars(xs, groups, dark, about), _HEIGHT, x, _SHARE, barmode="group", bargap=0.3)
 
 
 def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"block": r.block, "slot": r.slot, "expansions": r.n, "best token right": r.top1, "bucket right": r.bucket,
          "covered": r.coverage, "mean width": r.mean_width}
@@ -214,7 +198,7 @@ def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
 def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
     """Where the budget went: nodes a block offered first and the budget cut, sent in vain, accepted."""
     if not rows:
-        return empty("no drafter call is on record")
+        return base.empty("no drafter call is on record")
     names = [sentence(r.label) for r in rows]
     about = [
         f"{sentence(r.label)}: {r.calls:,} calls, {number(r.starts)} starts each, {number(r.ms)} ms<br>{r.nodes:,} "
@@ -230,16 +214,15 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
         go.Bar(y=names, x=values, name=name, orientation="h", hovertext=about, hoverinfo="text",
                text=[f"{v:,}" if v else "" for v in values], textposition="inside", insidetextanchor="middle",
                marker={"color": colour(mark, dark), "opacity": 0.6 if mark == "pruned" else 1,
-                       "pattern": hatched(hatch)})
+                       "pattern": base.hatched(hatch)})
         for name, values, mark, hatch in looks
     ]  # fmt: skip
     y = {"autorange": "reversed", "type": "category"}
-    out = figure(drawn, 110 + 46 * len(names), {"title": "nodes"}, y, barmode="stack", bargap=0.35)
+    out = base.figure(drawn, 110 + 46 * len(names), {"title": "nodes"}, y, barmode="stack", bargap=0.35)
     return out.update_layout(legend={"traceorder": "normal"})
 
 
 def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"": r.label, "calls": r.calls, "starts a call": r.starts, "nodes": r.nodes, "sent": r.sent,
          "share of all sent": r.share, "accepted": r.accepted, "accepted of sent": r.yield_, "ms a call": r.ms}
@@ -250,7 +233,7 @@ def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
 def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
     """By depth: how many rounds got so deep, and of the nodes tested there how many lived."""
     if not rows:
-        return empty("no node was sent yet")
+        return base.empty("no node was sent yet")
     xs = [r.depth for r in rows]
     about = [
         f"depth {r.depth}: {r.sent:,} sent, {r.tested:,} tested, {r.accepted:,} accepted<br>{percent(r.rate)} of those "
@@ -266,11 +249,10 @@ def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
         hoverinfo="text", line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
         marker={"symbol": "diamond", "size": 9},
     )  # fmt: skip
-    return figure([reached, line], _HEIGHT, {"title": "depth", "dtick": 1}, _SHARE)
+    return base.figure([reached, line], _HEIGHT, {"title": "depth", "dtick": 1}, _SHARE)
 
 
 def depth_rows(rows: Sequence[DepthRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"depth": r.depth, "sent": r.sent, "tested": r.tested, "accepted": r.accepted, "accepted of tested": r.rate,
          "rounds that got here": r.reached}

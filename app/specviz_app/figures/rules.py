@@ -10,7 +10,8 @@ from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, Survival
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import STYLES, colour, glyph
-from specviz_app.figures.base import BARE, WHISKER, empty, figure, hatched, pieces, sentence, short, ticks
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence, short
 from specviz_app.figures.tree import SYMBOLS
 
 _LOOK: dict[str, tuple[Mark, str, str]] = {  # colour, dash, symbol of a rule
@@ -25,7 +26,7 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
     """A line a rule, a sign a position: kept, failed, never tested; the keep chance above it."""
     if comparison is None or comparison.missing is not None:
         reason = comparison.missing if comparison is not None else None
-        return empty(reason or "told when the verdict is on screen")
+        return base.empty(reason or "told when the verdict is on screen")
     places = list(range(1, len(comparison.us) + 1))
     traces = [
         go.Scatter(
@@ -40,11 +41,11 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
         )
         for k, rule in enumerate(comparison.rules)
     ]  # fmt: skip
-    names = ticks([f"{'▶ ' if r.own else ''}{sentence(r.label)}<br>{sentence(r.text)}" for r in comparison.rules])
+    names = base.ticks([f"{'▶ ' if r.own else ''}{sentence(r.label)}<br>{sentence(r.text)}" for r in comparison.rules])
     tokens = [f"{short(t, _TICK)}<br>u {fine(u)}" for t, u in zip(comparison.tokens, comparison.us, strict=True)]
-    x = {**ticks(tokens, 1), "range": [0.5, len(places) + 0.5], "showgrid": False}
-    y = {**BARE, **names, "range": [len(traces) - 0.5, -0.7]}
-    return figure(traces, 90 + 52 * len(traces), x, y, showlegend=False)
+    x = {**base.ticks(tokens, 1), "range": [0.5, len(places) + 0.5], "showgrid": False}
+    y = {**base.BARE, **names, "range": [len(traces) - 0.5, -0.7]}
+    return base.figure(traces, 90 + 52 * len(traces), x, y, showlegend=False)
 
 
 def rule_rows(comparison: Comparison | None) -> list[dict[str, Any]]:
@@ -62,7 +63,7 @@ def rule_rows(comparison: Comparison | None) -> list[dict[str, Any]]:
 def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
     """Observed survival as bars with Wilson intervals; what every rule must give on these drafts as lines."""
     if survival is None or survival.missing is not None:
-        return empty(survival.missing if survival is not None and survival.missing else "nothing here yet")
+        return base.empty(survival.missing if survival is not None and survival.missing else "nothing here yet")
     seen = survival.observed
     error = [(lo, hi) if lo is not None and hi is not None else (v, v)
              for v, lo, hi in zip(seen.values, seen.lows, seen.highs, strict=True)]  # fmt: skip
@@ -73,12 +74,12 @@ def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
         "n %{customdata[0]}<extra></extra>",
     )  # fmt: skip
     ends = go.Scatter(
-        **pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(seen.xs, error, strict=True))),
-        showlegend=False, **WHISKER, name="95 %",
+        **base.pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(seen.xs, error, strict=True))),
+        showlegend=False, **base.WHISKER, name="95 %",
     )  # fmt: skip
     x = {"title": "tokens kept, at least", "dtick": 1 if len(seen.xs) <= 24 else None}
     y = {"range": [0, 1.02], "tickformat": ".1f"}
-    return figure([bar, ends, *(_curve(c, dark) for c in survival.curves)], 300, x, y)
+    return base.figure([bar, ends, *(_curve(c, dark) for c in survival.curves)], 300, x, y)
 
 
 def _curve(curve: Curve, dark: bool) -> go.Scatter:
@@ -92,7 +93,6 @@ def _curve(curve: Curve, dark: bool) -> go.Scatter:
 
 
 def survival_rows(survival: Survival | None) -> list[dict[str, Any]]:
-    """The table twin."""
     if survival is None:
         return []
     seen = survival.observed
@@ -109,20 +109,20 @@ def fig_paired(paired: Sequence[Paired], dark: bool = False) -> go.Figure:
     """Drafts by how many tokens more a rule keeps than token-wise; the mean with its interval above."""
     known = [p for p in paired if p.missing is None and p.counts]
     if not known:
-        return empty(next((p.missing for p in paired if p.missing), None) or "no sampled chain to compare on")
+        return base.empty(next((p.missing for p in paired if p.missing), None) or "no sampled chain to compare on")
     most = max(n for p in known for _, n in p.counts)
     traces: list[Any] = []
     for k, p in enumerate(known):
         traces += [_differences(p, k, dark), _mean(p, most * (1.1 + 0.12 * k), dark)]
     x = {"title": "tokens kept more than token-wise, same draft and u", "zeroline": True}
-    return figure(traces, 300, x, {"title": "drafts"}, barmode="group", bargap=0.3)
+    return base.figure(traces, 300, x, {"title": "drafts"}, barmode="group", bargap=0.3)
 
 
 def _differences(paired: Paired, number: int, dark: bool) -> go.Bar:
     return go.Bar(
         x=[d for d, _ in paired.counts], y=[n for _, n in paired.counts], name=sentence(paired.label),
         marker={"color": colour(_LOOK[paired.rule][0], dark),
-                "pattern": hatched("/" if number else "")},
+                "pattern": base.hatched("/" if number else "")},
         hovertemplate="%{x:+d} tokens: %{y} drafts<extra></extra>",
     )  # fmt: skip
 
@@ -143,5 +143,4 @@ def _mean(paired: Paired, height: float, dark: bool) -> go.Scatter:
 
 
 def paired_rows(paired: Sequence[Paired]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"rule": p.label, "more tokens": d, "drafts": n} for p in paired for d, n in p.counts]

@@ -14,23 +14,8 @@ from specviz.view.frame.frame import Fold, Tree, TreeNode
 from specviz.view.frame.parts import Residual
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph
-from specviz_app.figures.base import (
-    GREY,
-    HIDDEN,
-    MARGIN,
-    STEADY,
-    empty,
-    figure,
-    pieces,
-    played,
-    safe,
-    sentence,
-    short,
-    spots,
-    step_label,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 
 SYMBOLS: dict[Mark, str] = {
     "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
@@ -49,19 +34,19 @@ def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool =
     Depth runs to the right; a long chain runs downwards, where its tokens have room.
     """
     if not moments:
-        return empty("no round has begun")
+        return base.empty("no round has begun")
     last = moments[-1].tree
     if last.missing is not None:
-        return empty(last.missing)
+        return base.empty(last.missing)
     tall = last.n_columns > _WIDEST and last.n_rows <= _NARROW
     across, down = (last.n_rows, last.n_columns) if tall else (last.n_columns, last.n_rows)
     row = _TALL_ROW if tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
-    stages = [(step_label(m), _traces(m.tree, selected, dark, tall)) for m in moments]
-    out = figure(
-        stages[-1][1], _CONTROLS + row * max(2, down), {**HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
-        {**HIDDEN, "range": [down - 0.3, -0.6]}, showlegend=False,
+    stages = [(base.step_label(m), _traces(m.tree, selected, dark, tall)) for m in moments]
+    out = base.figure(
+        stages[-1][1], _CONTROLS + row * max(2, down), {**base.HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
+        {**base.HIDDEN, "range": [down - 0.3, -0.6]}, showlegend=False,
     )  # fmt: skip
-    return played(out, stages)
+    return base.played(out, stages)
 
 
 def _traces(tree: Tree, selected: int | None, dark: bool, tall: bool) -> list[Any]:
@@ -84,11 +69,11 @@ def _traces(tree: Tree, selected: int | None, dark: bool, tall: bool) -> list[An
     drawn = [n for n in nodes if n.parent in by and n.id != -1]
     edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
     folds = go.Scatter(
-        **spots(placed(tree.folds)), mode="text", text=[sentence(f.text) for f in tree.folds], name="folded",
-        textfont={"color": GREY, "size": 12}, hoverinfo="skip",
+        **base.spots(placed(tree.folds)), mode="text", text=[sentence(f.text) for f in tree.folds], name="folded",
+        textfont={"color": base.GREY, "size": 12}, hoverinfo="skip",
     )  # fmt: skip
     dots = go.Scatter(
-        **spots(placed(nodes)), mode="markers+text", name="nodes", cliponaxis=False, **STEADY,
+        **base.spots(placed(nodes)), mode="markers+text", name="nodes", cliponaxis=False, **base.STEADY,
         marker={
             "symbol": [SYMBOLS[n.mark] for n in nodes], "color": own, "opacity": 1,
             "size": [22 if c else 16 if n.fresh else 14 for n, c in zip(nodes, chosen, strict=True)],
@@ -107,7 +92,7 @@ def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> lis
     looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
     return [
         go.Scatter(
-            **pieces(*(edge for edge, won in edges if won is kept)), mode="lines", hoverinfo="skip", name=name,
+            **base.pieces(*(edge for edge, won in edges if won is kept)), mode="lines", hoverinfo="skip", name=name,
             line={"color": colour(mark, dark), "width": width},  # type: ignore[arg-type]
         )
         for kept, name, mark, width in looks
@@ -131,7 +116,7 @@ def hover(node: TreeNode) -> str:
         lines.append(f"u {fine(v.u)} · {band}".rstrip(" ·"))
     if v.rank is not None:
         lines.append(f"the target ranks it {v.rank}")
-    return told(*lines, sentence(node.note))
+    return base.told(*lines, sentence(node.note))
 
 
 def tree_alt(moment: Frame) -> str:
@@ -169,7 +154,7 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
     """One column for each test: the band in which `u` keeps the token, and where `u` fell."""
     tested = [n for n in nodes if n.id >= 0 and n.values.u is not None and _band(n) is not None][:MOST]
     if not tested:
-        return empty(_GREEDY if greedy else "no test of this round has its random number on record", 90)
+        return base.empty(_GREEDY if greedy else "no test of this round has its random number on record", 90)
     bands = [
         go.Scatter(
             x=[k, k], y=list(_band(n) or (0, 0)), mode="lines", hoverinfo="skip", showlegend=False,
@@ -183,9 +168,13 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         text=[n.glyph for n in tested], textposition="middle right", hovertext=[hover(n) for n in tested],
         hoverinfo="text", customdata=[n.id for n in tested],
     )  # fmt: skip
-    x = {**ticks([short(n.shown, _TICK) for n in tested]), "range": [-0.6, len(tested) - 0.4], "showgrid": False}
+    x = {
+        **base.ticks([short(n.shown, _TICK) for n in tested]),
+        "range": [-0.6, len(tested) - 0.4],
+        "showgrid": False,
+    }
     y = {"range": [-0.03, 1.03], "title": "u ◆ in the band: kept"}
-    return figure([*bands, marks], 240, x, y, showlegend=False)
+    return base.figure([*bands, marks], 240, x, y, showlegend=False)
 
 
 def _band(node: TreeNode) -> tuple[float, float] | None:
@@ -200,22 +189,22 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     said = {n.id: n.values.conf if n.values.q is None else n.values.q for n in nodes}
     known = [n for n in nodes if n.id >= 0 and (said[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:
-        return empty("neither p nor q is on record for this round", 110)
+        return base.empty("neither p nor q is on record for this round", 110)
     said_bars = [
         go.Bar(x=list(range(len(known))), y=values, name=name, marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
                hovertext=[hover(n) for n in known], hoverinfo="text")
         for name, values, mark in (("draft", [said[n.id] for n in known], "drafted"),
                                    ("target", [n.values.p for n in known], "accepted"))
     ]  # fmt: skip
-    x = ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
-    return figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)
+    x = base.ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
+    return base.figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)
 
 
 def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
     """The row the closing token was drawn from: what is left of the target where the draft said too much."""
     entries = list(residual.entries)[:MOST]
     if not entries:
-        return empty(residual.note or "the row is not on record", 110)
+        return base.empty(residual.note or "the row is not on record", 110)
     drawn, plain = colour("recovered", dark), colour("untested", dark)
     bar = go.Bar(
         x=[e.prob for e in entries], y=list(range(len(entries))), orientation="h",
@@ -225,5 +214,5 @@ def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
     )  # fmt: skip
     names = [f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown)}" for e in entries]
     x = {"rangemode": "tozero", "nticks": 5, "title": "share of the draw"}
-    out = figure([bar], 50 + 26 * len(entries), x, {**ticks(names), "autorange": "reversed"}, bargap=0.3)
-    return out.update_layout(showlegend=False, margin={**MARGIN, "r": 40})
+    out = base.figure([bar], 50 + 26 * len(entries), x, {**base.ticks(names), "autorange": "reversed"}, bargap=0.3)
+    return out.update_layout(showlegend=False, margin={**base.MARGIN, "r": 40})

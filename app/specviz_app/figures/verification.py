@@ -11,20 +11,8 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Branch, ClosingRow, Scan, ScanColumn, Stairs
 from specviz.view.words.numbers import fine, joint
 from specviz.view.words.palette import colour, glyph
-from specviz_app.figures.base import (
-    STEADY,
-    Group,
-    bars,
-    empty,
-    figure,
-    played,
-    safe,
-    sentence,
-    short,
-    step_label,
-    ticks,
-    told,
-)
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 
 _ON_BAR = {False: "#FFFFFF", True: "#10141A"}  # around a mark that lies on a bar
 _TICK = 9  # cells of a token under a bar
@@ -38,14 +26,14 @@ def fig_scan(moments: Sequence[Frame], dark: bool = False) -> go.Figure:
     scans = [(m, v.scan) for m, v in found if v is not None and v.scan is not None]
     judged = [(m, scan) for m, scan in scans if any(c.h is not None for c in scan.columns)]
     if not judged:
-        return empty("the target has not judged the draft yet")
+        return base.empty("the target has not judged the draft yet")
     last = judged[-1][1]
     names = [f"{c.t} {short(c.shown, _TICK)}" for c in last.columns]
     x = {"tickvals": [c.t for c in last.columns], "ticktext": names, "showgrid": False}
     y = {"range": [-0.04, 1.16], "title": "h, and u ◆: passes below h", "tickvals": [0, 0.5, 1]}
-    out = figure(_bars(last, dark), 370, x, y, barmode="stack", bargap=0.25, showlegend=False)
-    stages = [(step_label(m), _bars(scan, dark)) for m, scan in judged]
-    return played(out, stages, "▶ play the scan", _AXIS)
+    out = base.figure(_bars(last, dark), 370, x, y, barmode="stack", bargap=0.25, showlegend=False)
+    stages = [(base.step_label(m), _bars(scan, dark)) for m, scan in judged]
+    return base.played(out, stages, "▶ play the scan", _AXIS)
 
 
 def _bars(scan: Scan, dark: bool) -> list[Any]:
@@ -56,19 +44,19 @@ def _bars(scan: Scan, dark: bool) -> list[Any]:
     about = [_hover(c) for c in columns]
     common: dict[str, Any] = {"x": xs, "hovertext": about, "hoverinfo": "text", "customdata": [c.node for c in columns]}
     kept = go.Bar(
-        **common, **STEADY, y=keep, name="h",
+        **common, **base.STEADY, y=keep, name="h",
         marker={"color": [colour(_look(c), dark) for c in columns],
                 "pattern": {"shape": hatch, "fgopacity": 0.5, "fillmode": "overlay"},
                 "line": {"width": [3 if c.cursor else 0 for c in columns], "color": colour("testing", dark)}},
     )  # fmt: skip
     rest = go.Bar(
-        **common, **STEADY, y=[1 - h if c.h is not None else 0 for c, h in zip(columns, keep, strict=True)],
+        **common, **base.STEADY, y=[1 - h if c.h is not None else 0 for c, h in zip(columns, keep, strict=True)],
         name="1 − h", marker={"color": colour("untested", dark), "opacity": 0.25},
     )  # fmt: skip
     marks = go.Scatter(
         x=xs, y=[c.u for c in columns], mode="markers", name="u", hovertext=about, hoverinfo="text",
         marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": edge},
-        customdata=[c.node for c in columns], cliponaxis=False, **STEADY,
+        customdata=[c.node for c in columns], cliponaxis=False, **base.STEADY,
     )  # fmt: skip
     words = go.Scatter(
         x=xs, y=[1.09] * len(xs), mode="text", text=[_verdict(c) for c in columns], name="verdict", hoverinfo="skip",
@@ -92,11 +80,15 @@ def _verdict(column: ScanColumn) -> str:
 
 
 def _hover(column: ScanColumn) -> str:
-    lines = [f"<b>{column.t} {safe(column.shown)}</b>", f"joint ratio {joint(column.log_r)}", f"c {fine(column.c)}"]
+    lines = [
+        f"<b>{column.t} {safe(column.shown)}</b>",
+        f"joint ratio {joint(column.log_r)}",
+        f"c {fine(column.c)}",
+    ]
     lines += [f"D+ {fine(column.d_plus)} · D- {fine(column.d_minus)}"] if column.d_plus is not None else []
     lines += [f"h {fine(column.h)}"] + ([f"u {fine(column.u)}"] if column.u is not None else [])
     lines += ["kept though its own test would have failed"] if column.alone_failed else []
-    return told(*lines)
+    return base.told(*lines)
 
 
 def scan_rows(scan: Scan) -> list[dict[str, str]]:
@@ -121,7 +113,7 @@ def scan_alt(scan: Scan) -> str:
 def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
     """log r in steps, its running maximum as the cap line, log c below zero. A ratio of 0 lies on the floor, marked."""
     if stairs is None:
-        return empty("the target has not judged the draft yet")
+        return base.empty("the target has not judged the draft yet")
     finite = [y for y in (*stairs.log_r, *stairs.log_c, *stairs.cap) if y is not None]
     low, high = min(finite), max(finite)
     floor = low - max(0.5, _FLOOR * (high - low))
@@ -137,7 +129,7 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
         places, names = [floor, *places], ["0", *names]
     x = {"title": "position", "dtick": 1 if len(stairs.xs) <= 24 else None}
     y = {"tickvals": places, "ticktext": names, "title": "ratio, log scale", "zeroline": True}
-    return figure([_stair(stairs, *line, floor, dark) for line in lines], _HEIGHT, x, y)
+    return base.figure([_stair(stairs, *line, floor, dark) for line in lines], _HEIGHT, x, y)
 
 
 def _stair(
@@ -156,7 +148,6 @@ def _stair(
 
 
 def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
-    """The table twin."""
     if stairs is None:
         return []
     zipped = zip(stairs.xs, stairs.log_r, stairs.cap, stairs.log_c, strict=True)
@@ -172,23 +163,22 @@ def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
 def fig_branches(branches: Sequence[Branch], missing: str | None = None, dark: bool = False) -> go.Figure:
     """Stacked bars, one below every prefix: what both laws give, what the target misses, what the draft has over."""
     if not branches:
-        return empty(missing or "the target has not judged the draft yet")
-    groups: list[Group] = [
+        return base.empty(missing or "the target has not judged the draft yet")
+    groups: list[base.Group] = [
         ("both give", [b.agreed for b in branches], "untested", ""),
         ("D+ target mass missing", [b.d_plus for b in branches], "accepted", "/"),
         ("D- draft mass in excess", [b.d_minus for b in branches], "rejected", "\\"),
     ]
-    drawn = bars([b.t for b in branches], groups, dark)
+    drawn = base.bars([b.t for b in branches], groups, dark)
     for bar, (name, values, *_) in zip(drawn, groups, strict=True):
         about = [f"{safe(b.shown)}<br>{name} {fine(v)}" for b, v in zip(branches, values, strict=True)]
         bar.update(hovertext=about, hoverinfo="text")
     names = [f"{b.t}{' ■' if b.stop else ''}" for b in branches]
     x = {"tickvals": [b.t for b in branches], "ticktext": names, "title": "after so many tokens (■ the stop)"}
-    return figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="stack", bargap=0.25)
+    return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="stack", bargap=0.25)
 
 
 def branch_rows(branches: Sequence[Branch]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"after": b.t, "prefix": b.shown, "both give": b.agreed, "D+": b.d_plus, "D-": b.d_minus, "stop": b.stop}
         for b in branches
@@ -198,7 +188,7 @@ def branch_rows(branches: Sequence[Branch]) -> list[dict[str, Any]]:
 def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
     """p and q as they are weighed, and what is left of p: the row the last token was drawn from."""
     if row is None or row.missing is not None or not row.entries:
-        return empty(row.missing if row is not None and row.missing else "no token has been drawn yet")
+        return base.empty(row.missing if row is not None and row.missing else "no token has been drawn yet")
     entries = list(row.entries)
     columns: list[tuple[str, list[float | None], Mark]] = [
         (row.p_label, [e.weighed_p for e in entries], "accepted"),
@@ -216,12 +206,11 @@ def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
         )
         for name, values, mark in columns
     ]  # fmt: skip
-    x = ticks([f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown, _TICK)}" for e in entries])
-    return figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="group", bargap=0.25)
+    x = base.ticks([f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown, _TICK)}" for e in entries])
+    return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="group", bargap=0.25)
 
 
 def closing_rows(row: ClosingRow | None) -> list[dict[str, Any]]:
-    """The table twin."""
     entries = row.entries if row is not None else ()
     return [
         {"token": e.shown, "p": e.p, "q": e.q, "weighed p": e.weighed_p, "weighed q": e.weighed_q, "left": e.left,
