@@ -197,6 +197,11 @@ class Total:
         return (self.calls + self.calls_more + heads) / max(1, self.n_new)
 
     @property
+    def wrong(self) -> int:
+        """Drafts fed whose token the target did not choose."""
+        return self.exits - self.kept
+
+    @property
     def precision(self) -> float | None:
         """Kept over judged drafts: those behind a wrong one are never judged."""
         return self.kept / self.exits if self.exits else None

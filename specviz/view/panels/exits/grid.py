@@ -216,13 +216,12 @@ def bounds_text(bounds: tuple[float, float]) -> str:
 
 def _hover(found: Total, replay: Replay) -> str:
     setting = found.setting
-    wrong = found.exits - found.kept
     cost = value(found, "layers", replay.head_cost)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
     lines = [
         knobs, f"{number(found.tokens_per_round)} tokens a round",
         f"{bounds_text(found.calls_per_token)} layer calls a token",
-        f"{found.kept} exits right, {wrong} wrong",
+        f"{found.kept} exits right, {found.wrong} wrong",
     ]  # fmt: skip
     lines += [f"{number(cost)} layers a token with heads"] if cost is not None else []
     return "\n".join(lines)

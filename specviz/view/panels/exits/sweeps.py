@@ -157,7 +157,7 @@ def point(value: float, total: "Total", own: bool, best: bool) -> SweepPoint:
     return SweepPoint(
         value=value, tokens_per_round=total.tokens_per_round, exit_rate=total.exits / rows if rows else None,
         mean_layer=depth / total.exits if total.exits else None,
-        wrong_rate=None if total.precision is None else 1 - total.precision, n_wrong=total.exits - total.kept,
+        wrong_rate=None if total.precision is None else 1 - total.precision, n_wrong=total.wrong,
         calls=(low, high), saved=(1 - high / total.n_layers, 1 - low / total.n_layers), own=own, best=best,
     )  # fmt: skip
 
