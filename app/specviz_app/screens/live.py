@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.commands import Prompt, Start
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
+from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz_app.server.core import Core
@@ -21,7 +22,6 @@ PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
 _SOURCES = ("the prompt below", "all bundled prompts", "a file")
 _PROMPTS_MB = 4
-LANES = ("auto", "serial", "threads", "streams", "two_device")
 
 
 def page() -> None:
