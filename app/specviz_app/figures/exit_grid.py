@@ -34,9 +34,9 @@ def fig_grid(grid: ExitGrid, dark: bool = False) -> go.Figure:
         ("best", grid.best, "star", "rejected", 15),
     )
     traces += [_place(name, at, symbol, colour(mark, False), size) for name, at, symbol, mark, size in looks if at]
-    x, y = {"title": sentence(grid.x_label), "range": _range(grid.xs)}, {"title": sentence(grid.y_label),
-                                                                         "range": _range(grid.ys)}  # fmt: skip
-    return base.figure(traces, 400, base.BARE | x, base.BARE | y, clickmode="event+select")
+    axes = ((grid.x_label, grid.xs), (grid.y_label, grid.ys))
+    x, y = ({**base.BARE, "title": sentence(label), "range": _range(values)} for label, values in axes)
+    return base.figure(traces, 400, x, y, clickmode="event+select")
 
 
 def _share(grid: ExitGrid) -> bool:
