@@ -19,7 +19,7 @@ from specviz.sources import Worker
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
-from specviz_app.server.core import Core, Tap
+from specviz_app.server.core import ServedRun, Tap
 from specviz_app.server.server import Server, current
 from specviz_app.server.settings import Settings
 
@@ -38,7 +38,7 @@ def _until(true: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture
-def core(server: Callable[[Settings], Server]) -> Core:
+def core(server: Callable[[Settings], Server]) -> ServedRun:
     made = server(_settings()).core
     made.load()
     _until(lambda: made.catalogue, "no catalogue")
@@ -136,7 +136,7 @@ def test_knobs_without_an_effect_are_off_and_say_why(open_page: Open) -> None:
     assert "needs shape tree" in budget.help
 
 
-def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Core) -> None:
+def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     core.set_knobs({"gamma": 6})
@@ -149,7 +149,7 @@ def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Cor
     assert core.look(lambda frame, _: frame.knobs.pending) == ""
 
 
-def test_hold_step_and_go_on(core: Core) -> None:
+def test_hold_step_and_go_on(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
@@ -175,7 +175,7 @@ def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Sett
     assert len(steps) == n_rounds  # one for each, however often a slow core is looked at
 
 
-def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: Core) -> None:
+def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: ServedRun) -> None:
     sent: list[object] = []
     send = core.send
     core.send = lambda command: (sent.append(command), send(command))[1]  # type: ignore[method-assign]
@@ -203,7 +203,7 @@ def test_the_prompt_of_the_command_line_is_watched_not_rushed_through(server: Ca
     assert core.paced
 
 
-def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: Core) -> None:
+def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
     _until(lambda: core.running, "no run")
     core.command(Stop())
@@ -218,7 +218,7 @@ def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: Core) -> No
 
 
 @pytest.mark.parametrize("n", [0, -1, 1001, 100_000_000])
-def test_steps_are_a_number_of_rounds_a_person_could_mean(core: Core, n: int) -> None:
+def test_steps_are_a_number_of_rounds_a_person_could_mean(core: ServedRun, n: int) -> None:
     with pytest.raises(SpecvizError, match="step takes 1 to 1,000 rounds"):
         core.command(StepRounds(n=n))
 
@@ -265,7 +265,7 @@ def test_an_unknown_method_in_a_link_is_said(open_page: Open) -> None:
     assert any("did you mean 'draft'" in w.value.replace("\\", "") for w in at.warning)
 
 
-def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_our_own_is_told_and_nothing_hangs(core: ServedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(now: float) -> bool:
         raise RuntimeError("a bug in the view")
 
@@ -275,7 +275,7 @@ def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: 
     assert not core.loaded
 
 
-def test_another_prompt_ends_the_run_in_hand_first(core: Core) -> None:
+def test_another_prompt_ends_the_run_in_hand_first(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     first = core.generation
@@ -307,7 +307,7 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
     assert core.generation == generation
 
 
-def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) -> None:
+def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: ServedRun) -> None:
     tap = Tap(core)
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     seen = []
@@ -320,7 +320,7 @@ def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) ->
     assert type(again[0]).__name__ == "Header"
 
 
-def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None:
+def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: ServedRun) -> None:
     """SIGSTOP: seen within 5 s, and nothing is ended, for it may come back."""
     assert isinstance(core.source, Worker)
     pid = core.source.pid
@@ -338,7 +338,7 @@ def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None
     _until(lambda: core.look(lambda frame, _: frame.state.name) == "idle", "it answers again")
 
 
-def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
+def test_a_killed_core_is_told_within_seconds(core: ServedRun) -> None:
     assert isinstance(core.source, Worker)
     os.kill(core.source.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
@@ -349,7 +349,7 @@ def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
 
 
 def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
-    core: Core, monkeypatch: pytest.MonkeyPatch
+    core: ServedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at by hand, in the lock, at every turn of the draining thread."""
     seen: list[Cursor] = []
@@ -372,14 +372,14 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
     assert set(rounds) == set(range(max(rounds) + 1))
 
 
-def test_what_cannot_be_asked_is_refused(core: Core, server: Callable[[Settings], Server]) -> None:
+def test_what_cannot_be_asked_is_refused(core: ServedRun, server: Callable[[Settings], Server]) -> None:
     with pytest.raises(SpecvizError, match="started from the page"):
         core.command(Start(prompt="x"))
     with pytest.raises(SpecvizError, match="load the models first"):
         server(Settings()).core.command(SetKnob(name="gamma", value=1))
 
 
-def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> None:
+def test_frames_are_json_with_every_part_the_component_paints(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     _until(lambda: core.has_run and not core.running, "it does not end")
     number, body = current().frame()

@@ -11,7 +11,7 @@ from specviz.events import MethodInfo
 from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz_app.server.core import Core
+from specviz_app.server.core import ServedRun
 from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
@@ -45,7 +45,7 @@ def page() -> None:
     _why(core)
 
 
-def _failed(core: Core) -> None:
+def _failed(core: ServedRun) -> None:
     kept = "The core has ended. Everything that was decoded is kept; load the models again to go on."
     st.error(kept if core.has_run and core.catalogue else "The models could not be loaded.")
     st.code(core.failed or "", language=None, wrap_lines=True)
@@ -68,14 +68,14 @@ def _models(server: Server) -> None:
             st.rerun()
 
 
-def _wait(core: Core) -> None:
+def _wait(core: ServedRun) -> None:
     """Until the worker's catalogue is there, or it has gone."""
     st.caption("Loading the models…")
     if core.catalogue is not None or core.failed is not None:
         st.rerun()
 
 
-def _method(core: Core) -> MethodInfo:
+def _method(core: ServedRun) -> MethodInfo:
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
     start = core.settings.start
@@ -90,7 +90,7 @@ def _method(core: Core) -> MethodInfo:
     return methods[name]
 
 
-def _start_form(server: Server, core: Core) -> None:
+def _start_form(server: Server, core: ServedRun) -> None:
     """Prompt, method, verifier, pace, and the button."""
     start = server.settings.start
     _example()
@@ -126,7 +126,7 @@ def _start_form(server: Server, core: Core) -> None:
     st.session_state["live_method"] = method
 
 
-def _chat(core: Core) -> bool:
+def _chat(core: ServedRun) -> bool:
     """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
     messages. The embedded one has a template and follows no instructions: it goes on with texts."""
     start = core.settings.start
@@ -175,7 +175,7 @@ def _many() -> list[Prompt]:
     return list(found.stream)
 
 
-def _start(core: Core, method: MethodInfo, many: list[Prompt]) -> None:
+def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     """Hand the prompt over, or all of a stream, with every knob as it is set."""
     held = st.session_state
     prompt = held.get("prompt") or ""
@@ -203,7 +203,7 @@ def _given(method: MethodInfo) -> dict[str, Any]:
     return {name: value for name, value in sidebar.chosen(method).items() if value != plain[name]}
 
 
-def _knobs(core: Core) -> None:
+def _knobs(core: ServedRun) -> None:
     """Every knob of the method, and the button that asks a running run for those that were moved."""
     method: MethodInfo = st.session_state["live_method"]
     start = core.settings.start
@@ -219,7 +219,7 @@ def _knobs(core: Core) -> None:
             parts.say(said)
 
 
-def _apply(core: Core, method: MethodInfo) -> None:
+def _apply(core: ServedRun, method: MethodInfo) -> None:
     try:
         running, asked = core.asked()
         if not core.running:
@@ -240,7 +240,7 @@ def _node_chosen() -> None:
     st.session_state["live_node"] = chosen()
 
 
-def _why(core: Core) -> None:
+def _why(core: ServedRun) -> None:
     """The node that was clicked, explained in full."""
     wanted = st.session_state.get("live_node")
     if not wanted:

@@ -1,4 +1,4 @@
-"""`Core`: the one worker of this server, shared by all its browser tabs.
+"""`ServedRun`: the one worker of this server, shared by all its browser tabs.
 
 A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
 finished frames (`look`, `look_at`). A page that explores the run takes seconds to be drawn, which may not hold up the
@@ -28,7 +28,7 @@ MOST_STEPS = 1000  # rounds that one press may ask for
 WORDS = IdleWords("the models are not loaded", "ready", "preparing the run; a method may measure its costs first")
 
 
-class Core(LiveRun):
+class ServedRun(LiveRun):
     """Not started until `load`. What is written here may be called from any thread; nothing waits for the worker."""
 
     def __init__(self, settings: Settings, animate: bool = True) -> None:
@@ -121,7 +121,7 @@ class Core(LiveRun):
 
     # What is shown ---------------------------------------------------------------------------------------------------
 
-    def look(self, show: Callable[[Frame, "Core"], Any]) -> Any:
+    def look(self, show: Callable[[Frame, "ServedRun"], Any]) -> Any:
         """`show` of the newest frame, under the lock."""
         with self.lock:
             return show(self.live_player.frame(Options(sent=self.edits.sent), self.status()), self)
@@ -162,7 +162,7 @@ class Tap:
 
     live, ended, silence = True, False, None  # it may always go on with another run
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ServedRun) -> None:
         self._core, self._generation, self._n = core, 0, 0
 
     def poll(self) -> list[Event]:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, Core
+from specviz_app.server.core import TICK_S, ServedRun
 from specviz_app.server.payload import payload
 from specviz_app.server.settings import Settings
 
@@ -66,7 +66,7 @@ class Server:
 
     def __init__(self, settings: Settings, streams: bool = False, animate: bool = True) -> None:
         self.settings, self.streams = settings, streams
-        self.core = Core(settings, animate)
+        self.core = ServedRun(settings, animate)
         self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
@@ -86,7 +86,7 @@ class Server:
         self.core.close()
 
 
-def _numbered(frame: Frame, core: Core) -> tuple[int, bytes]:
+def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
     return core.version, payload(frame, core.run.changes, core.refusals, core.version)
 
 
