@@ -110,7 +110,6 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
         return self._pipe.pid
 
     def poll(self) -> list[Event]:

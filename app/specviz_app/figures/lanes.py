@@ -132,7 +132,6 @@ def lane_rows(chart: Chart | None) -> list[dict[str, Any]]:
 
 
 def lanes_alt(chart: Chart | None) -> str:
-    """The takeaway."""
     if chart is None or chart.missing is not None:
         return (chart.missing if chart is not None else None) or "No round has ended yet."
     void = sum(b.void for b in chart.blocks)

@@ -25,7 +25,6 @@ _PROMPTS_MB = 4
 
 
 def page() -> None:
-    """The page."""
     server = current()
     core = server.core
     if not server.streams:

@@ -20,7 +20,6 @@ _SERIES = (  # name, axis, heading
 
 
 def page() -> None:
-    """The page."""
     server = current()
     growing = server.core.loaded and state.source_name(server) == LIVE
     guard.fragment(_body, 1.0 if growing else None)()
@@ -35,7 +34,6 @@ def _body() -> None:
 
 
 def show(found: Overview, dark: bool) -> None:
-    """Everything about one run."""
     parts.run_header(found.info, found.n_rounds)
     parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "content")
     st.caption(

@@ -18,7 +18,6 @@ _MANY = 40  # nodes of a round above which only the tested part is shown unless 
 
 
 def page() -> None:
-    """The page."""
     held = around.opened()
     if held is None:
         return
@@ -38,7 +37,7 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
-    st.html(f'<p class="sv-dim">round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}</p>')
+    parts.dim(f"round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}")
     parts.strip(frame, dark)
     parts.legend(dark)
     figure = fig_tree(moments, frame.selected, dark)

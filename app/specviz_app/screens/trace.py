@@ -21,7 +21,6 @@ _LONG = 400  # characters of a record in the table
 
 
 def page() -> None:
-    """The page."""
     server = current()
     try:
         held = state.viewer(server)

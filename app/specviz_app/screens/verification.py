@@ -28,7 +28,7 @@ def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) 
     if scan is None:
         st.info(parts.plain(found.missing or "Nothing to scan in this round."))
         return
-    st.html(f'<p class="sv-dim">{parts.escaped(scan.title)}</p>')
+    parts.dim(scan.title)
     st.dataframe(draw.scan_rows(scan), hide_index=True, key="scan-table", alt=draw.scan_alt(scan))
     if scan.note:
         parts.say(scan.note)

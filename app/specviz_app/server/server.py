@@ -51,7 +51,6 @@ class Guards:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -81,7 +80,6 @@ class Server:
             return self._held
 
     def close(self) -> None:
-        """End streams and worker."""
         self.closing.set()
         self.core.close()
 

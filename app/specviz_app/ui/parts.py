@@ -42,9 +42,9 @@ def say(words: str) -> None:
     st.caption(plain(words))
 
 
-def lead(words: str, dim: str = "") -> None:
+def lead(words: str, below: str = "") -> None:
     """The sentence that a part of a page begins with; what stands below it in grey."""
-    st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(dim)}</p>' if dim else ""))
+    st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(below)}</p>' if below else ""))
 
 
 def metrics(found: Iterable[tuple[str, str, str | None]], width: int | Literal["content"]) -> None:
@@ -83,9 +83,9 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in r"\`*_{}[]()#+-.!|<>$~:&" else c for c in text)
 
 
-def escaped(text: str) -> str:
-    """Words as HTML text."""
-    return escape(text)
+def dim(words: str) -> None:
+    """A line in grey."""
+    st.html(f'<p class="sv-dim">{escape(words)}</p>')
 
 
 def run_header(info: RunInfo, n_rounds: int) -> None:
@@ -139,7 +139,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
     )
     if why.residual is not None:
         residual = why.residual
-        st.html(f'<p class="sv-dim">{escape(residual.title)}</p>')
+        dim(residual.title)
         table = [
             {"token": e.shown, "share of the draw": e.prob, "p": e.p, "q": e.q, "drawn": e.drawn, "drafted": e.drafted}
             for e in residual.entries
@@ -148,7 +148,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
         taken = f" {drawn.shown} was drawn, share {drawn.text}." if drawn is not None else ""
         plot(fig_residual(residual, dark), f"{key}-residual", f"{residual.title}.{taken}", table)
         if residual.note:
-            st.html(f'<p class="sv-dim">{escape(residual.note)}</p>')
+            dim(residual.note)
 
 
 def facts(title: str, words: str, rows: Sequence[WhyRow], mark: Mark, dark: bool) -> None:

@@ -119,7 +119,6 @@ def note(words: str) -> None:
 
 
 def tell() -> None:
-    """Say it, once."""
     for words in st.session_state.pop(_NOTES, ()):
         st.warning(parts.plain(words))
 

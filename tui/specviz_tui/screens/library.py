@@ -46,7 +46,6 @@ class Library:
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
-        """Nothing opened."""
         return self._feed(NoSource("nothing is open; o opens a trace"), "")
 
     def trace(self, path: Path | str) -> RunFeed:
@@ -85,7 +84,6 @@ class Library:
             return None
 
     def open(self, choice: str) -> RunFeed:
-        """What was picked."""
         return self.live() if choice == LIVE else self.trace(choice)
 
     def choices(self) -> list[Choice]:

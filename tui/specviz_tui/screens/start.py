@@ -121,5 +121,4 @@ class StartScreen(ModalScreen[Start | None]):
         self.dismiss(start)
 
     def action_cancel(self) -> None:
-        """Nothing starts."""
         self.dismiss(None)
