@@ -5,8 +5,7 @@
 
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import FOLDINGS, ROOT, Cursor, Feed, Frame, Options
-from specviz.view.play.pace import WATCHED, Pace
-from specviz.view.play.player import SPEEDS, Player
+from specviz.view.play.player import SPEEDS, WATCHED, Pace, Player
 from specviz.view.words.palette import CLOSING, Phase
 
 __all__ = [

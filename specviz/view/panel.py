@@ -44,7 +44,6 @@ class Scene:
 
     @property
     def record(self) -> RoundRecord:
-        """The round."""
         return self.family.record
 
 

@@ -13,8 +13,7 @@ from specviz.view.frame.frame import Tree
 from specviz_tui.common.paint import Painter, bar, track
 from specviz_tui.widgets.tree import rows as tree_rows
 from specviz_tui.widgets.tree.box import neighbour
-from specviz_tui.widgets.tree.judged_rows import judged
-from specviz_tui.widgets.tree.rows import Row
+from specviz_tui.widgets.tree.rows import Row, judged
 from trace_factory import make_events
 
 PAINTER = Painter()

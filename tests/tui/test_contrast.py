@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.view.words.contrast import LEAST, contrast
+from specviz.view.words.palette import LEAST, contrast
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.filters import is_text
 from specviz_tui.common.paint import painter_of

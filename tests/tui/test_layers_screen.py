@@ -78,7 +78,7 @@ async def test_the_cursor_is_the_trees_selected_node(exits: Path) -> None:
         app.feed.player.seek_index(index)
         screen(app).paint()
         mine = [k for k, column in enumerate(heat(app).columns) if column.index == index]
-        screen(app).pick_cell(mine[1], 3)
+        screen(app).query_one(LayersPane).pick(mine[1], 3)
         await pilot.pause()
         assert (heat(app).column, heat(app).layer) == (mine[1], 3)
         assert frame(app).selected == heat(app).columns[mine[1]].node

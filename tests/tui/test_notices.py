@@ -138,7 +138,7 @@ async def test_every_page_of_the_guide_is_reached_by_keys(chain_trace: Path) -> 
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("f1")
         seen = []
-        for _ in guide.PAGES:
+        for _ in guide.pages():
             await pilot.pause()
             assert isinstance(app.screen, GuideScreen)
             title, text = guide.page(app.screen.page_name)
@@ -147,7 +147,7 @@ async def test_every_page_of_the_guide_is_reached_by_keys(chain_trace: Path) -> 
             assert f"{len(seen) + 1} of 15" in shown(app)
             seen.append(app.screen.page_name)
             await pilot.press("right")
-        assert sorted(seen) == sorted(guide.PAGES)
+        assert sorted(seen) == sorted(guide.pages())
         assert len(seen) == 15
         await pilot.press("left", "left")
         assert app.screen.page_name == seen[-2]
@@ -241,10 +241,10 @@ async def test_ids_of_the_prompt_are_its_ids(chain_trace: Path) -> None:
 async def test_tabs_can_be_clicked(chain_trace: Path, size: tuple[int, int]) -> None:
     app = replay_app(chain_trace)
     async with app.run_test(size=size) as pilot:
-        for digit, name in (("3", "lanes"), ("5", "hsd"), ("1", "tree")):
+        for digit, title, name in (("3", "lanes", "lanes"), ("5", "hsd", "verification"), ("1", "tree", "tree")):
             await pilot.pause()
             row, line = next((y, s) for y, s in enumerate(lines(app)[:2]) if all(d in s for d in "12345"))
-            tab = f"{digit} " if size == NARROW else f"{digit} {name[:2]}"
+            tab = f"{digit} " if size == NARROW else f"{digit} {title[:2]}"
             found = line.lower().rindex(tab) if size == NARROW else line.lower().index(tab)
             await pilot.click(offset=(found, row))
             await pilot.pause()

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from textual.widget import Widget
 
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import guide, keymap
+from specviz_tui.common import guide, keymap, pane
+from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.paint import Painter
-from specviz_tui.panels import FrameWidget
 from specviz_tui.panels.exits import LayersPane
 from specviz_tui.panels.lanes import LanesPane
 from specviz_tui.panels.ranks import RanksPane
@@ -151,18 +151,18 @@ async def test_with_nothing_named_a_list_opens(
 
 
 TABLES = [
-    (keymap.SCREEN_KEYS, MainScreen),
+    (pane.screen_keys(), MainScreen),
     (keymap.TREE_KEYS, TreeCanvas),
-    (keymap.LAYER_KEYS, LayersPane),
-    (keymap.LANE_KEYS, LanesPane),
-    (keymap.RANK_KEYS, RanksPane),
-    (keymap.SCAN_KEYS, ScanPane),
+    (LayersPane.KEYS, LayersPane),
+    (LanesPane.KEYS, LanesPane),
+    (RanksPane.KEYS, RanksPane),
+    (ScanPane.KEYS, ScanPane),
     (keymap.KNOB_KEYS, KnobPanel),
 ]  # fmt: skip
 
 
 def test_the_help_page_is_made_of_the_tables_that_are_bound() -> None:
-    assert [table for table, _ in TABLES] == list(keymap.TABLES)
+    assert [table for table, _ in TABLES] == list(pane.key_tables())
 
 
 @pytest.mark.parametrize(("table", "owner"), TABLES)
@@ -202,5 +202,6 @@ async def test_f1_explains_the_focused_panel(chain_trace: Path) -> None:
 
 
 def test_every_panel_has_its_page() -> None:
-    panels = [TreeCanvas, WhyPanel, ScanPane, LayersPane, LanesPane, *FrameWidget.__subclasses__()]
-    assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.PAGES] == []
+    boxes = [box for box in FrameWidget.__subclasses__() if box is not PanelBox]  # it has that of its pane
+    panels = [TreeCanvas, WhyPanel, *pane.all_panes(), *boxes]
+    assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.pages()] == []

@@ -8,9 +8,10 @@ from rank_trace import rank_events
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
-from specviz.view.panels.learning.build import LearningPanel, seconds
+from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView, Learning
 from specviz.view.play.build import Builder
+from specviz.view.words.numbers import short_seconds
 from specviz.view.words.palette import Phase
 from trace_factory import of_kind
 
@@ -125,4 +126,4 @@ def test_where_nothing_learns_it_says_what_would() -> None:
     [(None, "—"), (0.0, "0 s"), (math.inf, "∞"), (1.44, "1.4 s"), (47.3, "47 s"), (-0.0757, "-76 ms"), (2e-5, "20 µs")],
 )
 def test_seconds_at_a_glance(value: float | None, text: str) -> None:
-    assert seconds(value) == text
+    assert short_seconds(value) == text

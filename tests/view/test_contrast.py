@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.color import Color, ColorSystem
 
 from specviz.view.words import palette
-from specviz.view.words.contrast import LEAST, contrast, legible, parse
+from specviz.view.words.palette import LEAST, contrast, legible, parse
 
 COLOURS = st.tuples(*[st.integers(0, 255)] * 3)
 DARK, LIGHT = ("#121212",), ("#E0E0E0", "#FDF6E3", "#FFFFFF")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
@@ -19,8 +20,9 @@ from specviz.view.words.palette import no_color
 from specviz_tui.common import guide
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.keymap import SCREEN_KEYS
+from specviz_tui.common.messages import OpenAsked
 from specviz_tui.common.paint import sixteen_colours
+from specviz_tui.common.pane import screen_keys, style_sheets
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
@@ -34,7 +36,7 @@ class SpecvizApp(App[int]):
     """One run on one screen; dialogs over it."""
 
     TITLE = "specviz"
-    CSS_PATH = "specviz.tcss"
+    CSS_PATH = ["specviz.tcss", *style_sheets()]
 
     def __init__(
         self, library: Library, feed: RunFeed | None = None, at: str | None = None,
@@ -50,7 +52,6 @@ class SpecvizApp(App[int]):
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
         return MainScreen(self.feed, self._at)
 
     def on_mount(self) -> None:
@@ -59,9 +60,9 @@ class SpecvizApp(App[int]):
             self.ask_what_to_open()
 
     def on_unmount(self) -> None:
-        """Let go of file or core."""
         self.feed.close()
 
+    @on(OpenAsked)
     def ask_what_to_open(self) -> None:
         """The list of traces, and the core."""
         choices = self.library.choices()
@@ -96,12 +97,11 @@ class SpecvizApp(App[int]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The table of keys, by name."""
         if isinstance(screen, MainScreen):
-            for key in SCREEN_KEYS:
+            for key in screen_keys():
                 if key.id != "palette":
                     action = key.action
                     yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
-            for name in guide.NAMES:
-                title, _ = guide.page(name)
+            for name, (title, _) in guide.pages().items():
                 yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
         yield from super().get_system_commands(screen)
 

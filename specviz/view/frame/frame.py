@@ -204,7 +204,7 @@ class Frame:
     speed: float
     following: bool
     notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
-    n_warnings: int = 0  # of the whole run; `specviz.view.frame.warned` has them all
+    n_warnings: int = 0  # of the whole run; `specviz.view.frame.run_header` has them all
     panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
 
 

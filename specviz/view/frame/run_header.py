@@ -1,10 +1,12 @@
 """The header line: what runs, what is promised about the text, and what is going on right now."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from specviz.events import Header, ModelInfo
+from specviz.events import Header, ModelInfo, Warn
 from specviz.runlog.fold import Run
+from specviz.text import running
 from specviz.view.frame.frame import Feed, RunInfo, State
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES, StateName
@@ -104,3 +106,29 @@ def speed_text(speed: float) -> str:
         return "as recorded"
     words = {0.25: "¼", 0.5: "½"}
     return f"{words.get(speed, number(speed))}×"
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning. `index`: its round over the whole run, None where no round on record has that number."""
+
+    index: int | None
+    place: str  # "r12", "q1 r3"; "" before the first round
+    text: str  # "clamped knob: gamma 99 is above ..", escaped, of any length
+
+
+def warned(run: Run) -> tuple[Warned, ...]:
+    """Every warning of a run, in order."""
+    several = len(run.queries) > 1
+    return tuple(_warned(run, event, several) for event in run.warnings)
+
+
+def _warned(run: Run, event: Warn, several: bool) -> Warned:
+    index = run.find(event.q, event.r)
+    place = "" if index is None else f"q{event.q} r{event.r}" if several else f"r{event.r}"
+    return Warned(index, place, warning_text(event))
+
+
+def warning_text(event: Warn) -> str:
+    """`clamped knob: gamma 99 is above 64`. A trace is written by whoever wrote it, so its words are escaped."""
+    return running(f"{event.code.replace('_', ' ')}: {event.message}")

@@ -26,7 +26,6 @@ class Steps:
         return earlier[-1] if earlier else 0
 
     def count(self, phase: Phase) -> int:
-        """Steps of a phase."""
         return sum(1 for p, _ in self.moments if p == phase)
 
     def cursor(self, index: int, place: int) -> Cursor:

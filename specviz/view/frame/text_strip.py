@@ -18,17 +18,13 @@ def strip(run: Run, family: Family, now: Moment) -> Strip:
     before = tokens[: record.n_before]
     commit = record.commit
     if now.phase == Phase.COMMIT and commit is not None:
-        new = [_fresh(token) for token in tokens[record.n_before : record.n_before + len(commit.tokens)]]
+        new = [replace(token, fresh=True) for token in tokens[record.n_before : record.n_before + len(commit.tokens)]]
     else:
         new = list(_provisional(run, family, now))
     prefill = record.query.prefill
     n_prompt = prefill.n_prompt if prefill else 0
     n_new = record.start.n - n_prompt + (len(new) if now.phase == Phase.COMMIT else 0)
     return Strip(tuple(before + new), n_prompt, n_new, f"{n_new} tok")
-
-
-def _fresh(token: TextToken) -> TextToken:
-    return replace(token, fresh=True)
 
 
 def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:

@@ -12,11 +12,10 @@ from specviz.runlog.tree import Family
 from specviz.view.frame.frame import ROOT, Cursor, Feed, Frame, Options, Queue, Strip, Tree
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, Timeline
-from specviz.view.frame.run_header import run_info, state
+from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, Steps, moment, steps
 from specviz.view.frame.text_strip import strip
-from specviz.view.frame.warned import warning_text
 from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.tree.nodes import tree
@@ -64,7 +63,12 @@ class Builder:
 
     def _layout(self, index: int, options: Options, selected: int | None) -> Layout:
         family = self.family(index)
-        moves = selected if options.folding == "losers" or _pruned(family, selected) else None
+        moves = (
+            selected
+            if options.folding == "losers"
+            or (selected is not None and selected in family.nodes and (not family.nodes[selected].kept))
+            else None
+        )
         key = (index, family.record.stamp, id(family), options.folding, moves)
         if key not in self._layouts:
             self._layouts[key] = layout(family, options.folding, selected)
@@ -183,10 +187,6 @@ def _exists(family: Family, node: int) -> bool:
     if node == CLOSING:
         return closing is not None and closing.token is not None
     return node == ROOT or node in family.nodes
-
-
-def _pruned(family: Family, node: int | None) -> bool:
-    return node is not None and node in family.nodes and not family.nodes[node].kept
 
 
 def followed(family: Family, now: Moment) -> int:

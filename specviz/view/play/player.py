@@ -65,7 +65,6 @@ class Player(Seek):
         self._since, self._skipped = None, 0
 
     def frame(self, options: Options | None = None, feed: Feed | None = None) -> Frame:
-        """What to paint now."""
         return self.builder.frame(
             self.cursor, options or Options(), feed or Feed(), playing=self.playing, following=self.following,
             speed=self.speed, queue=self.queue, at_end=self.at_end,
@@ -111,7 +110,6 @@ class Player(Seek):
         self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, at + by))]
 
     def slower(self) -> None:
-        """The next lower speed."""
         self.faster(-1)
 
     def as_recorded(self) -> None:
@@ -183,3 +181,22 @@ class Player(Seek):
             return 0.0
         here, there = (r.end.t if r.end else r.start.t for r in self.run.rounds[index : index + 2])
         return min(LONGEST_S, max(0, there - here) / 1e9)
+
+
+WATCHED = 2.0  # speed of a run that waits for the eye
+
+
+class Pace:
+    """For one run; another run needs another one."""
+
+    def __init__(self) -> None:
+        self._asked = -1  # rounds that were done when the next one was asked for
+
+    def due(self, player: Player) -> bool:
+        """Whether to ask for a round now; True once for every round. The run has begun and not ended."""
+        rounds = player.run.rounds
+        done = len(rounds) if not rounds or rounds[-1].complete else len(rounds) - 1
+        if not player.at_end or done <= self._asked:
+            return False
+        self._asked = done
+        return True

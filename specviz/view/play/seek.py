@@ -62,7 +62,6 @@ class Seek:
         return self._step(1, hold)
 
     def prev_step(self, hold: bool = True) -> bool:
-        """One step back."""
         return self._step(-1, hold)
 
     def _step(self, by: int, hold: bool) -> bool:
@@ -111,7 +110,6 @@ class Seek:
         return self._go(self._end_of(max(0, min(index, len(self.run.rounds) - 1))), hold)
 
     def first(self) -> bool:
-        """To the very beginning."""
         return bool(self.run.rounds) and self._go(Cursor(0, Phase.ROOT))
 
     def live(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from specviz.runlog.tree import Family
 from specviz.view.frame.frame import ROOT, Fold, Folding, Link
+from specviz.view.words.numbers import plural
 from specviz.view.words.palette import CLOSING, LinkShape
 
 
@@ -78,9 +79,9 @@ class _Builder:
             return
         count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
         if beside:
-            text = f"+ {len(gone)} other {'branch' if len(gone) == 1 else 'branches'}"
+            text = f"+ {plural(len(gone), 'other branch', 'other branches')}"
         else:
-            text = f"+ {count} {'node' if count == 1 else 'nodes'} below"
+            text = f"+ {plural(count, 'node')} below"
         row = self.n_rows - (0 if beside else 1)
         self.folds.append(Fold(column + 1, row, node, count, text))
         self.n_rows += 1 if beside else 0

@@ -7,7 +7,7 @@ from specviz.runlog.tree import Family
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.panel import remarks
-from specviz.view.why.chains import carried, paths
+from specviz.view.why.node_context import carried, paths
 from specviz.view.why.values_text import ENDED, span
 from specviz.view.words.numbers import percent, prob
 from specviz.view.words.palette import CLOSING

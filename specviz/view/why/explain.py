@@ -18,10 +18,9 @@ from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import remarks
 from specviz.view.why.closing_text import closing_title, closing_words, residual
-from specviz.view.why.counterfactual import flip
 from specviz.view.why.node_context import Case, case, title
-from specviz.view.why.values_text import node_words, span
-from specviz.view.words.numbers import apart, fine, joint, number, prob, ratio
+from specviz.view.why.values_text import flip, node_words, span
+from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, Phase, glyph, word
 
 
@@ -57,7 +56,7 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
         rows.append(WhyRow("p  target", fine(p), p))
         if closing.u is not None:
             rows.append(WhyRow("u", fine(closing.u), closing.u, span(*closing.interval) if closing.interval else ""))
-    ranked = f"the target ranks it {_ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
+    ranked = f"the target ranks it {ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
         node=CLOSING,
         title=closing_title(run, family),
@@ -144,7 +143,7 @@ def _left_rows(facts: Case) -> list[WhyRow]:
     v = facts.values
     if v.left is None:
         return []
-    after = "candidates" if facts.backward else "1 sibling" if facts.n_failed == 1 else f"{facts.n_failed} siblings"
+    after = "candidates" if facts.backward else plural(facts.n_failed, "sibling")
     rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
     return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
@@ -228,20 +227,15 @@ def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:
 def _cost(facts: Case) -> str | None:
     if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
         return None
-    return f"{facts.n_below} {'node' if facts.n_below == 1 else 'nodes'} below never tested"
+    return f"{plural(facts.n_below, 'node')} below never tested"
 
 
 def _ranks(facts: Case) -> str | None:
     verdict = facts.verdict
     if verdict is None or verdict.rank_p is None:
         return None
-    draft = f"the draft ranked it {_ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
-    return f"{draft}the target ranks it {_ordinal(verdict.rank_p)}"
-
-
-def _ordinal(rank: int) -> str:
-    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank:,}{suffix}"
+    draft = f"the draft ranked it {ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
+    return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
 
 
 def _record(facts: Case) -> dict[str, Any]:

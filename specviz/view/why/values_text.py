@@ -8,6 +8,8 @@ only a name) and whether the target was greedy.
 import math
 from collections.abc import Callable
 
+from specviz.traits import TOKENWISE
+from specviz.view.frame.parts import Flip
 from specviz.view.why.node_context import Blocker, Case, Taker
 from specviz.view.why.scan_text import scan_words
 from specviz.view.words.numbers import apart, fine, percent, prob, times
@@ -50,7 +52,11 @@ def _node_words(case: Case) -> str:
     if case.backward:
         return scan_words(case, kept)
     if case.greedy:
-        return _greedy_kept(case) if kept else _greedy_rejected(case)
+        return (
+            f"{case.token} is the target's most likely token here, as the draft guessed."
+            if kept
+            else _greedy_rejected(case)
+        )
     if verdict.kind == "draw":
         return _drawn_kept(case) if kept else _drawn_rejected(case)
     return _test_kept(case) if kept else _test_rejected(case)
@@ -65,10 +71,6 @@ def _beside(case: Case) -> str:
 
 
 # Temperature 0: the target's row is one token -----------------------------------------------------------------------
-
-
-def _greedy_kept(case: Case) -> str:
-    return f"{case.token} is the target's most likely token here, as the draft guessed."
 
 
 def _greedy_rejected(case: Case) -> str:
@@ -262,3 +264,42 @@ _UNTESTED: dict[str, Callable[[Case], str]] = {
     "budget": _pruned,
     "not_drawn": _sibling_kept,
 }
+
+
+def flip(case: Case) -> Flip | None:
+    """The flip of a tested node; None for an untested one, and where u plays no part (temperature 0)."""
+    verdict, v = case.verdict, case.values
+    if verdict is None or verdict.order is None or case.greedy or v.u is None or verdict.implied:
+        return None
+    kept = verdict.status == "accepted"
+    if verdict.kind == "draw":
+        return _draw(v.u, v.lo, v.hi, kept)
+    return None if v.thr is None else _test(case, v.u, v.thr, kept)
+
+
+def _test(case: Case, u: float, thr: float, kept: bool) -> Flip:
+    lo, hi = 0.0, min(1.0, max(0.0, thr))
+    if hi >= 1:
+        return Flip("no u rejects it", lo, hi, 0.0, "")
+    if hi <= 0:
+        return Flip("no u keeps it", lo, hi, 0.0, "")
+    if kept:
+        return Flip(f"rejected from u ≥ {fine(thr)}", lo, hi, thr - u)
+    slack = f", or slack ≥ {prob(u - thr)} (lossy rule: no guarantee)" if _ratio_test(case) else ""
+    return Flip(f"kept below u < {fine(thr)}{slack}", lo, hi, thr - u)
+
+
+def _ratio_test(case: Case) -> bool:
+    """`slack` is added to p/q, so it speaks to a first test of a drawn token on a chain."""
+    return case.drawn and case.n_failed == 0 and case.n_siblings == 0 and case.rule.replays_as == TOKENWISE
+
+
+def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | None:
+    if lo is None or hi is None:
+        return None
+    if hi <= lo:
+        return Flip("no u draws it", lo, hi, 0.0, "")
+    if kept:
+        delta = hi - u if hi - u <= u - lo else lo - u
+        return Flip(f"another token for u outside {span(lo, hi)}", lo, hi, delta)
+    return Flip(f"kept for u in {span(lo, hi)}", lo, hi, lo - u if u < lo else hi - u)

@@ -5,7 +5,7 @@ Nothing is rounded to certainty: a probability below 1 never prints as `1`, one 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -167,3 +167,40 @@ def bar(value: float, most: float) -> str:
     if most <= 0 or value <= 0:
         return BARS[0]
     return BARS[min(7, max(1, round(value / most * 7)))]
+
+
+def seconds(value: float) -> str:
+    """`12.4 ms`, `1.2 s`."""
+    return f"{number(value)} s" if value >= 1 else f"{number(value * 1e3, 1)} ms"
+
+
+def short_seconds(value: float | None) -> str:
+    """`1.4 s`, `12 ms`, `-80 ms`, `∞`; two figures are enough to choose by."""
+    if value is None or math.isinf(value):
+        return UNKNOWN if value is None else "∞"
+    if value == 0:
+        return "0 s"
+    size = abs(value)
+    scale, unit = (1.0, "s") if size >= 1 else (1e3, "ms") if size >= 1e-3 else (1e6, "µs")
+    return f"{number(value * scale, 0 if size * scale >= 10 else 1)} {unit}"
+
+
+def plural(count: int, word: str, words: str = "") -> str:
+    """`1 token`, `3 tokens`, `2 branches`."""
+    return f"{count} {word if count == 1 else words or word + 's'}"
+
+
+def ordinal(rank: int) -> str:
+    """`3rd`."""
+    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{suffix}"
+
+
+def share(part: float, whole: float) -> float | None:
+    """Of nothing there is no share."""
+    return part / whole if whole else None
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Of nothing there is no mean."""
+    return share(sum(values), len(values))

@@ -12,7 +12,7 @@ from textual.color import Color
 from textual.filter import LineFilter
 
 from specviz.view.words import palette
-from specviz.view.words.contrast import Rgb, legible
+from specviz.view.words.palette import Rgb, legible
 
 _FURNITURE = {
     "─": "-", "━": "-", "│": "|", "┃": "|", "┏": "+", "┓": "+", "┗": "+", "┛": "+", "╭": "+",

@@ -1,12 +1,9 @@
-"""The one table of keys. Bindings, the footer and the help overlay are made from it; ids stay the same for
-remapping."""
+"""The keys of the screen, the tree and the knobs; a panel brings its own. Bindings, the footer and the help overlay are
+made from them; ids stay the same for remapping."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from textual.binding import Binding, BindingType
-
-Group = Literal["Time", "Tree", "Layers", "Lanes", "Ranks", "Scan", "Knobs", "Run", "Screen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +15,7 @@ class Key:
     action: str
     caps: str
     help: str
-    group: Group
+    group: str
     short: str = ""
     rank: int = 0
     narrow: bool = False  # in the footer of a narrow screen too
@@ -90,11 +87,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("stop", "S", "stop", "S", "live: end the run", "Run"),
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 12),
-    Key("screen.tree", "1", "tree", "1", "back to the draft tree", "Screen"),
-    Key("screen.layers", "2", "layers", "2", "Layers: early exits, who climbed how far and what it earned", "Screen"),
-    Key("screen.lanes", "3", "lanes", "3", "Lanes: target, draft and branches over time, and what was void", "Screen"),
-    Key("screen.ranks", "4", "ranks", "4", "Ranks: block, slot, rank of nodes; buckets, widths, the bandit", "Screen"),
-    Key("screen.hsd", "5", "hsd", "5", "HSD: the verdict on the draft, and other rules on it", "Screen"),
+    Key("screen.tree", "1", "go_to('tree')", "1", "back to the draft tree", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 7, True),
     Key(
@@ -113,60 +106,6 @@ TREE_KEYS: tuple[Key, ...] = (
     Key("tree.page_down", "pagedown", "page_down", "PgDn", "scroll the tree down", "Tree"),
 )
 
-SCAN_KEYS: tuple[Key, ...] = (
-    Key("scan.left", "left,h", "move('left')", "← h", "to the position before", "Scan"),
-    Key("scan.right", "right,l", "move('right')", "→ l", "to the position after", "Scan"),
-    Key("scan.up", "up,k", "scroll(-1)", "↑ k", "scroll up", "Scan"),
-    Key("scan.down", "down,j", "scroll(1)", "↓ j", "scroll down", "Scan"),
-    Key("scan.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Scan"),
-    Key("scan.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Scan"),
-)
-
-LAYER_KEYS: tuple[Key, ...] = (
-    Key("layers.left", "left,h", "move('left')", "← h", "to the row before, of earlier rounds too", "Layers"),
-    Key("layers.right", "right,l", "move('right')", "→ l", "to the row after", "Layers"),
-    Key("layers.up", "up,k", "move('up')", "↑ k", "to the layer above", "Layers"),
-    Key("layers.down", "down,j", "move('down')", "↓ j", "to the layer below", "Layers"),
-    Key("layers.view", "v", "view(1)", "v", "next view: map, staircase, ledger, curves, cell", "Layers", "view"),
-    Key("layers.view_before", "V", "view(-1)", "V", "view before", "Layers"),
-    Key("layers.node", "enter", "node", "enter", "to this row's token in the draft tree", "Layers", "tree"),
-    Key("layers.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Layers"),
-    Key("layers.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Layers"),
-)
-
-LANE_KEYS: tuple[Key, ...] = (
-    Key("lanes.left", "left,h", "move('left')", "← h", "to the block before, in its lane", "Lanes"),
-    Key("lanes.right", "right,l", "move('right')", "→ l", "to the block after", "Lanes"),
-    Key("lanes.up", "up,k", "move('up')", "↑ k", "to the lane above, at the same time", "Lanes"),
-    Key("lanes.down", "down,j", "move('down')", "↓ j", "to the lane below", "Lanes"),
-    Key("lanes.clock", "c", "clock", "c", "the measured or the modelled clock", "Lanes"),
-    Key("lanes.closer", "z", "zoom(-1)", "z", "fewer rounds, each wider", "Lanes"),
-    Key("lanes.farther", "Z", "zoom(1)", "Z", "more rounds", "Lanes"),
-    Key("lanes.view", "v", "view(1)", "v", "below the chart: this round, or costs and the run", "Lanes", "view"),
-    Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
-    Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
-    Key("lanes.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Lanes"),
-    Key("lanes.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Lanes"),
-)
-
-RANK_KEYS: tuple[Key, ...] = (
-    Key("ranks.left", "left,h", "move('left')", "← h", "to the parent; in the table: a cell to the left", "Ranks"),
-    Key("ranks.right", "right,l", "move('right')", "→ l", "to the first child; in the table: to the right", "Ranks"),
-    Key("ranks.up", "up,k", "move('up')", "↑ k", "up: node, cell, expansion or query", "Ranks"),
-    Key("ranks.down", "down,j", "move('down')", "↓ j", "down", "Ranks"),
-    Key("ranks.view", "v", "view(1)", "v", "next view: tree, buckets, widths, bandit", "Ranks", "view"),
-    Key("ranks.view_before", "V", "view(-1)", "V", "view before", "Ranks"),
-    Key("ranks.path", "f", "filter('path')", "f", "count the path only, or every node the target saw", "Ranks"),
-    Key("ranks.block", "c", "filter('block')", "c", "count one block, or all", "Ranks"),
-    Key("ranks.slot", "s", "filter('slot')", "s", "count one slot, or all", "Ranks"),
-    Key(
-        "ranks.node", "enter", "node", "enter",
-        "a cell: its expansions; an expansion: to its node; a node: to the draft tree", "Ranks", "go",
-    ),
-    Key("ranks.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Ranks"),
-    Key("ranks.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Ranks"),
-)  # fmt: skip
-
 KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.less", "left,h", "adjust(-1)", "← h", "less", "Knobs"),
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
@@ -179,17 +118,6 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 
-# By screen; they come before the screen's own.
-PANE_KEYS: dict[str, tuple[Key, ...]] = {"layers": LAYER_KEYS, "lanes": LANE_KEYS, "ranks": RANK_KEYS, "hsd": SCAN_KEYS}
-GROUPS: tuple[Group, ...] = ("Time", "Tree", "Layers", "Lanes", "Ranks", "Scan", "Knobs", "Run", "Screen")
-SCREENS: tuple[tuple[str, str, str], ...] = (
-    ("1", "Tree", "tree"),
-    ("2", "Layers", "layers"),
-    ("3", "Lanes", "lanes"),
-    ("4", "Ranks", "ranks"),
-    ("5", "HSD", "hsd"),
-)  # key, name, action
-TABLES: tuple[tuple[Key, ...], ...] = (SCREEN_KEYS, TREE_KEYS, LAYER_KEYS, LANE_KEYS, RANK_KEYS, SCAN_KEYS, KNOB_KEYS)
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
     "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",

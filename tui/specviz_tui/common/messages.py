@@ -1,6 +1,7 @@
 """What widgets tell the screen. A widget never acts on the run itself."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from textual.message import Message
 
@@ -19,73 +20,26 @@ class Moved(Message):
     direction: str
 
 
-@dataclass
-class CellMoved(Message):
-    """An arrow on the map of layers and rows."""
+class Keep(Enum):
+    """Stands for what is to stay as it is."""
 
-    direction: str
+    KEEP = 0
 
 
-@dataclass
-class CellPicked(Message):
-    """A cell of the map was clicked: its column there, and its layer."""
-
-    column: int
-    layer: int
+KEEP = Keep.KEEP
 
 
 @dataclass
-class BlockMoved(Message):
-    """An arrow on the lanes."""
+class Asked(Message):
+    """What a panel wants shown: another round (`index` over the run), the draft tree in its place, another node.
 
-    direction: str
+    `hold`: the view holds still, as it does for a node.
+    """
 
-
-@dataclass
-class BlockPicked(Message):
-    """A block of the lanes was clicked: its place in the chart."""
-
-    number: int
-
-
-@dataclass
-class ClockAsked(Message):
-    """The lanes on the other clock."""
-
-
-@dataclass
-class RankAsked(Message):
-    """Anything asked on screen Ranks."""
-
-
-@dataclass
-class RankMoved(RankAsked):
-    """An arrow on screen Ranks, in one of its parts."""
-
-    direction: str
-    part: str
-
-
-@dataclass
-class RankFiltered(RankAsked):
-    """Another filter of what is counted: `path`, `block` or `slot`."""
-
-    what: str
-
-
-@dataclass
-class RankEntered(RankAsked):
-    """Enter on screen Ranks, in one of its parts."""
-
-    part: str
-
-
-@dataclass
-class RankPicked(RankAsked):
-    """A cell of the table was clicked: predicted and true bucket."""
-
-    pred: int
-    true: int
+    node: int | Keep | None = KEEP
+    index: int | None = None
+    tree: bool = False
+    hold: bool = False
 
 
 @dataclass
@@ -123,6 +77,11 @@ class KnobTyping(Message):
     """The value of a knob is to be typed."""
 
     name: str
+
+
+@dataclass
+class OpenAsked(Message):
+    """Another trace, or a core, is to be opened."""
 
 
 @dataclass

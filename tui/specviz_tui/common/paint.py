@@ -3,6 +3,7 @@
 The front-end picks no colour and no glyph of its own: what stands for a verdict comes from
 `specviz.view.words.palette`, what is only furniture (borders, hints) from the theme of the style sheet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ from rich.text import Text
 from textual.app import App
 
 from specviz.runlog.run import Mark
+from specviz.view.frame.parts import WhyRow
 from specviz.view.words import palette
 from specviz.view.words.palette import CellKind
 
@@ -137,4 +139,25 @@ def wrapped(words: str, cells: int) -> list[str]:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
+    return lines
+
+
+def sentence(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
+    return [Text(line, style=style) for line in wrapped(words, cells)]
+
+
+def indented(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
+    """A sentence in lines, a space before each."""
+    return [Text(f" {line}", style=style) for line in wrapped(words, cells - 2)]
+
+
+def facts(rows: Sequence[WhyRow], cells: int) -> list[Text]:
+    """`label  value  note`, a line each."""
+    label = max((len(row.label) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
+        line.append(f"  {row.note}" if row.note else "", style=FAINT)
+        line.truncate(cells, overflow="ellipsis")
+        lines.append(line)
     return lines

@@ -1,20 +1,15 @@
-"""The other views of screen *Layers* as text: the staircase with how cells came about, the ledger, the curves."""
+"""The views of screen *Layers* as text: the staircase with how cells came about, the ledger, the curves, the cell."""
 
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.exits.model import Column, GateCurve, HeatMap, Layers, Ledger, Stairs
+from specviz.view.panels.exits.model import BANDS, CellInfo, Column, GateCurve, HeatMap, Layers, Stairs
 from specviz.view.panels.exits.sweeps import SweepLine, Sweeps, calls_text
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, wrapped
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, fitted, indented, joined, wrapped
 
 TOKEN = 12
-
-
-def sentence(words: str, width: int, style: object = PLAIN) -> list[Text]:
-    """A sentence in lines, a space before each."""
-    return [Text(f" {line}", style=style) for line in wrapped(words, width - 2)]  # type: ignore[arg-type]
 
 
 # Staircase ------------------------------------------------------------------------------------------------------------
@@ -36,7 +31,7 @@ def staircase(found: Layers, index: int, painter: Painter, width: int) -> Text:
         line = _kinds(heat, mine, layer, cells, painter)
         lines.append(line.append("   ").append_text(_depths(stairs, layer, cells, painter)))
     lines.append(_under(stairs, mine, cells))
-    return Text("\n").join([*lines, *sentence(stairs.words, width), *_legend(painter, width)])
+    return Text("\n").join([*lines, *indented(stairs.words, width), *_legend(painter, width)])
 
 
 def _legend(painter: Painter, width: int) -> list[Text]:
@@ -95,10 +90,13 @@ def _under(stairs: Stairs, mine: list[Column], cells: int) -> Text:
 # Ledger ---------------------------------------------------------------------------------------------------------------
 
 
-def ledger(found: Ledger, extra: str, painter: Painter, width: int) -> Text:
-    """Paid, earned and net of every climb, then the round in both currencies."""
+def ledger(layers: Layers, painter: Painter, width: int) -> Text:
+    """Paid, earned and net of every climb, then the round in both currencies and in time."""
+    found = layers.ledger
+    if found is None:
+        return Text("")
     if found.missing:
-        return Text("\n").join(sentence(found.missing, width, FAINT))
+        return Text("\n").join(indented(found.missing, width, FAINT))
     most = max((max(entry.paid, entry.earned) for entry in found.entries), default=1)
     cells = max(4, min(14, (width - 66) // 2))
     head = f"   {'row':<{TOKEN}} {'paid':>5} {'':<{cells}} {'earned':>6} {'':<{cells}} {'net':>4}"
@@ -115,8 +113,9 @@ def ledger(found: Ledger, extra: str, painter: Painter, width: int) -> Text:
         lines.append(line)
     total = f"   {'round':<{TOKEN}} {found.paid:>5} {'':<{cells}} {found.earned:>6} {'':<{cells}} {found.net:>+4}"
     lines.append(Text(total.replace("-", "−"), style=STRONG))
-    for words in (found.calls, found.cells, found.words, extra):
-        lines += sentence(words, width) if words else []
+    time = f"Time: {layers.timing.text}." if layers.timing else ""
+    for words in (found.calls, found.cells, found.words, time):
+        lines += indented(words, width) if words else []
     return Text("\n").join(lines)
 
 
@@ -128,12 +127,12 @@ def curves(gates: GateCurve | None, sweeps: Sweeps | None, oracle: str, painter:
     lines = _gates(gates, painter, width) if gates is not None else []
     lines.append(Text(""))
     if sweeps is None or sweeps.missing:
-        lines += sentence(sweeps.missing or "" if sweeps else "", width, FAINT)
+        lines += indented(sweeps.missing or "" if sweeps else "", width, FAINT)
     else:
         for line in sweeps.lines:
             lines += [*_swept(line, painter, width)]
-        lines += sentence(f"{sweeps.words}; held: {sweeps.own}", width, FAINT)
-    lines += sentence(oracle, width) if oracle else []
+        lines += indented(f"{sweeps.words}; held: {sweeps.own}", width, FAINT)
+    lines += indented(oracle, width) if oracle else []
     return Text("\n").join(lines)
 
 
@@ -149,7 +148,7 @@ def _gates(gates: GateCurve, painter: Painter, width: int) -> list[Text]:
         counts = f"{gate.n_tests:>5} {gate.n_stops:>5} {gate.n_wrong:>5}" if gate.n_tests else ""
         line.append(f" {prob(gate.raw_thr) if gate.n_tests else '':>12}  {counts}", style=style)
         lines.append(line)
-    return [*lines, *sentence(gates.words, width)]
+    return [*lines, *indented(gates.words, width)]
 
 
 def _swept(line: SweepLine, painter: Painter, width: int) -> list[Text]:
@@ -166,3 +165,72 @@ def _swept(line: SweepLine, painter: Painter, width: int) -> list[Text]:
         row.append(f"  {palette.STYLES['bonus'].glyph} fewest" if point.best else "", style=painter.tint("bonus"))
         lines.append(row)
     return lines
+
+
+# Under the map, and the cell ----------------------------------------------------------------------------------------
+
+
+def below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
+    """Legend, numbers, the round's ledger and time, what other thresholds would have done; the cell in words."""
+    parts = [
+        (k, Text(palette.BANDS[k].glyph, style=painter.band(k)).append(f" {BANDS[k][1]}", style=FAINT))
+        for k in range(len(BANDS))
+    ]
+    exits = Text(palette.STYLES["exit"].glyph, style=painter.mark("exit")).append(" exited", style=FAINT)
+    what = Text(heat.what_text[:1], style=painter.style(palette.WOULD)).append(heat.what_text[1:], style=FAINT)
+    lines = [fitted([(9, t) for _, t in parts] + [(1, exits), (2, what)], width - 1, "  ")]
+    lines = [Text(" ", no_wrap=True).append_text(line) for line in lines]
+    known = [
+        Text(f"{m.label} ", style=FAINT).append(m.text, style=STRONG) for m in found.numbers if m.value is not None
+    ]
+    if known:
+        lines.append(Text(" ", no_wrap=True).append_text(joined(known, width - 2)))
+    if found.ledger is not None and not found.ledger.missing:
+        lines += indented(found.ledger.calls, width)
+    if found.timing is not None:
+        lines += indented(f"round {found.timing.text}", width)
+    lines += _sweep_line(found, width)
+    lines += indented(heat.words, width, FAINT)
+    lines += indented(heat.note, width, FAINT) if heat.note else []
+    return lines
+
+
+def _sweep_line(found: Layers, width: int) -> list[Text]:
+    """`wrong at τ  .70 → 8 %   ▶.80 → 3 %`."""
+    line = found.sweeps.line("tau") if found.sweeps and not found.sweeps.missing else None
+    if line is None:
+        return []
+    parts = []
+    for point in line.few(5):
+        text = f"{'▶' if point.own else ''}{number(point.value)} → {percent(point.wrong_rate)}"
+        parts.append(Text(text, style=STRONG if point.own else PLAIN))
+    head = Text(f" wrong at {line.symbol}  ", style=FAINT, no_wrap=True)
+    return [head.append_text(joined(parts, width - head.cell_len - 1))]
+
+
+def cell(found: CellInfo | None, painter: Painter, width: int) -> Text:
+    """The inspector: numbers, the way over the layers, and what happened in words."""
+    if found is None:
+        return Text("no row has climbed yet", style=FAINT)
+    label = max(len(row.label) for row in found.rows)
+    lines = []
+    for row in found.rows:
+        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
+        if row.bar is not None:
+            room = min(10, width - line.cell_len - len(row.note) - 2)
+            line.append(" ").append(bar(row.bar, room).rstrip() if room > 2 else "", style=painter.tint("exit"))
+        note = [f" {row.note}"] if line.cell_len + len(row.note) < width else []
+        line.append("".join(note), style=FAINT)
+        lines.append(line)
+        if row.note and not note:
+            lines += [Text(f"  {part}", style=FAINT) for part in wrapped(row.note, width - 2)]
+    lines += [Text(""), *[Text(line) for line in wrapped(found.words, width)]]
+    if found.trace:
+        lines.append(Text(""))
+        lines.append(Text(f"conf over layers 1 to {len(found.trace[0].value)}", style=FAINT))
+        token = min(12, max(len(row.label) for row in found.trace))
+        for row in found.trace:
+            line = Text(no_wrap=True).append(f"{row.label[:token]:<{token}} ", style=PLAIN)
+            line.append(row.value, style=painter.tint("accepted" if row.note else "rejected"))
+            lines.append(line.append(f" {row.note}", style=FAINT))
+    return Text("\n").join(lines)

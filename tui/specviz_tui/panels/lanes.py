@@ -1,110 +1,124 @@
-"""Screen 3: the lanes of target, draft and branches over time, and below them what the chosen block was for.
-
-Moves over the lanes of screen 3. Mixed into the main screen: a block's first token is the tree's selected node.
-
-The cost panel: what a token costs by draft length in each pipeline, and where this run stands.
-"""
+"""Screen 3: the lanes of target, draft and branches over time, and below them what the chosen block was for."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal
 from textual.reactive import reactive
-from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.cost import CostCurve, CostPanel
-from specviz.view.panels.lanes.model import CLOCKS, Block, Chart, Lanes
-from specviz.view.words.numbers import BARS, number, prob
-from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.keymap import LANE_KEYS, bindings
-from specviz_tui.common.messages import BlockMoved, BlockPicked, ClockAsked
-from specviz_tui.common.paint import FAINT, STRONG, Painter, wrapped
-from specviz_tui.panels import FrameWidget, lanes_views
-from specviz_tui.panels.lanes_views import LABEL, Window, drawn, legend
+from specviz.view.panels.lanes.model import CLOCKS, Block, Chart, LaneOptions, Lanes
+from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.keymap import Key
+from specviz_tui.common.messages import KEEP
+from specviz_tui.common.paint import FAINT, indented, sentence
+from specviz_tui.common.pane import PanelPane, PartedPane, opens
+from specviz_tui.panels import lanes_views as views
+from specviz_tui.panels.lanes_views import LABEL, Window
 
-Part = Literal["round", "costs", "block", "steps", "fan"]
-WIDE_PARTS: tuple[Part, ...] = ("round", "costs")
-NARROW_PARTS: tuple[Part, ...] = ("block", "steps", "fan", "costs")
-NARROW, MOST_ROUNDS = 100, 8
+MOST_ROUNDS = 8
+LANE_KEYS: tuple[Key, ...] = (
+    Key("lanes.left", "left,h", "move('left')", "← h", "to the block before, in its lane", "Lanes"),
+    Key("lanes.right", "right,l", "move('right')", "→ l", "to the block after", "Lanes"),
+    Key("lanes.up", "up,k", "move('up')", "↑ k", "to the lane above, at the same time", "Lanes"),
+    Key("lanes.down", "down,j", "move('down')", "↓ j", "to the lane below", "Lanes"),
+    Key("lanes.clock", "c", "clock", "c", "the measured or the modelled clock", "Lanes"),
+    Key("lanes.closer", "z", "zoom(-1)", "z", "fewer rounds, each wider", "Lanes"),
+    Key("lanes.farther", "Z", "zoom(1)", "Z", "more rounds", "Lanes"),
+    Key("lanes.view", "v", "view(1)", "v", "below the chart: this round, or costs and the run", "Lanes", "view"),
+    Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
+    Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
+    Key("lanes.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Lanes"),
+    Key("lanes.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Lanes"),
+)
+LANE_PAGES = {
+    "lanes": (
+        "Lanes: who worked, who waited",
+        "Time runs to the right; a row is a lane. ▤ a pass of the target, ▣ a forward of the draft model, ▥ one "
+        "that drafts branches ahead of the verdict, ░ idle, ╳ what was rolled back: nothing drawn there became "
+        "text. The row voids leads from the pass that judged back to the forwards it made void. A branch has a "
+        "lane of its own, though all branches run in one batch.\n\n"
+        "c switches between two clocks that are never mixed. The measured one shows what this machine did: on one "
+        "device with lanes serial nothing overlaps. The modelled one plays the same rounds as if target and draft "
+        "ran beside each other, at the measured cost of a forward (c = a target pass in draft forwards).\n\n"
+        "Idle is not waste: waste is ╳. A draft stage leaves the target idle, and comes after every rollback; "
+        "beside a pass, branches keep the draft model busy. ε (bar ┃) stops drafting before a token the draft "
+        "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p(B) is the target's share of "
+        "their first tokens: under topk the chance of a hit.\n\n"
+        "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
+        "exact for i.i.d. acceptance. Beside each: its best length.",
+    )
+}
 
 
-class LanesPane(VerticalScroll, can_focus=True, inherit_bindings=False):
-    """Everything of the screen below the text strip. Without spans it says why."""
+class LanesPane(PartedPane[LaneOptions, Lanes]):
+    """The chart on top, the parts of the round below. A block's first token is the tree's selected node."""
 
-    BINDINGS = bindings(LANE_KEYS)
-    EXPLAIN = "lanes"
-    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
-    part: reactive[Part] = reactive("round", init=False)
+    PANEL = LanesPanel
+    OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was void")
+    KEYS, PAGES = LANE_KEYS, LANE_PAGES
+    WIDE, SMALL = ("round", "costs"), ("block", "steps", "fan", "costs")
 
-    def compose(self) -> ComposeResult:
-        """The chart on top, the parts of the round side by side below."""
-        yield Static("", id="no-lanes", markup=False)
-        yield LaneChart(id="lane-chart").data_bind(LanesPane.frame)
+    def parts(self) -> ComposeResult:
+        """A class says which of them are seen."""
+        yield LaneChart(self.pick).data_bind(PanelPane.frame)
         with Horizontal(id="lane-parts"):
-            yield PartBox(_block, "Block", id="lane-block").data_bind(LanesPane.frame)
-            yield PartBox(_steps, "Confidence against the bound", id="lane-steps").data_bind(LanesPane.frame)
-            yield PartBox(_fan, "Branches", id="lane-fan").data_bind(LanesPane.frame)
+            yield self.box(views.block, "Block", "lane-block")
+            yield self.box(views.steps, "Confidence against the bound", "lane-steps")
+            yield self.box(views.fan, "Branches", "lane-fan")
         with Horizontal(id="lane-costs"):
-            yield PartBox(_costs, "What a token costs", id="lane-cost").data_bind(LanesPane.frame)
-            yield PartBox(_run, "The run, and H-RAD", id="lane-run").data_bind(LanesPane.frame)
+            yield self.box(views.costs, "What a token costs", "lane-cost")
+            yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
 
-    def watch_frame(self, frame: Frame | None) -> None:
-        """The reason in place of the lanes, when there are none."""
-        found = LanesPanel.of(frame)
-        if found is not None:
-            self.set_class(found.missing is not None, "-missing")
-            self.query_one("#no-lanes", Static).update(found.missing or "")
-
-    def on_mount(self) -> None:
-        """Show the first part."""
-        self._show()
-
-    def on_resize(self) -> None:
-        """Another choice of parts."""
-        self._show()
-
-    def watch_part(self, _: Part) -> None:
-        """Another part."""
-        self._show()
-
-    def _show(self) -> None:
-        narrow = self.app.size.width < NARROW
-        parts = NARROW_PARTS if narrow else WIDE_PARTS
+    def put_parts(self) -> None:
+        """A class says which part is seen; on a narrow screen it may be another one."""
+        parts = self.SMALL if self.narrow else self.WIDE
         part = self.part if self.part in parts else parts[0]
-        for name in {*NARROW_PARTS, *WIDE_PARTS}:
+        for name in {*self.SMALL, *self.WIDE}:
             self.set_class(name == part, f"-{name}")
 
+    @property
+    def _chart(self) -> Chart | None:
+        return self.model.chart if self.model is not None else None
+
+    def pick(self, number: int) -> None:
+        """Look at a block of the chart. One of this round selects its token in the tree as well."""
+        chart, frame = self._chart, self.frame
+        if chart is None or frame is None or not 0 <= number < len(chart.blocks):
+            return
+        block = chart.blocks[number]
+        mine = block.at[0] == frame.cursor.index and block.nodes
+        self.choose(block.nodes[0] if mine else KEEP, hold=True, block=block.at)
+
     def action_move(self, direction: str) -> None:
-        """To the block beside, or the lane above or below."""
-        self.post_message(BlockMoved(direction))
+        """To the block before or after in its lane, or to the one at the same time in the next lane."""
+        chart = self._chart
+        if chart is None or chart.cursor is None:
+            return
+        here = chart.blocks[chart.cursor]
+        found = _beside(chart, here, direction) if direction in ("left", "right") else _across(chart, here, direction)
+        if found is not None:
+            self.pick(chart.blocks.index(found))
 
     def action_clock(self) -> None:
-        """The other clock."""
-        self.post_message(ClockAsked())
+        """The measured or the modelled one; never both."""
+        self.choose(clock=CLOCKS[(CLOCKS.index(self.chosen.clock) + 1) % len(CLOCKS)], block=None)
 
     def action_zoom(self, by: int) -> None:
-        """Fewer rounds, each wider; or more."""
         chart = self.query_one(LaneChart)
         chart.rounds = max(1, min(MOST_ROUNDS, chart.rounds + by))
 
-    def action_view(self, by: int) -> None:
-        """The next part below the chart."""
-        parts = NARROW_PARTS if self.app.size.width < NARROW else WIDE_PARTS
-        at = parts.index(self.part) if self.part in parts else 0
-        self.part = parts[(at + by) % len(parts)]
-
     def action_node(self) -> None:
-        """To the tree."""
-        self.screen.block_to_tree()  # type: ignore[attr-defined]
-
-    def action_scroll(self, lines: int) -> None:
-        """By some lines."""
-        self.scroll_relative(y=lines, animate=False)
+        """The tree of the block's round, at its first token."""
+        chart = self._chart
+        if chart is None or self.frame is None or chart.cursor is None:
+            return
+        block = chart.blocks[chart.cursor]
+        away = None if block.at[0] == self.frame.cursor.index else block.at[0]
+        self.choose(block.nodes[0] if block.nodes else None, index=away, tree=True, block=None)
 
 
 class LaneChart(FrameWidget):
@@ -113,14 +127,15 @@ class LaneChart(FrameWidget):
     EXPLAIN = "lanes"
     rounds: reactive[int] = reactive(3, layout=True)
 
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, pick: Callable[[int], None]) -> None:
+        super().__init__(id="lane-chart")
+        self._pick = pick
         self._seen: Window | None = None
         self._lanes: list[str] = []
 
-    def part(self, frame: Frame) -> object:
-        """The chart."""
-        return _chart(frame)
+    def part(self, frame: Frame) -> Chart | None:
+        model = LanesPanel.of(frame)
+        return model.chart if model is not None else None
 
     def show(self, frame: Frame | None) -> None:
         """Lanes come and go with the branches."""
@@ -128,161 +143,32 @@ class LaneChart(FrameWidget):
 
     def render(self) -> Text:
         """Lanes, rounds, the arrow, then which clock it is."""
-        chart = _chart(self.frame)
+        chart = self.part(self.frame) if self.frame is not None else None
         if chart is None:
             return Text("")
         width = self.size.width or 80
         self.border_subtitle = Text("c other clock · z Z zoom")
         if chart.missing:
             self.border_title, self._seen = Text("Lanes"), None
-            return Text("\n").join([*lanes_views.sentence(chart.missing, width), Text(chart.clock_text, style=FAINT)])
-        text, self._seen, self._lanes = drawn(chart, self.rounds, self.painter, width)
-        self.border_title = legend(self._seen, self.painter)
+            return Text("\n").join([*sentence(chart.missing, width), Text(chart.clock_text, style=FAINT)])
+        text, self._seen, self._lanes = views.drawn(chart, self.rounds, self.painter, width)
+        self.border_title = views.legend(self._seen, self.painter)
         now = chart.rounds[-1].text if chart.rounds else ""
         seen = [arrow for arrow in chart.arrows if chart.blocks[arrow.source].t1 > self._seen.t0]
         words = f"r{seen[-1].round}: {seen[-1].words}" if seen else ""
         lines = [Text(f" {chart.clock_text}"[:width], style=FAINT), Text(f" this round: {now}"[:width], no_wrap=True)]
-        lines += [Text(f" {line}", style=FAINT) for line in wrapped(words, width - 2)]
-        return Text("\n").join([text, *lines])
+        return Text("\n").join([text, *lines, *indented(words, width, FAINT)])
 
     def on_click(self, event: events.Click) -> None:
-        """The block under the pointer."""
         offset = event.get_content_offset(self)
-        chart = _chart(self.frame)
+        chart = self.part(self.frame) if self.frame is not None else None
         if offset is None or chart is None or self._seen is None or offset.y >= len(self._lanes):
             return
         x, lane = offset.x - LABEL, self._lanes[offset.y]
         for place, block in enumerate(chart.blocks):
             x0, x1 = self._seen.span(block)
             if block.lane == lane and x0 <= x < x1:
-                self.post_message(BlockPicked(place))
-
-
-class PartBox(FrameWidget):
-    """One part of the round as text."""
-
-    EXPLAIN = "lanes"
-
-    def __init__(self, paint: Callable[[Frame, Painter, int], Text], title: str, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._paint, self._title = paint, title
-
-    def on_mount(self) -> None:
-        """Its name."""
-        self.border_title = self._title
-
-    def part(self, frame: Frame) -> object:
-        """The lanes of this moment."""
-        return LanesPanel.of(frame)
-
-    def show(self, frame: Frame | None) -> None:
-        """Heights differ."""
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """The part, as wide as the box."""
-        found = LanesPanel.of(self.frame)
-        if self.frame is None or found is None or found.missing:
-            return Text("")
-        return self._paint(self.frame, self.painter, max(20, self.content_size.width or 36))
-
-
-def _lanes(frame: Frame) -> Lanes:
-    found = LanesPanel.of(frame)
-    assert found is not None
-    return found
-
-
-def _chart(frame: Frame | None) -> Chart | None:
-    found = LanesPanel.of(frame)
-    return found.chart if found is not None else None
-
-
-def _block(frame: Frame, painter: Painter, width: int) -> Text:
-    return lanes_views.block(_lanes(frame).block, painter, width)
-
-
-def _steps(frame: Frame, painter: Painter, width: int) -> Text:
-    return lanes_views.steps(_lanes(frame), painter, width)
-
-
-def _fan(frame: Frame, painter: Painter, width: int) -> Text:
-    found = _lanes(frame)
-    return lanes_views.fan(found.fan, found.fan_missing, painter, width)
-
-
-def _costs(frame: Frame, painter: Painter, width: int) -> Text:
-    return costs(_lanes(frame), painter, width)
-
-
-def _run(frame: Frame, painter: Painter, width: int) -> Text:
-    found = _lanes(frame)
-    return lanes_views.summary(found, width).append("\n\n").append_text(lanes_views.hrad(found.hrad, painter, width))
-
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from specviz.view import Frame
-
-    Base = Screen[None]
-else:
-    Base = object
-
-
-class LaneActions(Base):
-    """Actions of a screen that has `feed`, `frame`, `select` and `choose`."""
-
-    feed: RunFeed
-    if TYPE_CHECKING:
-        frame: "Frame | None"
-
-        def select(self, node: int | None) -> None: ...
-        def choose(self, name: str) -> None: ...
-        def paint_soon(self) -> None: ...
-
-    @property
-    def _chart(self) -> Chart | None:
-        return _chart(self.frame)
-
-    def move_block(self, direction: str) -> None:
-        """To the block before or after in its lane, or to the one at the same time in the next lane."""
-        chart = self._chart
-        if chart is None or chart.cursor is None:
-            return
-        here = chart.blocks[chart.cursor]
-        found = _beside(chart, here, direction) if direction in ("left", "right") else _across(chart, here, direction)
-        if found is not None:
-            self.pick_block(chart.blocks.index(found))
-
-    def pick_block(self, number: int) -> None:
-        """Look at a block. One of this round selects its token in the tree as well."""
-        chart, frame = self._chart, self.frame
-        if chart is None or frame is None or not 0 <= number < len(chart.blocks):
-            return
-        block = chart.blocks[number]
-        self.feed.options = LanesPanel.choose(self.feed.options, block=block.at)
-        mine = block.at[0] == frame.cursor.index and block.nodes
-        self.select(block.nodes[0] if mine else self.feed.options.selected)
-
-    def switch_clock(self) -> None:
-        """The measured or the modelled one; never both."""
-        options = self.feed.options
-        other = CLOCKS[(CLOCKS.index(LanesPanel.chosen(options).clock) + 1) % len(CLOCKS)]
-        self.feed.options = LanesPanel.choose(options, clock=other, block=None)
-        self.paint_soon()
-
-    def block_to_tree(self) -> None:
-        """The tree of the block's round, at its first token."""
-        chart, frame = self._chart, self.frame
-        if chart is None or frame is None or chart.cursor is None:
-            return
-        block = chart.blocks[chart.cursor]
-        if block.at[0] != frame.cursor.index:
-            self.feed.player.seek_index(block.at[0])
-        self.feed.options = LanesPanel.choose(self.feed.options, block=None)
-        self.choose("tree")
-        self.select(block.nodes[0] if block.nodes else None)
+                self._pick(place)
 
 
 def _beside(chart: Chart, here: Block, direction: str) -> Block | None:
@@ -300,44 +186,3 @@ def _across(chart: Chart, here: Block, direction: str) -> Block | None:
     middle = (here.t0 + here.t1) / 2
     lane = [block for block in chart.blocks if block.lane == keys[at]]
     return min(lane, key=lambda b: (max(b.t0 - middle, middle - b.t1, 0.0), abs((b.t0 + b.t1) / 2 - middle)))
-
-
-_MARKS = {"theorem": "untested", "branch": "exit", "pearl": "recovered"}
-
-
-def costs(found: Lanes, painter: Painter, width: int) -> Text:
-    """A curve a line, lower is better; then the run's own point and what it comes to."""
-    panel = found.cost
-    if panel is None:
-        return Text("no costs in this trace", style=FAINT)
-    label = max(len(curve.label) for curve in panel.curves)
-    cells = max(6, min(len(panel.xs), width - label - 24))
-    xs = [panel.xs[round(k * (len(panel.xs) - 1) / (cells - 1))] for k in range(cells)]
-    head = f"acceptance {prob(panel.alpha)}, c {number(panel.c)}, branch hit {prob(panel.hit)}"
-    lines = [Text(head, style=STRONG)]
-    lines.append(Text(f"{'draft forwards a token':<{label + 2}}γ {xs[0]:<{cells - 4}}{xs[-1]:>2}", style=FAINT))
-    top = min(2.0 * panel.plain, max(max(v for v in curve.values if v < 1e9) for curve in panel.curves))
-    low = min(min(curve.values) for curve in panel.curves)
-    lines += [_curve(curve, panel, xs, (low, top), label, painter) for curve in panel.curves]
-    lines.append(Text(f"{'plain decoding':<{label}}  {number(panel.plain)}", style=FAINT))
-    for words in (panel.point_text, panel.words):
-        lines += [Text(line) for line in wrapped(words, width)]
-    return Text("\n").join(lines)
-
-
-def _curve(
-    curve: CostCurve, panel: CostPanel, xs: list[int], ends: tuple[float, float], label: int, painter: Painter
-) -> Text:  # fmt: skip
-    style = painter.tint(_MARKS.get(curve.key, "accepted"))  # type: ignore[arg-type]
-    line = Text(f"{curve.label:<{label}}  ", no_wrap=True)
-    for x in xs:
-        value = curve.values[panel.xs.index(x)]
-        line.append(_bar(value, *ends), style=style + STRONG if x == curve.best else style)
-    best = curve.values[panel.xs.index(curve.best)]
-    return line.append(f"  {number(best, 1):>5} at γ {curve.best:<2} {number(panel.plain / best, 1):>4}×", style=FAINT)
-
-
-def _bar(value: float, low: float, top: float) -> str:
-    """Low latencies are low bars; beyond the top is full."""
-    share = (value - low) / (top - low) if top > low else 0.0
-    return BARS[max(0, min(7, int(share * 7 + 0.5)))]

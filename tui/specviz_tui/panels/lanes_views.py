@@ -12,22 +12,17 @@ from rich.style import Style
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.lanes.model import Block, BlockInfo, Chart, Fan, Hrad, Lanes
-from specviz.view.panels.lanes.parts import seconds
+from specviz.view.panels.lanes.cost import CostCurve, CostPanel
+from specviz.view.panels.lanes.model import Block, Chart, Hrad, Lanes
 from specviz.view.words import palette
-from specviz.view.words.numbers import percent, prob
+from specviz.view.words.numbers import BARS, number, percent, prob, seconds
 from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, wrapped
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence, wrapped
 
 TOKEN = 11
 IN_BRANCH = "No bound here: in a branch nothing stops drafting; its tokens are cut once the branch has survived."
 NO_BOUND = "This method drafts on however unsure the draft model is."
 NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
-
-
-def sentence(words: str, width: int, style: object = PLAIN) -> list[Text]:
-    """A sentence in lines."""
-    return [Text(line, style=style) for line in wrapped(words, width)]  # type: ignore[arg-type]
 
 
 def steps(found: Lanes, painter: Painter, width: int) -> Text:
@@ -51,10 +46,11 @@ def steps(found: Lanes, painter: Painter, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def fan(found: Fan | None, missing: str, painter: Painter, width: int) -> Text:
+def fan(model: Lanes, painter: Painter, width: int) -> Text:
     """k and why, then a line a branch: q of its first token, the tokens behind, ▶ the one that survived."""
+    found = model.fan
     if found is None:
-        return Text("\n").join(sentence(missing, width, FAINT))
+        return Text("\n").join(sentence(model.fan_missing, width, FAINT))
     lines = [Text(found.k_text, style=STRONG)]
     if found.mass is not None:
         line = Text("p(B) ", style=FAINT).append(percent(found.mass), style=STRONG).append(" ")
@@ -73,21 +69,16 @@ def fan(found: Fan | None, missing: str, painter: Painter, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def block(found: BlockInfo | None, painter: Painter, width: int) -> Text:
+def block(model: Lanes, painter: Painter, width: int) -> Text:
     """The sentence on the block under the cursor, then its numbers."""
+    found = model.block
     if found is None:
         return Text("nothing has happened yet", style=FAINT)
-    lines = [Text(found.title, style=painter.tint(found.mark) + STRONG), *sentence(found.words, width), Text("")]
-    label = max(len(row.label) for row in found.rows)
-    for row in found.rows:
-        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
-        line.append(f"  {row.note}" if row.note else "", style=FAINT)
-        line.truncate(width, overflow="ellipsis")
-        lines.append(line)
-    return Text("\n").join(lines)
+    title = Text(found.title, style=painter.tint(found.mark) + STRONG)
+    return Text("\n").join([title, *sentence(found.words, width), Text(""), *facts(found.rows, width)])
 
 
-def hrad(found: Hrad | None, painter: Painter, width: int) -> Text:
+def _hrad(found: Hrad | None, painter: Painter, width: int) -> Text:
     """Probabilities of the three answers, and how often the classifier was right."""
     if found is None:
         return Text("\n").join(sentence(NO_HRAD, width, FAINT))
@@ -108,16 +99,50 @@ def hrad(found: Hrad | None, painter: Painter, width: int) -> Text:
     return Text("\n").join([*lines, *sentence(found.words, width, FAINT)])
 
 
-def summary(found: Lanes, width: int) -> Text:
-    """The run on this clock."""
-    label = max((len(row.label) for row in found.summary), default=0)
-    lines = []
-    for row in found.summary:
-        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
-        line.append(f"  {row.note}" if row.note else "", style=FAINT)
-        line.truncate(width)
-        lines.append(line)
+def over_run(model: Lanes, painter: Painter, width: int) -> Text:
+    """The run on this clock, then the classifier."""
+    return Text("\n").join([*facts(model.summary, width), Text(""), _hrad(model.hrad, painter, width)])
+
+
+_MARKS = {"theorem": "untested", "branch": "exit", "pearl": "recovered"}
+
+
+def costs(found: Lanes, painter: Painter, width: int) -> Text:
+    """A curve a line, lower is better; then the run's own point and what it comes to."""
+    panel = found.cost
+    if panel is None:
+        return Text("no costs in this trace", style=FAINT)
+    label = max(len(curve.label) for curve in panel.curves)
+    cells = max(6, min(len(panel.xs), width - label - 24))
+    xs = [panel.xs[round(k * (len(panel.xs) - 1) / (cells - 1))] for k in range(cells)]
+    head = f"acceptance {prob(panel.alpha)}, c {number(panel.c)}, branch hit {prob(panel.hit)}"
+    lines = [Text(head, style=STRONG)]
+    lines.append(Text(f"{'draft forwards a token':<{label + 2}}γ {xs[0]:<{cells - 4}}{xs[-1]:>2}", style=FAINT))
+    top = min(2.0 * panel.plain, max(max(v for v in curve.values if v < 1e9) for curve in panel.curves))
+    low = min(min(curve.values) for curve in panel.curves)
+    lines += [_curve(curve, panel, xs, (low, top), label, painter) for curve in panel.curves]
+    lines.append(Text(f"{'plain decoding':<{label}}  {number(panel.plain)}", style=FAINT))
+    for words in (panel.point_text, panel.words):
+        lines += [Text(line) for line in wrapped(words, width)]
     return Text("\n").join(lines)
+
+
+def _curve(
+    curve: CostCurve, panel: CostPanel, xs: list[int], ends: tuple[float, float], label: int, painter: Painter
+) -> Text:  # fmt: skip
+    style = painter.tint(_MARKS.get(curve.key, "accepted"))  # type: ignore[arg-type]
+    line = Text(f"{curve.label:<{label}}  ", no_wrap=True)
+    for x in xs:
+        value = curve.values[panel.xs.index(x)]
+        line.append(_bar(value, *ends), style=style + STRONG if x == curve.best else style)
+    best = curve.values[panel.xs.index(curve.best)]
+    return line.append(f"  {number(best, 1):>5} at γ {curve.best:<2} {number(panel.plain / best, 1):>4}×", style=FAINT)
+
+
+def _bar(value: float, low: float, top: float) -> str:
+    """Low latencies are low bars; beyond the top is full."""
+    share = (value - low) / (top - low) if top > low else 0.0
+    return BARS[max(0, min(7, int(share * 7 + 0.5)))]
 
 
 LABEL, NOTE, BRANCHES = 15, 27, 6  # cells of a lane's name and of its text; most branch lanes
@@ -179,7 +204,13 @@ def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) ->
     cells: Cells = [(" ", PLAIN)] * seen.cells
     mine = [block for block in chart.blocks if block.lane == key]
     for block in sorted(mine, key=lambda block: block.kind != "idle"):
-        _put(cells, block, seen, painter, block.at == _cursor(chart))
+        _put(
+            cells,
+            block,
+            seen,
+            painter,
+            block.at == (chart.blocks[chart.cursor].at if chart.cursor is not None else None),
+        )
     name = f"  {lane.label}" if lane.branch else f"{lane.label} {lane.device}"
     line = Text(f" {clip(name, LABEL - 2):<{LABEL - 2}}│", style=PLAIN if not lane.branch else FAINT, no_wrap=True)
     for char, style in cells:
@@ -188,10 +219,6 @@ def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) ->
     if width >= 100:
         line.append(f" {clip(lane.text, NOTE - 2)}", style=FAINT)
     return line
-
-
-def _cursor(chart: Chart) -> tuple[int, str, int] | None:
-    return chart.blocks[chart.cursor].at if chart.cursor is not None else None
 
 
 def _put(cells: Cells, block: Block, seen: Window, painter: Painter, here: bool) -> None:

@@ -5,12 +5,11 @@ import math
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.learning.build import seconds
 from specviz.view.panels.learning.model import AdaptStep, AdaptView, ArmView
-from specviz.view.words.numbers import number
+from specviz.view.words.numbers import number, short_seconds
 from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
-from specviz_tui.panels.ranks_views import indented, sentence
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, sentence
+from specviz_tui.panels.ranks_views import under
 
 NAME = 8
 
@@ -18,8 +17,8 @@ NAME = 8
 def arms(found: AdaptView | None, missing: str, painter: Painter, cells: int) -> tuple[Text, int | None]:
     """The arms at the query on screen, then all queries; the line of the one on screen."""
     if found is None:
-        return Text("\n").join(indented(missing, cells, FAINT)), None
-    lines = [*_axis(found, painter, cells), *indented(found.words, cells), Text("")]
+        return Text("\n").join(under(missing, cells, FAINT)), None
+    lines = [*_axis(found, painter, cells), *under(found.words, cells), Text("")]
     lines.append(Text(_HEAD if cells >= 68 else _SHORT, style=FAINT, no_wrap=True))
     cursor = None
     for step in found.steps:
@@ -40,11 +39,11 @@ def _step(step: AdaptStep, painter: Painter, cells: int) -> Text:
     back = "taken back" if step.reverted else f"put back to {step.reset}" if step.reset else ""
     if cells >= 68:
         line.append(f"{number(step.s):>8}  ").append(f"{step.action:<5}", style=painter.tint(step.mark))
-        line.append(f"{step.reason:<8}", style=FAINT).append(f" {gain:>6} {seconds(step.regret):>6}")
-        line.append(f" {seconds(step.total_regret):>6}", style=FAINT)
+        line.append(f"{step.reason:<8}", style=FAINT).append(f" {gain:>6} {short_seconds(step.regret):>6}")
+        line.append(f" {short_seconds(step.total_regret):>6}", style=FAINT)
     else:
         line.append(f"{number(step.s):>8}  ").append(f"{step.action:<5}", style=painter.tint(step.mark))
-        line.append(f" {gain:>6}  {seconds(step.regret):>6}")
+        line.append(f" {gain:>6}  {short_seconds(step.regret):>6}")
     line.append(f" {back}" if back else "", style=painter.tint("rejected"))
     line.truncate(cells, overflow="ellipsis")
     return line
@@ -62,8 +61,9 @@ def _axis(found: AdaptView, painter: Painter, cells: int) -> list[Text]:
     def place(value: float) -> int:
         return max(0, min(room - 1, round((value - low) / span * (room - 1))))
 
-    lines = [Text(f" {'profit':<{NAME}} {seconds(low)} .. {seconds(high)}: ├ at least, ● expected, ┤ at most, ┃ 0",
-                  style=FAINT, no_wrap=True)]  # fmt: skip
+    ends = f"{short_seconds(low)} .. {short_seconds(high)}"
+    head = f" {'profit':<{NAME}} {ends}: ├ at least, ● expected, ┤ at most, ┃ 0"
+    lines = [Text(head, style=FAINT, no_wrap=True)]
     lines += [_arm(arm, place, room, painter) for arm in found.arms]
     for line in lines:
         line.truncate(cells, overflow="ellipsis")
@@ -85,13 +85,15 @@ def _arm(arm: ArmView, place: "object", room: int, painter: Painter) -> Text:
     name = f"{'▶' if arm.chosen else ' '}{arm.action}"
     line = Text(f" {name:<{NAME}} ", style=STRONG if arm.chosen else PLAIN, no_wrap=True)
     line.append("".join(track), style=painter.tint("accepted" if arm.chosen else "drafted"))
-    return line.append(f" cost {seconds(arm.cost)}", style=FAINT).append(f" n {arm.n}" if arm.n is not None else "")
+    return line.append(f" cost {short_seconds(arm.cost)}", style=FAINT).append(
+        f" n {arm.n}" if arm.n is not None else ""
+    )
 
 
 def sums(found: AdaptView | None, missing: str, painter: Painter, cells: int) -> Text:
     """Exploring, regret, what was taken back; length by domain."""
     if found is None:
-        return Text("\n").join(indented(missing, cells, FAINT))
+        return Text("\n").join(under(missing, cells, FAINT))
     label = max(len(row.label) for row in found.summary)
     lines: list[Text] = []
     for row in found.summary:
@@ -108,6 +110,6 @@ def sums(found: AdaptView | None, missing: str, painter: Painter, cells: int) ->
         lines.append(Text(""))
         for arm in found.arms:
             lines.append(Text(f"{arm.action}: {arm.words}", style=STRONG))
-            gain = f"gain {number(arm.gain)} ± {number(arm.se)} tokens a round, saves {seconds(arm.save)}"
+            gain = f"gain {number(arm.gain)} ± {number(arm.se)} tokens a round, saves {short_seconds(arm.save)}"
             lines += [Text(f"  {text.plain}", style=FAINT) for text in sentence(f"{gain}; {arm.text}", cells - 2)]
     return Text("\n").join(lines)

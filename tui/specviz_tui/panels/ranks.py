@@ -1,96 +1,109 @@
 """Screen 4: block, slot and rank of the drafted nodes, predicted against true buckets, widths, and the bandit.
 
-One part on the left, what belongs to it on the right; on a narrow screen each is a view of its own.
-
-Moves on screen 4. Mixed into the main screen: nodes of its tree are those of the draft tree, a cell of its table
-lists expansions, an expansion is a place to go to.
+One part on the left, what belongs to it on the right; on a narrow screen each is a view of its own. Nodes of its tree
+are those of the draft tree, a cell of its table lists expansions, an expansion is a place to go to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Container, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.reactive import reactive
-from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import Learning
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, Ranks
-from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.keymap import RANK_KEYS, bindings
-from specviz_tui.common.messages import NodePicked, RankAsked, RankEntered, RankFiltered, RankMoved, RankPicked
-from specviz_tui.common.paint import FAINT
-from specviz_tui.panels import FrameWidget, learning_views, ranks_views
-from specviz_tui.panels import ranks_views as rank_tables
+from specviz.view.panels.ranks.model import BUCKETS, RankOptions, Ranks
+from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.keymap import Key
+from specviz_tui.common.messages import NodePicked
+from specviz_tui.common.paint import FAINT, Painter
+from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
+from specviz_tui.panels import learning_views, ranks_views
 from specviz_tui.widgets.tree.box import neighbour
 
-Part = Literal["tree", "offers", "buckets", "cell", "widths", "blocks", "bandit", "queries"]
-PAIRS: dict[Part, Part] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
-WIDE_PARTS: tuple[Part, ...] = tuple(PAIRS)
-NARROW_PARTS: tuple[Part, ...] = tuple(part for pair in PAIRS.items() for part in pair)
-TITLES: dict[Part, str] = {
+PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
+WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)
+NARROW_PARTS: tuple[str, ...] = tuple(part for pair in PAIRS.items() for part in pair)
+TITLES: dict[str, str] = {
     "tree": "Tree · block·slot #rank · chance of the path", "offers": "Offered, and why",
     "buckets": "Predicted bucket (rows) × true bucket (columns)", "cell": "The cell's expansions",
     "widths": "Width spent against useful", "blocks": "Blocks, depths, the run",
     "bandit": "Learning while serving", "queries": "So far",
 }  # fmt: skip
-HINTS: dict[Part, str] = {
+HINTS: dict[str, str] = {
     "tree": "enter draft tree", "buckets": "f path c block s slot",
     "widths": "f path c block s slot", "bandit": "↑ ↓ queries", "cell": "enter → node",
 }  # fmt: skip
-NARROW = 100
+STEPS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
+RANK_KEYS: tuple[Key, ...] = (
+    Key("ranks.left", "left,h", "move('left')", "← h", "to the parent; in the table: a cell to the left", "Ranks"),
+    Key("ranks.right", "right,l", "move('right')", "→ l", "to the first child; in the table: to the right", "Ranks"),
+    Key("ranks.up", "up,k", "move('up')", "↑ k", "up: node, cell, expansion or query", "Ranks"),
+    Key("ranks.down", "down,j", "move('down')", "↓ j", "down", "Ranks"),
+    Key("ranks.view", "v", "view(1)", "v", "next view: tree, buckets, widths, bandit", "Ranks", "view"),
+    Key("ranks.view_before", "V", "view(-1)", "V", "view before", "Ranks"),
+    Key("ranks.path", "f", "filter('path')", "f", "count the path only, or every node the target saw", "Ranks"),
+    Key("ranks.block", "c", "filter('block')", "c", "count one block, or all", "Ranks"),
+    Key("ranks.slot", "s", "filter('slot')", "s", "count one slot, or all", "Ranks"),
+    Key(
+        "ranks.node",
+        "enter",
+        "node",
+        "enter",
+        "a cell: its expansions; an expansion: to its node; a node: to the draft tree",
+        "Ranks",
+        "go",
+    ),
+    Key("ranks.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Ranks"),
+    Key("ranks.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Ranks"),
+)
+RANK_PAGES = {
+    "ranks": (
+        "Ranks: what shaped the tree",
+        "A block is one call's run of slots: slot k speaks of the k-th token ahead. b2·s1 #3 is a node that slot 1 of "
+        "block 2 offered as its third choice. The spine (━) is each slot's first choice; a sibling gets children only "
+        "where a later block starts (▸). ⊕ was offered by more than one slot and merged. The number behind is the "
+        "chance the draft gives the whole path; the nodes with the largest are sent, the others pruned.\n\n"
+        "Before it offers anything, a small head predicts in which bucket the target's token stands among the slot's "
+        "choices: 1, 2 to 4, 5 to 10, or lower. The bucket sets how many children the slot gets (knob widths).\n\n"
+        "The table counts predicted (rows) against true (columns). Right of the diagonal (›) the slot was too narrow: "
+        "if the token was not offered, a walk that comes there ends. Left of it (‹) it was too wide: nodes that buy "
+        "nothing. ⊘ gave up though the token was within reach. These do not cost the same. f counts the path only: "
+        "there the prefix is right, and the token is the one that was written; otherwise it is the target's best at "
+        "every node it saw. c and s choose a block and a slot.\n\n"
+        "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. "
+        "├ ● ┤ are the least, the expected and the most profit; it takes one that pays for sure, or tries one within "
+        "a small budget. Regret is what a decision gave up against the best expected profit. The text never depends "
+        "on it.",
+    )
+}
 
 
-class RanksPane(Container, can_focus=True, inherit_bindings=False):
-    """Everything of the screen below the text strip. Without ranks it says which methods have them."""
+class RanksPane(PartedPane[RankOptions, Ranks]):
+    """The part on the left, its companion on the right."""
 
-    BINDINGS = bindings(RANK_KEYS)
-    EXPLAIN = "ranks"
-    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
-    part: reactive[Part] = reactive("tree", init=False)
+    PANEL, BESIDE = RanksPanel, (LearningPanel,)
+    OPEN = opens("screen.ranks", "4", RanksPanel, "Ranks: block, slot, rank of nodes; buckets, widths, the bandit")
+    KEYS, PAGES = RANK_KEYS, RANK_PAGES
+    WIDE, SMALL = WIDE_PARTS, NARROW_PARTS
 
-    def compose(self) -> ComposeResult:
-        """The part on the left, its companion on the right."""
-        yield Static("", id="no-ranks", markup=False)
+    def parts(self) -> ComposeResult:
         with VerticalScroll(id="rank-main", can_focus=False):
-            yield RankView("tree", id="rank-left").data_bind(RanksPane.frame)
+            yield RankView("tree", self.pick, id="rank-left").data_bind(PanelPane.frame)
         with VerticalScroll(id="rank-side", can_focus=False):
-            yield RankView("offers", id="rank-right").data_bind(RanksPane.frame)
+            yield RankView("offers", self.pick, id="rank-right").data_bind(PanelPane.frame)
 
-    @property
-    def narrow(self) -> bool:
-        """Whether only one part fits."""
-        return self.app.size.width < NARROW
-
-    def watch_frame(self, frame: Frame | None) -> None:
-        """The reason in place of the parts, when there is nothing to show."""
-        found = RanksPanel.of(frame)
-        if found is None:
-            return
-        self.set_class(found.missing is not None, "-missing")
-        self.query_one("#no-ranks", Static).update(found.missing or "")
+    def show(self, frame: Frame, model: Ranks) -> None:
         self._titles()
 
-    def on_mount(self) -> None:
-        """Names of the parts."""
-        self._show()
-
-    def on_resize(self) -> None:
-        """One part or two."""
-        self._show()
-
-    def watch_part(self, _: Part) -> None:
-        """Another part."""
-        self._show()
-
-    def _show(self) -> None:
+    def put_parts(self) -> None:
+        """Which parts stand on both sides."""
         if not self.narrow and self.part not in PAIRS:
             self.part = next(main for main, side in PAIRS.items() if side == self.part)
         self.query_one("#rank-left", RankView).part_shown = self.part
@@ -112,52 +125,102 @@ class RanksPane(Container, can_focus=True, inherit_bindings=False):
     # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_move(self, direction: str) -> None:
-        """An arrow, in the part on screen; where nothing is chosen it scrolls."""
-        if self.part in ("widths", "blocks", "offers", "queries"):
+        """An arrow over the table, down a cell's list, over the queries, over the tree; elsewhere it scrolls."""
+        if self.part in ("buckets", "cell"):
+            self._move_cell(direction)
+        elif self.part == "bandit":
+            self._move_query(-1 if direction in ("up", "left") else 1)
+        elif self.part != "tree":
             self.action_scroll({"up": -1, "down": 1}.get(direction, 0))
-        else:
-            self.post_message(RankMoved(direction, self.part))
+        elif self.frame is not None:
+            node = neighbour(self.frame.tree, self.frame.selected, direction, True)
+            if node is not None:
+                self.choose(node)
 
-    def action_view(self, by: int) -> None:
-        """Another part."""
-        parts = NARROW_PARTS if self.narrow else WIDE_PARTS
-        at = parts.index(self.part) if self.part in parts else 0
-        self.part = parts[(at + by) % len(parts)]
+    def _move_cell(self, direction: str) -> None:
+        (pred, true), entry = self.chosen.cell or (None, None), self.chosen.entry
+        if entry is not None and self.model is not None and self.model.cell is not None:
+            last = len(self.model.cell.entries) - 1
+            sideways = direction in ("left", "right")
+            self.choose(entry=None if sideways else max(0, min(last, entry + (1 if direction == "down" else -1))))
+        elif pred is None or true is None:
+            self.pick(0, 0)
+        else:
+            (down, right), last = STEPS[direction], len(BUCKETS) - 1
+            self.pick(max(0, min(last, pred + down)), max(0, min(last, true + right)))
+
+    def pick(self, pred: int, true: int) -> None:
+        """Look at a cell of the table."""
+        self.choose(cell=(pred, true), entry=None)
+
+    def _move_query(self, by: int) -> None:
+        """To the query before or after, where something was decided."""
+        learnt = LearningPanel.of(self.frame)
+        if learnt is None or learnt.view is None:
+            return
+        steps = learnt.view.steps
+        at = next((k for k, step in enumerate(steps) if step.cursor), len(steps) if by < 0 else -1)
+        found = steps[max(0, min(len(steps) - 1, at + by))]
+        if found.index is not None:
+            self.choose(None, index=found.index)
 
     def action_filter(self, what: str) -> None:
-        """Count other expansions."""
-        self.post_message(RankFiltered(what))
+        """Count other expansions; the cell stays, its list begins anew."""
+        ranks, wanted = self.model, self.chosen.filter
+        if ranks is None:
+            return
+        if what == "path":
+            wanted = replace(wanted, path_only=not wanted.path_only)
+        elif what == "block":
+            wanted = replace(wanted, block=_next(ranks.blocks, wanted.block))
+        else:
+            wanted = replace(wanted, slot=_next(ranks.slots, wanted.slot))
+        self.choose(filter=wanted, entry=None)
 
     def action_node(self) -> None:
-        """Into the list, to the node, to the draft tree."""
-        self.post_message(RankEntered(self.part))
+        """Into a cell's list; from an expansion to its node; from a node to the draft tree."""
+        cell = self.model.cell if self.model is not None else None
+        if self.part not in ("buckets", "cell"):
+            self.choose(tree=True)
+        elif cell is not None and cell.entries and self.chosen.entry is None:
+            self.choose(entry=0)
+        elif cell is not None and cell.entries and self.chosen.entry is not None:
+            entry = cell.entries[min(self.chosen.entry, len(cell.entries) - 1)]
+            self.part = "tree"
+            self.choose(entry.node, index=entry.index)
         if self.narrow and self.part == "buckets":
             self.part = "cell"
 
+    def back(self) -> bool:
+        """Out of a cell's list."""
+        inside = self.chosen.entry is not None
+        if inside:
+            self.choose(entry=None)
+        return inside
+
     def action_scroll(self, lines: int) -> None:
-        """By some lines."""
         for name in ("#rank-main", "#rank-side"):
             self.query_one(name).scroll_relative(y=lines, animate=False)
 
 
 class RankView(FrameWidget):
-    """One part, painted; the line of the cursor stays in view."""
+    """One part, painted; the line of the cursor stays in view. A click chooses a node or a cell of the table."""
 
     EXPLAIN = "ranks"
-    part_shown: reactive[Part] = reactive("tree", layout=True)
+    part_shown: reactive[str] = reactive("tree", layout=True)
 
-    def __init__(self, part: Part, id: str | None = None) -> None:
+    def __init__(self, part: str, pick: Callable[[int, int], None], id: str) -> None:
         super().__init__(id=id)
         self.set_reactive(RankView.part_shown, part)
+        self._pick = pick
         self._listed: list[int] = []
         self._cursor_line: int | None = None
 
     def part(self, frame: Frame) -> object:
-        """The ranks of this moment."""
+        """The ranks of this moment, and what was learnt."""
         return RanksPanel.of(frame), LearningPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
-        """Heights differ from round to round."""
         self.refresh(layout=True)
         self.call_after_refresh(self._follow)
 
@@ -179,28 +242,20 @@ class RankView(FrameWidget):
         return Text("\n").join([Text(f" v · {TITLES[self.part_shown]}", style=FAINT, no_wrap=True), text])
 
     def _painted(self, found: Ranks, cells: int) -> Text:
-        painter, part = self.painter, self.part_shown
+        painter, part, learnt = self.painter, self.part_shown, LearningPanel.of(self.frame) or Learning("")
         self._listed, self._cursor_line = [], None
         if part == "tree" and found.tree is not None:
             text, self._listed, self._cursor_line = ranks_views.tree(found.tree, painter, cells)
-            return text
-        if part == "offers":
-            return ranks_views.offers(found, painter, cells)
-        if part == "buckets":
-            return rank_tables.buckets(found, painter, cells)
-        if part == "cell":
-            text, self._cursor_line = rank_tables.cell(found.cell, painter, cells)
-            return text
-        if part == "widths":
-            return rank_tables.widths(found, painter, cells)
-        if part == "blocks":
-            return rank_tables.blocks(found, painter, cells)
-        learnt = LearningPanel.of(self.frame) or Learning("")
-        if part == "bandit":
+        elif part == "cell":
+            text, self._cursor_line = ranks_views.cell(found.cell, painter, cells)
+        elif part == "bandit":
             text, self._cursor_line = learning_views.arms(learnt.view, learnt.missing, painter, cells)
-            return text
-        beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
-        return learning_views.sums(learnt.view, "" if beside else learnt.missing, painter, cells)
+        elif part in _PAINTED:
+            text = _PAINTED[part](found, painter, cells)
+        else:
+            beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
+            text = learning_views.sums(learnt.view, "" if beside else learnt.missing, painter, cells)
+        return text
 
     def on_click(self, event: events.Click) -> None:
         """The node or cell under the pointer."""
@@ -210,134 +265,16 @@ class RankView(FrameWidget):
         y = offset.y - (self.app.size.width < NARROW)
         if self.part_shown == "tree" and 0 <= y < len(self._listed):
             self.post_message(NodePicked(self._listed[y]))
-        elif self.part_shown == "buckets" and (cell := rank_tables.pressed(offset.x, y)) is not None:
-            self.post_message(RankPicked(*cell))
+        elif self.part_shown == "buckets" and (cell := ranks_views.pressed(offset.x, y)) is not None:
+            self._pick(*cell)
 
 
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from specviz.view import Frame
-
-    Base = Screen[None]
-else:
-    Base = object
-
-STEPS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
-
-
-class RankActions(Base):
-    """Actions of a screen that has `feed`, `frame`, `select`, `choose` and `show_rank_tree`."""
-
-    feed: RunFeed
-    if TYPE_CHECKING:
-        frame: "Frame | None"
-
-        def select(self, node: int | None) -> None: ...
-        def choose(self, name: str) -> None: ...
-        def paint_soon(self) -> None: ...
-        def focus_main(self) -> None: ...
-
-    @property
-    def _ranks(self) -> Ranks | None:
-        return RanksPanel.of(self.frame)
-
-    def _choose(self, **changes: Any) -> None:
-        self.feed.options = RanksPanel.choose(self.feed.options, **changes)
-
-    def do_on_ranks(self, message: RankAsked) -> None:
-        """An arrow, a filter, enter, or a click on the table."""
-        if isinstance(message, RankMoved):
-            self.move_rank(message.direction, message.part)
-        elif isinstance(message, RankFiltered):
-            self.filter_ranks(message.what)
-        elif isinstance(message, RankEntered):
-            self.enter_rank(message.part)
-        elif isinstance(message, RankPicked):
-            self.focus_main()
-            self.pick_bucket(message.pred, message.true)
-
-    def move_rank(self, direction: str, part: str) -> None:
-        """An arrow: over the table, down a cell's list, over the queries, or over the tree."""
-        if part in ("buckets", "cell"):
-            self._move_cell(direction)
-        elif part in ("bandit", "queries"):
-            self._move_query(-1 if direction in ("up", "left") else 1)
-        elif self.frame is not None:
-            node = neighbour(self.frame.tree, self.frame.selected, direction, True)
-            if node is not None:
-                self.select(node)
-
-    def _move_cell(self, direction: str) -> None:
-        options, ranks = RanksPanel.chosen(self.feed.options), self._ranks
-        if options.entry is not None and ranks is not None and ranks.cell is not None:
-            if direction in ("left", "right"):
-                self._choose(entry=None)
-            else:
-                last = len(ranks.cell.entries) - 1
-                entry = max(0, min(last, options.entry + (1 if direction == "down" else -1)))
-                self._choose(entry=entry)
-            self.paint_soon()
-            return
-        if options.cell is None:
-            self.pick_bucket(0, 0)
-            return
-        (pred, true), (down, right) = options.cell, STEPS[direction]
-        last = len(BUCKETS) - 1
-        self.pick_bucket(max(0, min(last, pred + down)), max(0, min(last, true + right)))
-
-    def pick_bucket(self, pred: int, true: int) -> None:
-        """Look at a cell of the table."""
-        self._choose(cell=(pred, true), entry=None)
-        self.paint_soon()
-
-    def _move_query(self, by: int) -> None:
-        """To the query before or after, where something was decided."""
-        learnt = LearningPanel.of(self.frame)
-        adapt = learnt.view if learnt is not None else None
-        if adapt is None:
-            return
-        at = next((k for k, step in enumerate(adapt.steps) if step.cursor), len(adapt.steps) if by < 0 else -1)
-        found = adapt.steps[max(0, min(len(adapt.steps) - 1, at + by))]
-        if found.index is not None:
-            self.feed.player.seek_index(found.index)
-            self.select(None)
-
-    def filter_ranks(self, what: str) -> None:
-        """Count other expansions; the cell stays, its list begins anew."""
-        ranks, options = self._ranks, RanksPanel.chosen(self.feed.options)
-        if ranks is None:
-            return
-        wanted = options.filter
-        if what == "path":
-            wanted = replace(wanted, path_only=not wanted.path_only)
-        elif what == "block":
-            wanted = replace(wanted, block=_next(ranks.blocks, wanted.block))
-        else:
-            wanted = replace(wanted, slot=_next(ranks.slots, wanted.slot))
-        self._choose(filter=wanted, entry=None)
-        self.paint_soon()
-
-    def enter_rank(self, part: str) -> None:
-        """Into a cell's list; from an expansion to its node; from a node to the draft tree."""
-        ranks, options = self._ranks, RanksPanel.chosen(self.feed.options)
-        if part not in ("buckets", "cell"):
-            self.choose("tree")
-            return
-        if ranks is None or ranks.cell is None or not ranks.cell.entries:
-            return
-        if options.entry is None:
-            self._choose(entry=0)
-            self.paint_soon()
-            return
-        entry = ranks.cell.entries[min(options.entry, len(ranks.cell.entries) - 1)]
-        self.feed.player.seek_index(entry.index)
-        self.show_rank_tree()
-        self.select(entry.node)
-
-    def show_rank_tree(self) -> None:
-        """The part of the screen with the tree."""
-        self.query_one(RanksPane).part = "tree"
+_PAINTED: dict[str, Callable[[Ranks, Painter, int], Text]] = {
+    "offers": ranks_views.offers,
+    "buckets": ranks_views.buckets,
+    "widths": ranks_views.widths,
+    "blocks": ranks_views.blocks,
+}
 
 
 def _next(choices: Sequence[int], now: int | None) -> int | None:

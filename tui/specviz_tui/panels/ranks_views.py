@@ -5,6 +5,7 @@ The tables of screen *Ranks*: predicted against true buckets, a cell's expansion
 
 from collections.abc import Sequence
 
+from rich.style import Style
 from rich.text import Text
 
 from specviz.runlog.run import Mark
@@ -22,31 +23,15 @@ from specviz.view.panels.ranks.model import (
 )
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, wrapped
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, joined, sentence, wrapped
 
 TOKEN, BADGE, CHANCE = 14, 11, 8
 OFFERS = 6  # tokens of an expansion that are listed beyond its children
 
 
-def sentence(words: str, cells: int, style: object = PLAIN) -> list[Text]:
-    """A sentence in lines."""
-    return [Text(line, style=style) for line in wrapped(words, cells)]  # type: ignore[arg-type]
-
-
-def indented(words: str, cells: int, style: object = PLAIN) -> list[Text]:
+def under(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
     """A sentence in lines under a table."""
     return [Text(" ").append_text(line) for line in sentence(words, cells - 2, style)]
-
-
-def legend(painter: Painter) -> Text:
-    """What the signs mean."""
-    parts = [
-        Text(style.glyph, style=painter.style(style)).append(f" {word}", style=FAINT)
-        for style, word in (
-            (palette.SPINE, "spine"), (palette.START, "block starts"), (palette.MERGED, "offered again"),
-        )
-    ]  # fmt: skip
-    return joined(parts, 60, "  ")
 
 
 def tree(found: RankTree, painter: Painter, cells: int) -> tuple[Text, list[int], int | None]:
@@ -57,7 +42,7 @@ def tree(found: RankTree, painter: Painter, cells: int) -> tuple[Text, list[int]
     lines = [_node(node, painter, room, cells) for node in found.nodes]
     if found.n_hidden:
         lines.append(Text(f"  {found.n_hidden} pruned nodes left out: X shows them, x folds the losers", style=FAINT))
-    lines += indented(found.text, cells, FAINT)
+    lines += under(found.text, cells, FAINT)
     cursor = next((k for k, node in enumerate(found.nodes) if node.cursor), None)
     return Text("\n").join(lines), [node.id for node in found.nodes], cursor
 
@@ -152,18 +137,18 @@ def buckets(found: Ranks, painter: Painter, cells: int) -> Text:
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
     if table is None:
         why = f"{NO_EXPANSIONS} for {found.filter_text}." if not found.notes else found.notes[0]
-        return Text("\n").join([head, Text(""), *indented(why, cells, FAINT)])
+        return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
     lines = [head, _header(cells)]
     lines += [_row(table, pred, painter, cells) for pred in range(len(BUCKETS))]
     recall = Text(f" {'recall':<{LABEL}}", style=FAINT, no_wrap=True)
     for value in table.recall:
         recall.append(f"{prob(value):>6}".ljust(CELL), style=FAINT)
     lines.append(recall.append(f" right {prob(table.accuracy)} of {table.n}", style=STRONG))
-    lines += [_legend(painter, cells), *indented(f"Counted {table.basis}.", cells, FAINT)]
+    lines += [_legend(painter, cells), *under(f"Counted {table.basis}.", cells, FAINT)]
     for words in table.findings:
-        lines += indented(f"{words}.", cells)
+        lines += under(f"{words}.", cells)
     if table.n_unknown:
-        lines += indented(f"{table.n_unknown} more hang below pruned nodes: their truth is unknown.", cells, FAINT)
+        lines += under(f"{table.n_unknown} more hang below pruned nodes: their truth is unknown.", cells, FAINT)
     return Text("\n").join([*lines, Text(""), *_slots(found, painter, cells)])
 
 
@@ -202,7 +187,6 @@ def _legend(painter: Painter, cells: int) -> Text:
 
 
 def _slots(found: Ranks, painter: Painter, cells: int) -> list[Text]:
-    """Accuracy by (block, slot)."""
     if not found.slot_rows:
         return []
     lines = [Text(" block slot      n  first right  bucket right  covered  children", style=FAINT, no_wrap=True)]
@@ -244,7 +228,7 @@ def widths(found: Ranks, painter: Painter, cells: int) -> Text:
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
     if not found.widths:
         why = f"{NO_EXPANSIONS}." if not found.notes else found.notes[0]
-        return Text("\n").join([head, Text(""), *indented(why, cells, FAINT)])
+        return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
     room = max(4, min(20, cells - 58))
     lines = [head, Text(" width  places  children  useful  covered   95 %       token's rank", style=FAINT)]
     for row in found.widths:
@@ -255,7 +239,7 @@ def widths(found: Ranks, painter: Painter, cells: int) -> Text:
         line.append(f" {number(row.mean_rank, 1):>4} ").append(bar(row.coverage, room), style=painter.tint("accepted"))
         line.truncate(cells)
         lines.append(line)
-    lines += [*indented(found.widths_words, cells), Text("")]
+    lines += [*under(found.widths_words, cells), Text("")]
     lines += [Text(" If all had this width: covered, and how many had at least as many", style=FAINT)]
     for point in found.reach:
         if point.width in SHOWN_WIDTHS:
@@ -268,7 +252,7 @@ def widths(found: Ranks, painter: Painter, cells: int) -> Text:
 
 def blocks(found: Ranks, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
-    lines = _numbers(found, cells)
+    lines = facts(found.summary, cells)
     if found.block_rows:
         lines += [Text(""), Text("       calls starts  sent share kept    ms", style=FAINT, no_wrap=True)]
         for row in found.block_rows:
@@ -285,17 +269,6 @@ def blocks(found: Ranks, painter: Painter, cells: int) -> Text:
             room = max(3, min(16, cells - line.cell_len))
             lines.append(line.append(bar(depth.reached, room), style=painter.tint("accepted")))
     return Text("\n").join(lines)
-
-
-def _numbers(found: Ranks, cells: int) -> list[Text]:
-    label = max((len(row.label) for row in found.summary), default=0)
-    lines = []
-    for row in found.summary:
-        line = Text(no_wrap=True).append(f"{row.label:<{label}}  ", style=FAINT).append(row.value, style=STRONG)
-        line.append(f"  {row.note}", style=FAINT)
-        line.truncate(cells, overflow="ellipsis")
-        lines.append(line)
-    return lines
 
 
 def pressed(x: int, y: int) -> tuple[int, int] | None:

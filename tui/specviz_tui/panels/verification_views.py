@@ -8,28 +8,21 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual import events
 
 from specviz.text import clip, pad
-from specviz.view.frame.frame import Frame
-from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import (
-    Branch,
-    ClosingRow,
-    Comparison,
     RuleReplay,
     Scan,
     ScanColumn,
     ScanRow,
+    Stairs,
     Survival,
     Verification,
     Weighed,
 )
-from specviz.view.words.numbers import fine, number, percent, prob
+from specviz.view.words.numbers import fine, joint, number, percent, prob
 from specviz.view.words.palette import glyph
-from specviz_tui.common.messages import NodePicked
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, fitted, wrapped
-from specviz_tui.panels import FrameWidget
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
 
 TOKEN, LEAST, GAP = 12, 5, 1  # widest token, narrowest column, cells between columns
 HELP = 30  # cells below which there is no column that explains the rows
@@ -120,7 +113,9 @@ def _style(row: ScanRow, column: ScanColumn, painter: Painter) -> Style:
     if row.key == "draft":
         return painter.mark(column.mark) + (CURSOR if column.cursor else PLAIN)
     if row.key == "verdict":
-        judged = painter.tint("testing" if not column.decided else "accepted" if _kept(column) else "rejected")
+        judged = painter.tint(
+            "testing" if not column.decided else "accepted" if (column.stop or column.implied) else "rejected"
+        )
         return judged + STRONG + (CURSOR if column.fresh else PLAIN)
     if row.key == "t":
         return FAINT + (STRONG if column.fresh or column.stop else PLAIN)
@@ -129,49 +124,7 @@ def _style(row: ScanRow, column: ScanColumn, painter: Painter) -> Style:
     return PLAIN
 
 
-def _kept(column: ScanColumn) -> bool:
-    return column.stop or column.implied
-
-
-class ScanTable(FrameWidget):
-    """The table, and below it the sentence on the position under the cursor. A click on a column chooses it."""
-
-    EXPLAIN = "scan"
-
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._spots: list[tuple[int, int, int]] = []
-
-    def part(self, frame: Frame) -> object:
-        """The scan."""
-        v = VerificationPanel.of(frame)
-        return v.scan if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """The number of rows changes from phase to phase."""
-        v = VerificationPanel.of(frame)
-        scan = v.scan if v else None
-        self.border_title = Text(scan.title if scan is not None else "Scan")
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """Rows, then the sentence."""
-        v = VerificationPanel.of(self.frame)
-        scan = v.scan if v else None
-        if scan is None:
-            return Text("")
-        text, self._spots = table(scan, self.painter, self.size.width or 80)
-        return text.append("\n").append_text(_said(scan.words, self.size.width or 80))
-
-    def on_click(self, event: events.Click) -> None:
-        """The position under the pointer."""
-        offset = event.get_content_offset(self)
-        for x0, x1, node in self._spots:
-            if offset is not None and x0 <= offset.x < x1:
-                self.post_message(NodePicked(node))
-
-
-def _said(words: str, width: int) -> Text:
+def said(words: str, width: int) -> Text:
     """The sentence, on two lines at least, so that nothing moves when it is short."""
     lines = wrapped(words, width - 2)[:5]
     lines += [""] * (2 - len(lines))
@@ -181,13 +134,16 @@ def _said(words: str, width: int) -> Text:
 ENTRIES = 5  # tokens of a row; the dashboard shows more
 
 
-def rules(found: Comparison, painter: Painter, width: int) -> Text:
+def rules(model: Verification, painter: Painter, width: int) -> Text:
     """`token-wise  ✗·····  0 of 6  3.28`, a line each, then what it comes to."""
+    found = model.comparison
+    if found is None:
+        return Text(" told when the verdict is on screen", style=FAINT)
     if found.missing:
-        return Text("\n").join(_sentence(found.missing, width, FAINT))
+        return Text("\n").join(indented(found.missing, width, FAINT))
     label = max(len(rule.label) for rule in found.rules) + 2
     lines = [line for rule in found.rules for line in _rule(rule, painter, width, label)]
-    return Text("\n").join([*lines, *_sentence(found.words, width)])
+    return Text("\n").join([*lines, *indented(found.words, width)])
 
 
 def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Text]:
@@ -201,26 +157,25 @@ def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Te
     note = Text(f"  {rule.note}" if rule.note else "", style=FAINT)
     if line.cell_len + note.cell_len <= width:
         return [line.append_text(note)]
-    return [line, *_sentence(f"  {rule.note}", width, FAINT)]
+    return [line, *indented(f"  {rule.note}", width, FAINT)]
 
 
-def _sentence(words: str, width: int, style: Style = PLAIN) -> list[Text]:
-    return [Text(f" {line}", style=style) for line in wrapped(words, width - 2)]
-
-
-def closing(found: ClosingRow, painter: Painter, width: int) -> Text:
+def closing(model: Verification, painter: Painter, width: int) -> Text:
     """The tokens of the row, what p and q give them, what is left, and which was drawn."""
+    found = model.closing
+    if found is None:
+        return Text(" told when the last token is drawn", style=FAINT)
     if found.missing:
-        return Text("\n").join(_sentence(found.missing, width, FAINT))
+        return Text("\n").join(indented(found.missing, width, FAINT))
     token = min(max((cell_len(e.shown) for e in found.entries), default=5), 12)
     against = any(e.weighed_q is not None for e in found.entries)
     cells = max(3, min(8, (width - token - 40) // 2)) if against else 12
     head = f" {'':<{token + 2}}{found.p_label:<{cells + 7}}"
     head += f"{found.q_label:<{cells + 7}}left   share" if against else "share"
-    lines = [*_sentence(found.title, width), Text(head, style=FAINT)]
+    lines = [*indented(found.title, width), Text(head, style=FAINT)]
     drawn_later = (e for e in found.entries[ENTRIES:] if e.drawn)
     lines += [_weighed(e, painter, (token, cells, width), against) for e in (*found.entries[:ENTRIES], *drawn_later)]
-    return Text("\n").join([*lines, *_sentence(found.words, width, FAINT)])
+    return Text("\n").join([*lines, *indented(found.words, width, FAINT)])
 
 
 def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], against: bool) -> Text:
@@ -239,10 +194,11 @@ def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], agai
     return line
 
 
-def branches(found: tuple[Branch, ...], missing: str | None, painter: Painter, width: int) -> Text:
+def branches(model: Verification, painter: Painter, width: int) -> Text:
     """One bar a branch: what both laws give, then what the target misses and what the draft has too much of."""
+    found = model.branches
     if not found:
-        return Text(f" {missing or 'the target has not judged the draft yet'}", style=FAINT)
+        return Text(f" {model.branches_missing or 'the target has not judged the draft yet'}", style=FAINT)
     token = min(max(cell_len(b.shown) for b in found), 16)
     cells = max(6, width - token - 24)
     lines = []
@@ -262,7 +218,7 @@ def branches(found: tuple[Branch, ...], missing: str | None, painter: Painter, w
 
 def over_run(found: Verification, painter: Painter, width: int) -> Text:
     """The paired difference to token-wise, then survival: observed beside exactly expected, position by position."""
-    lines = [line for p in found.paired for line in _sentence(p.words or p.missing or "", width)]
+    lines = [line for p in found.paired for line in indented(p.words or p.missing or "", width)]
     if found.survival is not None:
         lines += _survival(found.survival, painter)
     return Text("\n").join(lines) if lines else Text(" nothing to compare yet", style=FAINT)
@@ -284,94 +240,84 @@ def _survival(found: Survival, painter: Painter) -> list[Text]:
     return lines if found.curves else [*lines, Text(f" {found.words}", style=FAINT)]
 
 
-class RuleBox(FrameWidget):
-    """Other rules on the same draft; the difference over the run below the box."""
-
-    EXPLAIN = "rules"
-
-    def part(self, frame: Frame) -> object:
-        """Comparison and paired differences."""
-        v = VerificationPanel.of(frame)
-        return (v.comparison, v.paired) if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Same draft, same u · kept, expected · ▶ this run"
-        v = VerificationPanel.of(frame)
-        gains = [
-            (k, Text(f"{p.gain.label} {p.gain.text}")) for k, p in enumerate(v.paired if v else ()) if not p.missing
-        ]
-        self.border_subtitle = fitted(gains, max(self.size.width - 6, 20), " · ") if gains else ""
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a rule."""
-        v = VerificationPanel.of(self.frame)
-        if v is None or v.comparison is None:
-            return Text(" told when the verdict is on screen", style=FAINT)
-        return rules(v.comparison, self.painter, self.size.width)
+LABEL = 8  # cells of the ratios on the left
+CAP, STEP, RISER, DOT, WEIGHT, ZERO, DOWN = "▔", "━", "│", "●", "○", "┄", "↓"
+WIDEST = 10
 
 
-class ClosingBox(FrameWidget):
-    """The row at the stop against p and q."""
+class _Scale:
+    """Rows of the chart for logs, the largest on top. What is minus infinity lies on the last row."""
 
-    EXPLAIN = "residual"
+    def __init__(self, stairs: Stairs, height: int) -> None:
+        values = (*stairs.log_r, *stairs.log_c, *stairs.cap)
+        finite = [y for y in values if y is not None]
+        self.top, self.low, self.height = max(*finite, 0.0), min(*finite, 0.0), height
+        if None in values or self.low == self.top:
+            self.low -= max(0.5, (self.top - self.low) / 4)
 
-    def part(self, frame: Frame) -> object:
-        """The row."""
-        v = VerificationPanel.of(frame)
-        return v.closing if v else None
+    def row(self, value: float | None) -> int:
+        """The row of a log."""
+        if value is None:
+            return self.height - 1
+        share = (self.top - value) / (self.top - self.low)
+        return min(self.height - 1, max(0, round(share * (self.height - 1))))
 
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "The row at the stop"
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a token."""
-        v = VerificationPanel.of(self.frame)
-        if v is None or v.closing is None:
-            return Text(" told when the last token is drawn", style=FAINT)
-        return closing(v.closing, self.painter, self.size.width)
-
-
-class BranchBox(FrameWidget):
-    """The branches below every prefix."""
-
-    EXPLAIN = "branches"
-
-    def part(self, frame: Frame) -> object:
-        """The branches."""
-        v = VerificationPanel.of(frame)
-        return (v.branches, v.branches_missing) if v else None
-
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Below each prefix · ░ both agree  █ D+ missing  ▒ D- in excess"
-        self.refresh(layout=True)
-
-    def render(self) -> Text:
-        """A line a branch."""
-        v = VerificationPanel.of(self.frame)
-        return Text("") if v is None else branches(v.branches, v.branches_missing, self.painter, self.size.width)
+    def label(self, row: int) -> str:
+        """The ratio of the top, of 1 and of the bottom."""
+        if row == self.row(0.0):
+            return "1"
+        return joint(self.top) if row == 0 else joint(self.low) if row == self.height - 1 else ""
 
 
-class RunBox(FrameWidget):
-    """Over the run."""
+class _Canvas:
+    """Cells of the chart: the line of ratio 1 first, then the cap, then what hangs and what climbs."""
 
-    EXPLAIN = "survival"
+    def __init__(self, width: int, scale: _Scale, painter: Painter) -> None:
+        self.scale = scale
+        self.rows: list[list[tuple[str, Style]]] = [[(" ", PLAIN)] * width for _ in range(scale.height)]
+        self.rows[scale.row(0.0)] = [(ZERO, FAINT)] * width
+        self.cap, self.ratio = painter.tint("rejected"), painter.tint("accepted") + STRONG
+        self.weight = painter.tint("recovered") + STRONG
 
-    def part(self, frame: Frame) -> object:
-        """Survival and differences."""
-        v = VerificationPanel.of(frame)
-        return (v.survival, v.paired) if v else None
+    def step(self, stairs: Stairs, k: int, step: int) -> None:
+        """Position k: its piece of the cap line, its c, its r with the riser from the one before."""
+        left, place, r = k * step, k * step + step // 2, stairs.log_r[k]
+        self._flat(stairs.cap[k], left, step, CAP, self.cap)
+        if k and stairs.log_r[k - 1] is not None:
+            self._riser(stairs.log_r[k - 1], r, left)
+        if r is not None:
+            self._flat(r, left, step, STEP, self.ratio)
+        self._dot(stairs.log_c[k], place, WEIGHT, self.weight)
+        if r is None or self.scale.row(r) != self.scale.row(stairs.log_c[k]):
+            self._dot(r, place, DOT, self.ratio)
 
-    def show(self, frame: Frame | None) -> None:
-        """Its height follows its lines."""
-        self.border_title = "Over the run · survival: observed against exactly expected"
-        self.refresh(layout=True)
+    def _flat(self, value: float, left: int, cells: int, char: str, style: Style) -> None:
+        self.rows[self.scale.row(value)][left : left + cells] = [(char, style)] * cells
 
-    def render(self) -> Text:
-        """Sentences, then the table."""
-        v = VerificationPanel.of(self.frame)
-        return Text("") if v is None else over_run(v, self.painter, self.size.width)
+    def _dot(self, value: float | None, x: int, char: str, style: Style) -> None:
+        self.rows[self.scale.row(value)][x] = (DOWN if value is None else char, style)
+
+    def _riser(self, before: float | None, after: float | None, x: int) -> None:
+        ends = sorted((self.scale.row(before), self.scale.row(after)))
+        for row in range(ends[0], ends[1] + (after is None)):
+            self.rows[row][x] = (RISER, self.ratio)
+
+    def lines(self) -> list[Text]:
+        """With the ratios on the left."""
+        out = []
+        for at, row in enumerate(self.rows):
+            line = Text(no_wrap=True).append(f"{self.scale.label(at):>{LABEL - 1}} ", style=FAINT)
+            for char, style in row:
+                line.append(char, style=style)
+            out.append(line)
+        return out
+
+
+def chart(stairs: Stairs, painter: Painter, width: int, height: int) -> Text:
+    """`height` lines and one of positions. What fell to probability 0 leaves at the bottom, with an arrow."""
+    step = max(3, min(WIDEST, (width - LABEL - 2) // len(stairs.xs)))
+    canvas = _Canvas(step * len(stairs.xs), _Scale(stairs, height), painter)
+    for k in range(len(stairs.xs)):
+        canvas.step(stairs, k, step)
+    numbers = Text(" " * LABEL + "".join(f"{x:^{step}}" for x in stairs.xs), style=FAINT, no_wrap=True)
+    return Text("\n").join([*canvas.lines(), numbers])

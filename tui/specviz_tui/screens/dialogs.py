@@ -45,7 +45,6 @@ class AskScreen(ModalScreen[str | None]):
             yield Static(self._question.hint, markup=False, id="hint", classes="dialog-hint")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Check, then answer."""
         try:
             if self._question.check is not None:
                 self._question.check(event.value)
@@ -57,7 +56,6 @@ class AskScreen(ModalScreen[str | None]):
         self.dismiss(event.value)
 
     def action_cancel(self) -> None:
-        """No answer."""
         self.dismiss(None)
 
 
@@ -85,27 +83,22 @@ class PickScreen(ModalScreen[str | None]):
         self._title, self._choices, self._hint = title, choices, f"{hint}enter {enters} · {leave}"
 
     def compose(self) -> ComposeResult:
-        """Title, list, hint."""
         widest = max((len(choice.title) for choice in self._choices), default=0)
         with Vertical(classes="dialog -list"):
             yield Label(self._title, markup=False, classes="dialog-title")
-            options = [Option(_line(choice, widest), id=choice.id) for choice in self._choices]
+            options = [
+                Option(Text(choice.title.ljust(widest + 2)).append(choice.note, style=FAINT), id=choice.id)
+                for choice in self._choices
+            ]
             yield OptionList(*options, markup=False)
             yield Static(self._hint, markup=False, classes="dialog-hint")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Answer."""
         self.dismiss(event.option_id)
 
     def action_move(self, step: int) -> None:
-        """A line down or up."""
         box = self.query_one(OptionList)
         (box.action_cursor_down if step > 0 else box.action_cursor_up)()
 
     def action_cancel(self) -> None:
-        """Nothing chosen."""
         self.dismiss(None)
-
-
-def _line(choice: Choice, widest: int) -> Text:
-    return Text(choice.title.ljust(widest + 2)).append(choice.note, style=FAINT)

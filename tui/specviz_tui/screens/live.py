@@ -1,31 +1,19 @@
-"""Keys that reach the core: knobs, hold, another prompt, stop, recording. Mixed into the main screen."""
+"""Keys that reach the core: knobs, hold, another prompt, stop, recording."""
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.view.frame.parts import KnobItem
-from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from specviz.view import Frame
-
-    Base = Screen[None]
-else:
-    Base = object
-
-GONE = "the core is gone; what it recorded is kept; o starts another"
-NOT_LIVE = "this is a recording: there is no core to ask; o opens another one, or a core to decode live"
 
 
 def asks_core(do: "Callable[[LiveActions], None]") -> "Callable[[LiveActions], None]":
@@ -38,15 +26,10 @@ def asks_core(do: "Callable[[LiveActions], None]") -> "Callable[[LiveActions], N
     return action
 
 
-class LiveActions(Base):
-    """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
+class LiveActions(RunScreen):
+    """What is asked of the core."""
 
-    feed: RunFeed
     greeted = False  # the dialog for a first prompt was opened
-    if TYPE_CHECKING:
-        frame: "Frame | None"
-
-        def paint_soon(self) -> None: ...
 
     def live_tick(self) -> None:
         """When the core is ready and no prompt was given, ask for one, once."""
@@ -55,16 +38,6 @@ class LiveActions(Base):
         self.greeted = True
         if self.feed.last_start is None:
             self.action_start()
-
-    def ask_core(self, ask: Callable[[], Any]) -> None:
-        """Do something that needs a core; say why where there is none."""
-        try:
-            if not self.feed.live:
-                raise SpecvizError(GONE if self.feed.failed else NOT_LIVE)
-            ask()
-        except SpecvizError as error:
-            self.notify(str(error), severity="warning", markup=False)
-        self.paint_soon()
 
     # Runs ------------------------------------------------------------------------------------------------------------
 
@@ -187,14 +160,3 @@ class LiveActions(Base):
         what = "token ids only, no text" if self.feed.redact else "prompt, text and settings, for your eyes alone"
         said = f"recording from the first round on: {path} ({what})"
         self.notify(said if path else "recording ended", markup=False)
-
-    def recording_text(self) -> str:
-        """`rec run.sv.jsonl 1.8 MB`, or nothing."""
-        path = self.feed.recording
-        if path is None:
-            return ""
-        try:
-            size = path.stat().st_size
-        except OSError:
-            return f"rec {path.name}"
-        return f"rec {path.name} {size / 1e6:.1f} MB" if size >= 100_000 else f"rec {path.name} {size / 1e3:.0f} kB"

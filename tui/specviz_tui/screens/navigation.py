@@ -1,58 +1,31 @@
-"""Keys that only look: time, selection, form of the text and the tree, export. Mixed into the main screen."""
+"""Keys that only look: time, selection, form of the text and the tree, export."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from specviz.errors import SpecvizError
-from specviz.view.frame.warned import warned
-from specviz.view.panels.ranks.build import RanksPanel
+from specviz.view.frame.run_header import warned
 from specviz.view.play.seek import is_place
 from specviz.view.words.palette import VALUE_MODES
-from specviz_tui.common.feed import RunFeed, node_record
+from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import AskScreen, Choice, PickScreen, Question
+from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.text_strip import MODES, TextStrip
 from specviz_tui.widgets.tree.box import neighbour
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from specviz.view import Frame
-
-    Base = Screen[None]
-else:
-    Base = object
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
 PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
 PLACE_HINT = f"{PLACES} · or a piece of the text"
 
 
-class LookingActions(Base):
-    """Actions of a screen that has `feed`, `frame` and `paint_soon`."""
-
-    feed: RunFeed
-    if TYPE_CHECKING:
-        frame: "Frame | None"
-
-        def paint_soon(self) -> None: ...
-        def focus_main(self) -> None: ...
-        def ask_core(self, ask: Callable[[], Any]) -> None: ...
+class LookingActions(RunScreen):
+    """What only changes the view."""
 
     # Time ------------------------------------------------------------------------------------------------------------
-
-    def go(self, moved: bool) -> None:
-        """After a move: the inspector follows the action again, unless it is pinned."""
-        if moved and not self.query_one(WhyPanel).pinned:
-            self.feed.options = replace(self.feed.options, selected=None)
-        if moved:
-            self.feed.options = self.feed.options.moved()
-        self.paint_soon()
 
     def action_play(self) -> None:
         """Pause or go on; a live recording never stops for it."""
@@ -60,12 +33,10 @@ class LookingActions(Base):
         self.paint_soon()
 
     def action_step(self, by: int) -> None:
-        """One step on or back."""
         player = self.feed.player
         self.go(player.next_step() if by > 0 else player.prev_step())
 
     def action_phase(self, by: int) -> None:
-        """One phase on or back."""
         player = self.feed.player
         self.go(player.next_phase() if by > 0 else player.prev_phase())
 
@@ -86,7 +57,6 @@ class LookingActions(Base):
         self.go(moved)
 
     def action_first(self) -> None:
-        """The very beginning."""
         self.go(self.feed.player.first())
 
     def action_last(self) -> None:
@@ -95,7 +65,6 @@ class LookingActions(Base):
         self.go(True)
 
     def action_speed(self, by: int) -> None:
-        """Faster, slower, or as recorded."""
         player = self.feed.player
         if by == 0:
             player.as_recorded()
@@ -104,7 +73,6 @@ class LookingActions(Base):
         self.paint_soon()
 
     def action_seek(self) -> None:
-        """Ask for a place."""
         self.app.push_screen(AskScreen(Question("Go to", PLACE_HINT, check=self.seek)))
 
     def seek(self, place: str) -> None:
@@ -130,13 +98,6 @@ class LookingActions(Base):
 
     # Selection -------------------------------------------------------------------------------------------------------
 
-    def select(self, node: int | None) -> None:
-        """Look at a node; the view holds still for it."""
-        if node is not None and (self.feed.player.playing or self.feed.running):
-            self.feed.player.pause()
-        self.feed.options = replace(self.feed.options, selected=node)
-        self.paint_soon()
-
     def move(self, direction: str) -> None:
         """To the neighbour of the selected node."""
         if self.frame is None:
@@ -154,13 +115,11 @@ class LookingActions(Base):
 
     def action_back(self) -> None:
         """Close what is open, then let go of the node, then follow."""
-        if RanksPanel.chosen(self.feed.options).entry is not None:
-            self.feed.options = RanksPanel.choose(self.feed.options, entry=None)
-            self.paint_soon()
+        if any(pane.back() for pane in self.panes):
             return
-        panel = self.query_one(WhyPanel)
-        panel.pinned = False
-        self.feed.options = self.feed.options.let_go()
+        self.query_one(WhyPanel).pinned = False
+        for pane in self.panes:
+            pane.chosen = pane.chosen.let_go()
         self.focus_main()
         self.select(None)
 
@@ -176,13 +135,11 @@ class LookingActions(Base):
     # Forms -----------------------------------------------------------------------------------------------------------
 
     def action_value(self) -> None:
-        """The next value beside the tokens."""
         at = VALUE_MODES.index(self.feed.options.value)
         self.feed.options = replace(self.feed.options, value=VALUE_MODES[(at + 1) % len(VALUE_MODES)])
         self.paint_soon()
 
     def action_text(self) -> None:
-        """Words, tokens, ids."""
         strip = self.query_one(TextStrip)
         strip.mode = MODES[(MODES.index(strip.mode) + 1) % len(MODES)]
 
@@ -193,12 +150,10 @@ class LookingActions(Base):
         self.paint_soon()
 
     def action_expand(self) -> None:
-        """Everything, pruned nodes too."""
         self.feed.options = replace(self.feed.options, folding="none")
         self.paint_soon()
 
     def action_theme(self) -> None:
-        """The next theme."""
         at = THEMES.index(self.app.theme) if self.app.theme in THEMES else -1
         self.app.theme = THEMES[(at + 1) % len(THEMES)]
 
@@ -221,7 +176,6 @@ class LookingActions(Base):
             self.paint_soon()
 
     def action_bookmarks(self) -> None:
-        """All bookmarks; enter goes there."""
         rounds = self.feed.player.run.rounds
         choices = [
             Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several

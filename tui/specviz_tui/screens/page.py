@@ -9,11 +9,10 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from specviz.runlog.run import Mark
 from specviz.view.words import palette
 from specviz_tui.common import guide
-from specviz_tui.common.keymap import GROUPS, TABLES, Key
 from specviz_tui.common.paint import FAINT, STRONG, Painter
+from specviz_tui.common.pane import all_panes, key_tables
 
 SIDE_BY_SIDE = 110
 
@@ -32,18 +31,15 @@ class PageScreen(ModalScreen[None]):
         self._title, self._body, self._kind = title, body, kind
 
     def compose(self) -> ComposeResult:
-        """One scrolling text in a frame."""
         with VerticalScroll(classes=f"page -{self._kind}") as box:
             box.border_title = Text(self._title).markup
             box.border_subtitle = "esc closes"
             yield Static(self._body)
 
     def action_close(self) -> None:
-        """Back to the run."""
         self.dismiss(None)
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll by a line."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
 
@@ -61,11 +57,9 @@ class GuideScreen(PageScreen):
         super().__init__(title, Text(text))
 
     def on_mount(self) -> None:
-        """Name the page."""
         self._show()
 
     def action_turn(self, step: int) -> None:
-        """Another page."""
         self.page_name = guide.beside(self.page_name, step)
         self._show()
 
@@ -80,25 +74,37 @@ class GuideScreen(PageScreen):
 
 def help_page(painter: Painter, width: int) -> PageScreen:
     """All keys by group, and what the glyphs mean."""
-    blocks = {group: _keys(group) for group in GROUPS}
-    glyphs = _block("Glyphs", [(Text(f" {s.glyph}", style=painter.mark(m)), s.word) for m, s in _glyphs()])
+    panes = [pane.KEYS[0].group for pane in all_panes()]
+    groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
+    blocks = {group: _keys(group) for group in groups}
+    glyphs = _block(
+        "Glyphs",
+        [
+            (Text(f" {s.glyph}", style=painter.mark(m)), s.word)
+            for m, s in [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
+        ],
+    )
     if width < SIDE_BY_SIDE:
         return PageScreen("Keys", Group(*blocks.values(), glyphs))
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column(ratio=1)
     left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
-    right = (blocks["Tree"], blocks["Layers"], blocks["Lanes"], blocks["Ranks"], blocks["Scan"], blocks["Knobs"])
+    right = [blocks[group] for group in ("Tree", *panes, "Knobs")]
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
 
 
-def _glyphs() -> list[tuple[Mark, palette.Style]]:
-    return [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
-
-
 def _keys(group: str) -> Table:
-    return _block(group, [(_caps(key), key.help) for table in TABLES for key in table if key.group == group])
+    return _block(
+        group,
+        [
+            (Text(f" {key.caps}", style=STRONG), key.help)
+            for table in key_tables()
+            for key in table
+            if key.group == group
+        ],
+    )
 
 
 def _block(title: str, rows: list[tuple[Text, str]]) -> Table:
@@ -110,10 +116,6 @@ def _block(title: str, rows: list[tuple[Text, str]]) -> Table:
         table.add_row(caps, words)
     table.add_row()
     return table
-
-
-def _caps(key: Key) -> Text:
-    return Text(f" {key.caps}", style=STRONG)
 
 
 def error_page(title: str, message: str, tail: list[str]) -> PageScreen:

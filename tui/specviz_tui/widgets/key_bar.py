@@ -8,9 +8,10 @@ from textual import events
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from specviz_tui.common.keymap import PAIRS, PANE_KEYS, SCREEN_KEYS, Key
+from specviz_tui.common.keymap import PAIRS, Key
 from specviz_tui.common.messages import Pressed
 from specviz_tui.common.paint import FAINT, STRONG
+from specviz_tui.common.pane import all_panes, screen_keys
 
 NARROW = 100
 
@@ -29,9 +30,10 @@ class KeyBar(Widget):
 
     def render(self) -> Text:
         """`space play   , . step   [ ] round`."""
-        own = {key.keys: key for key in PANE_KEYS.get(self.chosen, ()) if key.short}
+        panes = [pane for pane in all_panes() if pane.PANEL.id == self.chosen]
+        own = {key.keys: key for pane in panes for key in pane.KEYS if key.short}
         narrow = self.size.width < NARROW
-        ranked = sorted((self._now(key, narrow) for key in SCREEN_KEYS if key.rank), key=lambda key: key.rank)
+        ranked = sorted((self._now(key, narrow) for key in screen_keys() if key.rank), key=lambda key: key.rank)
         line, self._spots = Text(" ", no_wrap=True), []
         for key in (own.get(key.keys, key) for key in ranked if key.short and (key.narrow or not narrow)):
             entry = _entry(key, narrow)
@@ -53,7 +55,6 @@ class KeyBar(Widget):
         return key
 
     def on_click(self, event: events.Click) -> None:
-        """The key under the pointer."""
         for x0, x1, action in self._spots:
             if x0 <= event.x < x1:
                 self.post_message(Pressed(action))

@@ -18,10 +18,10 @@ from specviz.view.frame.frame import Frame
 from specviz.view.frame.knob_bar import label
 from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.words.numbers import knob as shown
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import KNOB_KEYS, bindings
 from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, joined, spread, track
-from specviz_tui.panels import FrameWidget
 
 CELL, SLIDER = 25, 8
 
@@ -34,7 +34,6 @@ class KnobPanel(FrameWidget, can_focus=True):
     at: reactive[int] = reactive(0)
 
     def part(self, frame: Frame) -> object:
-        """The knobs."""
         return frame.knobs
 
     @property
@@ -44,7 +43,6 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     @property
     def item(self) -> KnobItem | None:
-        """The focused knob."""
         items = self.bar.items if self.bar else ()
         return items[min(self.at, len(items) - 1)] if items else None
 
@@ -123,7 +121,6 @@ class KnobPanel(FrameWidget, can_focus=True):
         return hint.append(" · changes the text" if item.changes_text else "", style=FAINT)
 
     def watch_has_focus(self, focused: bool) -> None:
-        """Another look while focused."""
         super().watch_has_focus(focused)
         self.border_subtitle = "a apply · z undo · x default · enter type · esc back" if focused else ""
         self.refresh()
@@ -135,7 +132,6 @@ class KnobPanel(FrameWidget, can_focus=True):
             self.at = next((k for k, item in enumerate(items) if item.disabled is None), self.at)
 
     def action_move(self, step: int) -> None:
-        """To another knob."""
         n = len(self.bar.items) if self.bar else 0
         if n:
             self.at = (self.at + step) % n
@@ -147,29 +143,23 @@ class KnobPanel(FrameWidget, can_focus=True):
             self.post_message(KnobStepped(self.item.name, step))
 
     def action_type(self) -> None:
-        """Ask for a typed value."""
         if self.item is not None:
             self.post_message(KnobTyping(self.item.name))
 
     def action_apply(self) -> None:
-        """Send what is staged."""
         self.post_message(KnobCommand("apply"))
 
     def action_undo(self) -> None:
-        """Take the last change back."""
         self.post_message(KnobCommand("undo"))
 
     def action_reset(self) -> None:
-        """Stage the default."""
         if self.item is not None:
             self.post_message(KnobCommand("reset", self.item.name))
 
     def action_leave(self) -> None:
-        """Back to the tree."""
         self.post_message(Left())
 
     def on_click(self, event: events.Click) -> None:
-        """Focus the knob under the pointer."""
         width, lines = self.content_size.width, self.content_size.height
         offset = event.get_content_offset(self)
         if self.bar is None or offset is None or lines < 2 or offset.y >= lines - 1:

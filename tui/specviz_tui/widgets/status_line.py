@@ -8,9 +8,9 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.frame import Frame, RunInfo
 from specviz.view.frame.parts import Metric
 from specviz.view.words.numbers import UNKNOWN
-from specviz_tui.common.keymap import SCREENS
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
-from specviz_tui.panels import FrameWidget
+from specviz_tui.common.pane import screens
 
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
@@ -24,7 +24,6 @@ class StatusLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """State, run, place and numbers."""
         return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings
 
     def render(self) -> Text:
@@ -76,11 +75,9 @@ class NumberLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        """Numbers and notices."""
         return frame.metrics, frame.queue, frame.notices, frame.state
 
     def render(self) -> Text:
-        """Numbers left, the newest notice right."""
         if self.frame is None:
             return Text("")
         frame = self.frame
@@ -121,10 +118,10 @@ def badge(run: RunInfo, painter: Painter) -> Text:
 def tabs(chosen: str, names: bool = True) -> Text:
     """`[1 Tree] 5 HSD`, or the digits alone."""
     line = Text(no_wrap=True)
-    for key, name, action in SCREENS:
+    for key, name, id in screens():
         caption = f"{key} {name}" if names else key
-        style = (STRONG if action == chosen else FAINT) + _action(action)
-        line.append(f"[{caption}]" if action == chosen else f" {caption} ", style=style)
+        style = (STRONG if id == chosen else FAINT) + _action(f"go_to('{id}')")
+        line.append(f"[{caption}]" if id == chosen else f" {caption} ", style=style)
     return line
 
 

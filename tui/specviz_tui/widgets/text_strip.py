@@ -9,9 +9,9 @@ from textual.reactive import reactive
 from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
 from specviz.view.words import palette
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.messages import NodePicked, Seek
 from specviz_tui.common.paint import FAINT, spread
-from specviz_tui.panels import FrameWidget
 
 MODES = ("text", "tokens", "ids")
 BREAK = " │ "
@@ -25,7 +25,6 @@ class TextStrip(FrameWidget, can_focus=True):
     mode: reactive[str] = reactive("text")
 
     def part(self, frame: Frame) -> object:
-        """The strip."""
         return frame.strip, frame.selected
 
     def watch_mode(self, mode: str) -> None:
@@ -33,7 +32,6 @@ class TextStrip(FrameWidget, can_focus=True):
         self.border_title = "Text" if mode == "text" else f"Text · {mode}"
 
     def show(self, frame: Frame | None) -> None:
-        """The count stands in the border."""
         if frame is not None:
             self.border_subtitle = frame.strip.summary
         self.refresh()

@@ -9,9 +9,9 @@ from textual.reactive import reactive
 
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Timeline
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.messages import Pressed, Seek
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
-from specviz_tui.panels import FrameWidget
 
 LABEL = " tok/round "
 GRAVITY = "─◆⚑⚠"
@@ -25,7 +25,6 @@ class Sparkline(FrameWidget):
     EXPLAIN = "timeline"
 
     def part(self, frame: Frame) -> object:
-        """The time line."""
         return frame.timeline
 
     def render(self) -> Text:
@@ -90,7 +89,6 @@ class Transport(FrameWidget):
         self._dragging = False
 
     def part(self, frame: Frame) -> object:
-        """The time line and the speed."""
         return frame.timeline, frame.speed, frame.state, frame.following
 
     def render(self) -> Text:
@@ -155,12 +153,10 @@ class Transport(FrameWidget):
             self._seek(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the playhead."""
         if self._dragging:
             self._seek(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let the playhead go."""
         self._dragging = False
         self.release_mouse()
 

@@ -35,7 +35,6 @@ class WhyPanel(VerticalScroll, can_focus=True):
                 self.scroll_home(animate=False)
 
     def watch_pinned(self, pinned: bool) -> None:
-        """A pinned panel says so."""
         self.set_class(pinned, "-pinned")
         self._titles(self.frame.why if self.frame else None)
 

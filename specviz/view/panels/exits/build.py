@@ -55,7 +55,6 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         return traits.exits != "none"
 
     def empty(self, reason: str) -> Layers:
-        """Nothing but the reason."""
         return Layers(reason)
 
     def build(self, scene: Scene, options: ExitOptions) -> Layers:

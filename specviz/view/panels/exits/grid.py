@@ -16,7 +16,7 @@ from specviz.cost.exit_replay import Query, Setting, Text, Total, added, n_layer
 from specviz.errors import SpecvizError
 from specviz.events import GRID, Climb, ExitRound, Gate
 from specviz.runlog.fold import Run
-from specviz.view.panels.exits.setting import exit_setting
+from specviz.view.panels.exits.climbs import exit_setting
 from specviz.view.panels.exits.sweeps import replay_events
 from specviz.view.words.numbers import number, percent
 

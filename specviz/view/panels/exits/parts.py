@@ -7,10 +7,9 @@ from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.ledger import RoundCost
 from specviz.events import Climb, ExitRound, Gate
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels.exits.climbs import Climbs
+from specviz.view.panels.exits.climbs import Climbs, ExitSetting
 from specviz.view.panels.exits.model import Column, Entry, GateCurve, GateLayer, Ledger, Stairs, StairStep, Timing
-from specviz.view.panels.exits.setting import ExitSetting
-from specviz.view.words.numbers import MINUS, UNKNOWN, duration, growth, number, prob
+from specviz.view.words.numbers import MINUS, UNKNOWN, duration, growth, number, plural, prob
 
 
 def stairs(climbs: Climbs, columns: Sequence[Column]) -> Stairs | None:
@@ -86,11 +85,6 @@ def _ledger_words(cost: RoundCost, n: int) -> str:
 def signed(value: int) -> str:
     """`+5`, `−7`, `0`."""
     return f"+{value}" if value > 0 else f"{MINUS}{-value}" if value else "0"
-
-
-def plural(count: int, word: str) -> str:
-    """`1 token`, `3 tokens`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 # The gates -----------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def nothing(why: str) -> Sweeps:
 def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     """The lines of the run at the setting of a round. Costs tens of milliseconds: keep what it returns."""
     from specviz.cost.exit_replay import Setting, queries  # numpy: not needed to open a window
-    from specviz.view.panels.exits.setting import exit_setting
+    from specviz.view.panels.exits.climbs import exit_setting
 
     found = exit_setting(run, record)
     missing = _missing(run)

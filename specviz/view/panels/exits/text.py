@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.text import quoted
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import Cell, CellInfo, Column
-from specviz.view.panels.exits.parts import plural, signed
-from specviz.view.words.numbers import BARS, UNKNOWN, apart, number, prob
+from specviz.view.panels.exits.parts import signed
+from specviz.view.words.numbers import BARS, UNKNOWN, apart, number, plural, prob
 
 NOT_SAVED = "Layers it has not passed are not saved arithmetic: every row passes all of them before the round ends."
 _HOW = {
@@ -69,17 +68,15 @@ def _final(climbs: Climbs, column: Column) -> tuple[str, float | None]:
         return UNKNOWN, None
     verdict = climbs.verdict(column.row)
     if verdict is not None and verdict.argmax_p is not None:
-        return climbs.run.word(verdict.argmax_p), _chance(verdict)
+        return climbs.run.word(verdict.argmax_p), next(
+            (linear(log) for token, log in verdict.top or [] if token == verdict.argmax_p), None
+        )
     closing = climbs.record.closing
     if closing is not None and closing.row and climbs.row_of(closing.node) == column.row:
         token, chance = max(((entry[0], entry[1]) for entry in closing.row), key=lambda entry: entry[1] or 0.0)
         greedy = climbs.record.temperature == 0
         return climbs.run.word(int(token)), None if greedy or chance is None else float(chance)
     return column.chosen or UNKNOWN, None
-
-
-def _chance(verdict: Verify) -> float | None:
-    return next((linear(log) for token, log in verdict.top or [] if token == verdict.argmax_p), None)
 
 
 def _trajectory(column: Column) -> tuple[tuple[int, float, str, bool | None], ...]:

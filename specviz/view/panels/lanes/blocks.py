@@ -108,7 +108,9 @@ class RunFacts:
         if self._rates != self.rates:
             self._rates = self.rates
             self._play_again()
-        for record in islice(self._from(self._newest.stop), len(self.run.rounds)):
+        for record in islice(
+            ((self.run.rounds[k] for k in range(self._newest.stop, len(self.run.rounds)))), len(self.run.rounds)
+        ):
             if record.end is None:
                 break
             self._starts.append(self._newest.clock.now)
@@ -153,9 +155,6 @@ class RunFacts:
         known = self.known(index)
         fates: Iterable[Any] = known.facts.fates if known is not None and known.facts is not None else ()
         return {node: fate for node, fate in fates if fate != "accepted"}
-
-    def _from(self, index: int) -> Iterable[RoundRecord]:
-        return (self.run.rounds[k] for k in range(index, len(self.run.rounds)))
 
     def _probe(self) -> None:
         """Time the classifier in the first rounds; of the last of them more may come."""

@@ -11,9 +11,8 @@ from specviz.view.panel import Panel, Scene
 from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, LaneOptions, Lanes, RoundSpan
-from specviz.view.panels.lanes.parts import Fates, conf_steps, fan, hrad, seconds
-from specviz.view.panels.lanes.text import block_info, sequence, voids
-from specviz.view.words.numbers import number, percent
+from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
+from specviz.view.words.numbers import number, percent, seconds
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         self._cost: tuple[Any, CostPanel | None] = (None, None)
 
     def empty(self, reason: str) -> Lanes:
-        """Nothing but the reason."""
         return Lanes(reason)
 
     def build(self, scene: Scene, options: LaneOptions) -> Lanes:

@@ -13,20 +13,7 @@ from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panel import Panel, Scene
 from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow, Learning
-from specviz.view.words.numbers import UNKNOWN, number
-
-
-def seconds(value: float | None) -> str:
-    """`1.4 s`, `12 ms`, `-80 ms`, `∞`; two figures are enough to choose by."""
-    if value is None:
-        return UNKNOWN
-    if math.isinf(value):
-        return "∞"
-    if value == 0:
-        return "0 s"
-    size = abs(value)
-    scale, unit = (1.0, "s") if size >= 1 else (1e3, "ms") if size >= 1e-3 else (1e6, "µs")
-    return f"{number(value * scale, 0 if size * scale >= 10 else 1)} {unit}"
+from specviz.view.words.numbers import UNKNOWN, mean, number, short_seconds
 
 
 class LearningPanel(Panel[PanelOptions, Learning]):
@@ -40,7 +27,6 @@ class LearningPanel(Panel[PanelOptions, Learning]):
         return traits.learns
 
     def empty(self, reason: str) -> Learning:
-        """Nothing but the reason."""
         return Learning(reason)
 
     def build(self, scene: Scene, options: PanelOptions) -> Learning:
@@ -122,7 +108,7 @@ def _arm(
 ) -> ArmView:  # fmt: skip
     glyph, words = ACTIONS.get(action, ("?", action))
     mean = save - cost if save is not None and cost is not None else None
-    text = f"at least {seconds(lcb)} · expected {seconds(mean)} · at most {seconds(ucb)}"
+    text = f"at least {short_seconds(lcb)} · expected {short_seconds(mean)} · at most {short_seconds(ucb)}"
     return ArmView(action, glyph, words, gain, se, save, cost, mean, lcb, ucb, action == found.action, n, text)
 
 
@@ -138,7 +124,7 @@ def step_words(found: Adapt) -> str:
             f" Held-out coverage went from {_share(found.coverage_before)} to {_share(found.coverage_after)}, worth "
             f"{number(found.measured_gain)} tokens a round"
         )
-        text += f", for {seconds(found.update_s)}." if found.update_s is not None else "."
+        text += f", for {short_seconds(found.update_s)}." if found.update_s is not None else "."
     if found.reverted:
         text += " It was taken back: coverage fell, or a weight was not finite. Its cost stays charged."
     if found.reset:
@@ -158,12 +144,8 @@ def _domains(steps: Sequence[AdaptStep]) -> list[DomainRow]:
         half = (len(taus) + 1) // 2
         early, late = taus[:half], taus[half:]
         n = sum(step.domain == domain for step in steps)
-        out.append(DomainRow(domain or UNKNOWN, n, _mean(taus), _mean(early), _mean(late)))
+        out.append(DomainRow(domain or UNKNOWN, n, mean(taus), mean(early), mean(late)))
     return out
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _summary(steps: Sequence[AdaptStep], last: Adapt, total: float, taken: Counter[str]) -> list[WhyRow]:
@@ -172,13 +154,15 @@ def _summary(steps: Sequence[AdaptStep], last: Adapt, total: float, taken: Count
     rows = [
         WhyRow("queries", str(len(steps)), None, " · ".join(f"{name} {taken[name]}" for name in ACTIONS)),
         WhyRow(
-            "exploring", f"{seconds(last.spent)} of {seconds(last.budget)}", None if share is None else min(1, share)
+            "exploring",
+            f"{short_seconds(last.spent)} of {short_seconds(last.budget)}",
+            None if share is None else min(1, share),
         ),
-        WhyRow("regret so far", seconds(total), None, "by the bandit's own estimates"),
+        WhyRow("regret so far", short_seconds(total), None, "by the bandit's own estimates"),
         WhyRow("taken back", str(reverted), None, "updates that made held-out coverage worse"),
         WhyRow("weights", f"version {last.version_after}"),
     ]
     true = [step.replay_regret for step in steps if step.replay_regret is not None]
     if true:
-        rows.insert(3, WhyRow("true regret", seconds(sum(true)), None, "by replaying every action on copies"))
+        rows.insert(3, WhyRow("true regret", short_seconds(sum(true)), None, "by replaying every action on copies"))
     return rows

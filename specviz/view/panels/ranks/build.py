@@ -10,11 +10,10 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Remark, Scene
 from specviz.view.panels.ranks import counts
-from specviz.view.panels.ranks.expansions import chosen, expansion_views
 from specviz.view.panels.ranks.facts import RankFacts
 from specviz.view.panels.ranks.model import ExpansionView, RankOptions, Ranks
 from specviz.view.panels.ranks.text import ending_words, offered_words, shape_words
-from specviz.view.panels.ranks.tree import drafted_rows, rank_tree
+from specviz.view.panels.ranks.tree import chosen, drafted_rows, expansion_views, rank_tree
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import number, percent
 from specviz.view.words.palette import CLOSING, Phase
@@ -60,7 +59,6 @@ class RanksPanel(Panel[RankOptions, Ranks]):
         return traits.tree != "none"
 
     def empty(self, reason: str) -> Ranks:
-        """Nothing but the reason."""
         return Ranks(reason)
 
     def follows(self, family: Family, now: Moment) -> int | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.text import shown
-from specviz.view.panels.ranks.expansions import cost_of
 from specviz.view.panels.ranks.facts import Picked, Placed, true_token
 from specviz.view.panels.ranks.model import (
     BUCKETS,
@@ -22,8 +21,9 @@ from specviz.view.panels.ranks.model import (
     SlotRow,
     WidthRow,
 )
+from specviz.view.panels.ranks.tree import cost_of
 from specviz.view.tree.nodes import root_text
-from specviz.view.words.numbers import percent
+from specviz.view.words.numbers import mean, percent, share
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -67,10 +67,10 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
     reachable = sum(seen.true is not None and seen.true < N - 1 and not seen.covers(written) for seen in gave_up)
     return Confusion(
         cells=cells,
-        precision=tuple(_share(counts[b][b], sum(counts[t][b] for t in range(N))) for b in range(N)),
-        recall=tuple(_share(counts[b][b], sum(counts[b].values())) for b in range(N)),
-        spent=tuple(_mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)),
-        widths=given, accuracy=_share(right, len(known)), n=len(known),
+        precision=tuple(share(counts[b][b], sum(counts[t][b] for t in range(N))) for b in range(N)),
+        recall=tuple(share(counts[b][b], sum(counts[b].values())) for b in range(N)),
+        spent=tuple(mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)),
+        widths=given, accuracy=share(right, len(known)), n=len(known),
         n_unknown=len(picked.placed) - len(known), n_narrow=len(narrow), n_wide=len(wide), n_uncovered=uncovered,
         n_extra=extra, n_give_ups=len(gave_up), n_reachable=reachable,
         basis=ON_PATH if picked.wanted.path_only else ALL_KEPT,
@@ -85,15 +85,7 @@ def _cell(
     count, cost = counts[true][pred], cost_of(pred, true, given[pred].startswith("0"))
     assert cost is not None
     row, column = sum(counts[t][pred] for t in range(N)), sum(counts[true].values())
-    return ConfusionCell(pred, true, count, _share(count, row), _share(count, column), cost, cursor == (pred, true))
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _mean(values: Sequence[int]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return ConfusionCell(pred, true, count, share(count, row), share(count, column), cost, cursor == (pred, true))
 
 
 def _width(known: Sequence["Seen"], bucket: int) -> str:
@@ -201,7 +193,7 @@ def width_rows(picked: Picked) -> tuple[WidthRow, ...]:
         ranked = [rank for seen in useful if (rank := seen.rank(written)) is not None]
         out.append(WidthRow(
             width, len(mine), sum(seen.n_children for seen in mine), len(useful), estimate.value, estimate.interval,
-            _mean(ranked),
+            mean(ranked),
         ))  # fmt: skip
     return tuple(out)
 
@@ -224,13 +216,12 @@ def reach_points(picked: Picked) -> tuple[ReachPoint, ...]:
     known = picked.known
     shares = ranks.reach(known, MOST_REACH, picked.wanted.path_only)
     return tuple(
-        ReachPoint(width, value, _share(sum(seen.n_children >= width for seen in known), len(known)))
+        ReachPoint(width, value, share(sum(seen.n_children >= width for seen in known), len(known)))
         for width, value in enumerate(shares, 1)
     )
 
 
 def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:
-    """By (block, slot)."""
     from specviz.metrics import ranks
 
     out, written = [], picked.wanted.path_only
@@ -239,8 +230,8 @@ def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:
             mine = [seen for seen in picked.known if (seen.block, seen.slot) == (block, slot)]
             out.append(SlotRow(
                 block, slot, len(mine), found.top1.value if found.top1 else None,
-                found.bucket.value if found.bucket else None, _share(sum(s.covers(written) for s in mine), len(mine)),
-                _mean([seen.n_children for seen in mine]),
+                found.bucket.value if found.bucket else None, share(sum(s.covers(written) for s in mine), len(mine)),
+                mean([seen.n_children for seen in mine]),
             ))  # fmt: skip
     return tuple(out)
 
@@ -258,7 +249,7 @@ def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
     return tuple(
         BlockRow(
             block, f"{name} {block}", count.calls, count.starts / count.calls if count.calls else 0.0, count.nodes,
-            count.sent, _share(count.sent, sent), count.accepted, _share(count.accepted, count.sent),
+            count.sent, share(count.sent, sent), count.accepted, share(count.accepted, count.sent),
             count.ns / count.calls / 1e6 if count.calls else None,
         )
         for block, count in counts.items()
@@ -266,14 +257,13 @@ def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
 
 
 def depth_rows(metrics: "Metrics | None") -> tuple[DepthRow, ...]:
-    """By depth."""
     counts = metrics.depth_counts if metrics is not None else None
     if metrics is None or not counts:
         return ()
     return tuple(
         DepthRow(
-            depth, count.sent, count.tested, count.accepted, _share(count.accepted, count.tested),
-            _share(count.accepted, metrics.n_rounds),
+            depth, count.sent, count.tested, count.accepted, share(count.accepted, count.tested),
+            share(count.accepted, metrics.n_rounds),
         )
         for depth, count in counts.items()
     )  # fmt: skip

@@ -55,12 +55,10 @@ class RankFacts:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Block levels that occur."""
         return tuple(sorted({placed.seen.block for placed in self.placed}))
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """Slots that occur."""
         return tuple(sorted({placed.seen.slot for placed in self.placed}))
 
 
@@ -73,7 +71,6 @@ class Picked:
 
     @cached_property
     def seen(self) -> list["Seen"]:
-        """Without their places."""
         return [placed.seen for placed in self.placed]
 
     @cached_property

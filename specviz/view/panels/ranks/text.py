@@ -16,7 +16,7 @@ from specviz.text import quoted
 from specviz.view.frame.frame import ROOT
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, Outcome
-from specviz.view.words.numbers import fine, prob
+from specviz.view.words.numbers import fine, ordinal, plural, prob
 
 
 def place(each: Expansion) -> str:
@@ -29,8 +29,10 @@ def place(each: Expansion) -> str:
 
 def width_words(run: Run, record: RoundRecord, each: Expansion) -> str:
     """Why the expansion got this many children."""
-    said = f"rank {BUCKETS[each.bucket]} predicted" + _odds(each)
-    got = f"{each.n_children} {'child' if each.n_children == 1 else 'children'}"
+    said = f"rank {BUCKETS[each.bucket]} predicted" + (
+        f" ({prob(each.rank_probs[each.bucket])})" if each.rank_probs else ""
+    )
+    got = plural(each.n_children, "child", "children")
     if each.width_reason == "beam":
         return f"The root's first slot gets k_max children whatever is predicted ({said}): {got}."
     if each.width_reason == "trim":
@@ -72,10 +74,6 @@ def _gave_up(record: RoundRecord, each: Expansion, said: str) -> str:
     return f"Slot {first.slot} of this block gave up (rank {BUCKETS[first.bucket]} predicted): {spine}."
 
 
-def _odds(each: Expansion) -> str:
-    return f" ({prob(each.rank_probs[each.bucket])})" if each.rank_probs else ""
-
-
 def _sure(each: Expansion) -> float | None:
     return math.exp(min(0.0, each.top[0][1])) if each.top else None
 
@@ -111,12 +109,6 @@ def _upper(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def ordinal(rank: int) -> str:
-    """`3rd`."""
-    suffix = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank:,}{suffix}"
-
-
 # The round ----------------------------------------------------------------------------------------------------------
 
 
@@ -147,11 +139,11 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
         how = "the nodes that the fixed tree of ranks gives children" if fixed else "the likeliest nodes of the level"
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
     slots = 1 + max(each.slot for each in record.expansions)
-    text = f"{n_calls} drafter {'call' if n_calls == 1 else 'calls'}: block 1 drafted {slots} slots from the root"
+    text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots from the root"
     for level in sorted({block.block for block in record.blocks} - {1}):
         n = sum(block.block == level for block in record.blocks)
         capped = " (as many as start_cap allows)" if n == record.knobs.get("start_cap") else ""
-        text += f", block {level} went on at {n} {'node' if n == 1 else 'nodes'}{capped}"
+        text += f", block {level} went on at {plural(n, 'node')}{capped}"
     return f"{text}."
 
 
@@ -172,7 +164,7 @@ def _widths(record: RoundRecord) -> str:
     parts += [f"{len(by['override'])}× capped or fixed"] if "override" in by else []
     if "give_up" in by:
         starts = len({each.start for each in by["give_up"]})
-        parts.append(f"{starts} {'block' if starts == 1 else 'blocks'} gave up")
+        parts.append(f"{plural(starts, 'block')} gave up")
     return f"Children by predicted rank: {', '.join(parts)}."
 
 
@@ -256,7 +248,7 @@ def _elsewhere(family: Family, written: int, token: str) -> str:
     siblings = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
     top = next((family.nodes[i].top for i in siblings if family.nodes[i].top), None)
     rank = next((k for k, (other, _) in enumerate(top or [], 1) if other == written), None)
-    offered = f"{len(siblings)} {'child was' if len(siblings) == 1 else 'children were'} sent there"
+    offered = f"{plural(len(siblings), 'child was', 'children were')} sent there"
     if rank is not None:
         return f"{token} was the draft's {ordinal(rank)} choice; {offered}."
     if top:

@@ -94,9 +94,10 @@ def recorded(run: Run) -> Recorded:
     def column(values: list[Any]) -> Any:
         return np.array(values)
 
+    ranks = [each.true_rank_emitted if each.on_path else each.true_rank_argmax for each, _, _ in rows]
     return Recorded(
         own=own, mixed=mixed, bucket=column([each.bucket for each, _, _ in rows]),
-        rank=column([min(_FAR, _rank(each) or _FAR) for each, _, _ in rows]),
+        rank=column([min(_FAR, rank or _FAR) for rank in ranks]),
         given=column([each.n_children for each, _, _ in rows]),
         most=column([_most(each) for each, _, _ in rows]),
         first=column([each.block == 1 and each.slot == 0 for each, _, _ in rows]),
@@ -107,10 +108,6 @@ def recorded(run: Run) -> Recorded:
         step=column([step for _, _, step in rows]), stops=column(stops),
         n_trimmed=sum(each.width_reason == "trim" for each, _, _ in rows),
     )  # fmt: skip
-
-
-def _rank(each: Expansion) -> int | None:
-    return each.true_rank_emitted if each.on_path else each.true_rank_argmax
 
 
 def _most(each: Expansion) -> int:

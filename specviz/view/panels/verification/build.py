@@ -16,8 +16,7 @@ from specviz.view.panels.verification.model import Branch, ClosingRow, Stairs, V
 from specviz.view.panels.verification.rules import comparison, paired, survival
 from specviz.view.panels.verification.scan import Look, excess, scan
 from specviz.view.tree.nodes import node_text
-from specviz.view.why.chains import looked_at, why_no_chain
-from specviz.view.why.node_context import case
+from specviz.view.why.node_context import case, looked_at, why_no_chain
 from specviz.view.why.values_text import node_words
 from specviz.view.words.numbers import fine, joint, prob
 from specviz.view.words.palette import Phase
@@ -35,7 +34,6 @@ class VerificationPanel(Panel[PanelOptions, Verification]):
     id, title = "verification", "HSD"
 
     def empty(self, reason: str) -> Verification:
-        """Nothing but the reason."""
         verifier = self.run.header.verifier if self.run.header else ""
         return Verification(reason, None, None, (), None, None, None, None, (), verifier)
 
@@ -202,17 +200,12 @@ def _weighed(
 ) -> Weighed:
     token, p, q, weight, share = entry  # the weight is normalised where a rule handles a normalised row
     left = weight if closing.mass is None or not weights.residual else share * closing.mass
-    drafted = any(link.t == _stop_depth(look) + 1 and _token(look, link) == token for link in look.path.links)
+    drafted = any(
+        link.t == look.family.depth.get(look.family.stop, 0) + 1 and look.family.nodes[link.node].token == token
+        for link in look.path.links
+    )
     return Weighed(
         shown=look.run.word(token), p=p, q=q, weighed_p=weights.a * p,
         weighed_q=None if q is None or weights.several else weights.b * q,
         left=left, share=share, text=prob(share), drawn=token == closing.token, drafted=drafted,
     )  # fmt: skip
-
-
-def _stop_depth(look: Look) -> int:
-    return look.family.depth.get(look.family.stop, 0)
-
-
-def _token(look: Look, link: "Link") -> int:
-    return look.family.nodes[link.node].token

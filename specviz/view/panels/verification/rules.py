@@ -10,8 +10,8 @@ from specviz.view.frame.series import metric, one_series
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
 from specviz.view.panels.verification.scan import LABELS, Look
 from specviz.view.tree.nodes import node_text
-from specviz.view.why.chains import n_carried
-from specviz.view.words.numbers import number
+from specviz.view.why.node_context import n_carried
+from specviz.view.words.numbers import number, plural
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft
@@ -125,7 +125,7 @@ def _survival_words(same: "SameDraft", curves: Sequence[Curve]) -> str:
 
 def drafts(count: int) -> str:
     """`1 draft`, `67 drafts`."""
-    return f"{count} draft{'s' * (count != 1)}"
+    return plural(count, "draft")
 
 
 def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:

@@ -15,7 +15,7 @@ from specviz.view.frame.run_header import badge
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.verification.model import Scan, ScanColumn, ScanRow
 from specviz.view.tree.nodes import node_text
-from specviz.view.why.chains import Path
+from specviz.view.why.node_context import Path
 from specviz.view.words.numbers import UNKNOWN, apart, fine, joint
 from specviz.view.words.palette import Phase, glyph
 
@@ -149,10 +149,7 @@ def _title(look: Look) -> str:
 
 def _known_rows(look: Look, columns: tuple[ScanColumn, ...]) -> list[ScanRow]:
     """From the token to its uniform; before the target's pass there are only tokens."""
-    rows = [
-        _row("t", "t", [str(c.t) for c in columns], ""),
-        _row("draft", "draft", [c.shown for c in columns], ""),
-    ]
+    rows = [_row("t", "t", [str(c.t) for c in columns], ""), _row("draft", "draft", [c.shown for c in columns], "")]
     if not look.now.has_p:
         return rows
     words = _WORDS[look.rule.letter] if look.rule.last_capped or not look.rule.capped else _LAST_UNCAPPED

@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, Tree, TreeNode
 from specviz.view.words.palette import VALUE_MODES
+from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import FAINT, STRONG, spread
-from specviz_tui.panels import FrameWidget
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 
 NOTHING_YET = "No round yet."
@@ -24,7 +24,6 @@ class TreeFoot(FrameWidget):
     EXPLAIN = "tree"
 
     def part(self, frame: Frame) -> object:
-        """Counts and value."""
         return frame.counts, frame.value_mode
 
     def render(self) -> Text:
@@ -58,7 +57,6 @@ class TreeBox(Vertical):
         self._show(frame)
 
     def watch_waiting(self) -> None:
-        """Another reason to wait."""
         self._show(self.frame)
 
     def _show(self, frame: Frame | None) -> None:

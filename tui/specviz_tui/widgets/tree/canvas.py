@@ -15,8 +15,7 @@ from specviz_tui.common.keymap import TREE_KEYS, bindings
 from specviz_tui.common.messages import Moved, NodePicked
 from specviz_tui.common.paint import Painter, painter_of
 from specviz_tui.widgets.tree import rows
-from specviz_tui.widgets.tree.judged_rows import judged
-from specviz_tui.widgets.tree.rows import Row
+from specviz_tui.widgets.tree.rows import Row, judged
 
 
 class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
@@ -50,7 +49,6 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
             self.rebuild(self.frame.tree)
 
     def on_resize(self) -> None:
-        """More or less room for bars."""
         self.watch_listed()
 
     def notify_style_update(self) -> None:
@@ -99,7 +97,6 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
         return next((node for x0, x1, node in self._rows[line].spots if x0 <= at < x1), None)
 
     def on_click(self, event: events.Click) -> None:
-        """Select the node under the pointer."""
         offset = event.get_content_offset(self)
         node = self.node_at(offset.x, offset.y) if offset is not None else None
         if node is not None:

@@ -9,7 +9,7 @@ from rich.style import Style
 from specviz.text import clip
 from specviz.view.frame.frame import Fold, Link, Tree, TreeNode
 from specviz.view.words import palette
-from specviz.view.words.numbers import prob
+from specviz.view.words.numbers import prob, ratio
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 
 Piece = tuple[str, Style]
@@ -39,7 +39,6 @@ class Row:
     pinned: bool = False  # it does not scroll sideways
 
     def add(self, text: str, style: Style = PLAIN) -> None:
-        """Append a piece."""
         if text:
             self.pieces.append((text, style))
             self.cells += cell_len(text)
@@ -210,3 +209,51 @@ def drawn(node: TreeNode) -> str:
     if values.thr is None:
         return f"u {prob(values.u)}  "
     return f"u {prob(values.u)} {'<' if kept else '≥'} {prob(values.thr)}  "
+
+
+TABLED = ("accepted", "rejected", "testing", "recovered", "bonus", "plain")
+RATIO = 11  # cells of `  p/q 1.02 `
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgedColumns:
+    token: int
+    bar: int
+    ratio: int
+
+
+def judged(tree: Tree, painter: Painter, width: int, room: int) -> list[Row]:
+    """One row a node, in the order of the tests; [] when there is no room. Of a chain, the untested nodes too."""
+    is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
+    nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
+    if not nodes or len(nodes) + 1 > room:
+        return []
+    plan = _JudgedColumns(
+        token=min(max(cell_len(node.shown) for node in nodes), 16 if width >= 92 else 11),
+        bar=8 if width >= 92 else 5 if width >= 76 else 0,
+        ratio=RATIO if any(node.values.ratio is not None for node in nodes) else 0,
+    )
+    in_order = sorted(nodes, key=lambda node: (node.depth, node.row))
+    return [Row(pinned=True), *(_judged(node, plan, painter) for node in in_order)]
+
+
+def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
+    row, values, tint = Row(pinned=True), node.values, painter.tint(node.mark)
+    row.add(f" {node.depth:>2} ", FAINT)
+    x0 = row.cells
+    row.add(f"{node.glyph} ", tint)
+    row.add(clip(node.shown, plan.token), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
+    row.spot(x0, node)
+    row.to(x0 + 2 + plan.token)
+    for name, value in (("q", said(node)), ("p", values.p)):
+        row.add(f"  {name} ", FAINT)
+        row.add(f"{prob(value):>4} ", tint)
+        row.add(f"▕{bar(value, plan.bar)}▏" if plan.bar else "", tint)
+    ratio_end = row.cells + plan.ratio
+    if values.ratio is not None:
+        row.add("  p/q ", FAINT)
+        row.add(ratio(values.ratio), tint)
+    row.to(ratio_end)
+    row.add(f"  {drawn(node)}", tint)
+    row.add(node.note, FAINT)
+    return row

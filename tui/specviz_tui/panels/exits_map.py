@@ -38,7 +38,7 @@ class _Plan:
     layers: tuple[int, ...]
 
 
-def plan(heat: HeatMap, index: int, width: int, height: int) -> _Plan:
+def _plan(heat: HeatMap, index: int, width: int, height: int) -> _Plan:
     """As many rows of the present round as fit, then older ones for what is left."""
     mine = sum(column.index == index for column in heat.columns)
     room = width - LABEL - 1
@@ -62,9 +62,11 @@ def _window(heat: HeatMap, height: int) -> tuple[int, ...]:
     return tuple(range(top, top - height, -1))
 
 
-def drawn(heat: HeatMap, index: int, painter: Painter, width: int, height: int) -> tuple[Text, list[Spot], _Plan]:
-    """Tokens, one line a layer, fates; and which cells belong to which column."""
-    plans = plan(heat, index, width, height - 2)
+def drawn(
+    heat: HeatMap, index: int, painter: Painter, width: int, height: int
+) -> tuple[Text, list[Spot], tuple[int, ...]]:
+    """Tokens, one line a layer, fates; which cells belong to which column, which line to which layer."""
+    plans = _plan(heat, index, width, height - 2)
     columns = range(plans.first, len(heat.columns))
     spots, x = [], LABEL
     for k in columns:
@@ -77,7 +79,7 @@ def drawn(heat: HeatMap, index: int, painter: Painter, width: int, height: int) 
     lines.append(_fates(heat, plans, painter))
     for line in lines:
         line.truncate(width)
-    return Text("\n").join(lines), spots, plans
+    return Text("\n").join(lines), spots, plans.layers
 
 
 def _tokens(heat: HeatMap, plans: _Plan, painter: Painter) -> Text:

@@ -1,0 +1,67 @@
+"""The base of all widgets: one frame comes in, and only a change of the widget's own part repaints it."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from specviz.view.frame.frame import Frame
+from specviz.view.panel import AnyPanel
+from specviz_tui.common.messages import Pressed
+from specviz_tui.common.paint import Painter, painter_of
+
+
+class FrameWidget(Widget):
+    """Takes frames through `frame`, which the screen binds to its own."""
+
+    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+    EXPLAIN: ClassVar[str] = ""  # the title of its page in the guide
+
+    @property
+    def painter(self) -> Painter:
+        """The painter for the present theme."""
+        return painter_of(self.app)
+
+    def part(self, frame: Frame) -> Any:
+        """What of a frame this widget shows; repainted only when it changes."""
+        return frame
+
+    def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
+        if old is None or new is None or self.part(old) != self.part(new):
+            self.show(new)
+
+    def show(self, frame: Frame | None) -> None:
+        """Paint a frame whose part is new."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """A word may be a key as well: it carries the action in its style."""
+        action = event.style.meta.get("action")
+        if action is not None:
+            self.post_message(Pressed(action))
+
+
+class PanelBox(FrameWidget):
+    """A part of a panel as text in a box with a title: `paint(model, painter, cells)`; nothing without a model."""
+
+    def __init__(
+        self, panel: AnyPanel, paint: Callable[[Any, Painter, int], Text], title: Text | str = "", id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self._panel, self._paint, self._title = panel, paint, title
+
+    def on_mount(self) -> None:
+        self.border_title = self._title
+
+    def part(self, frame: Frame) -> Any:
+        return self._panel.of(frame)
+
+    def show(self, frame: Frame | None) -> None:
+        self.refresh(layout=True)
+
+    def render(self) -> Text:
+        model = self._panel.of(self.frame)
+        return Text("") if model is None else self._paint(model, self.painter, max(20, self.content_size.width or 36))

@@ -1,0 +1,213 @@
+"""`PanelPane`: a panel of the view in place of the tree, and where panes are found: a module each in `panels`.
+
+A pane declares everything about its screen: the key that opens it, its own keys, its pages of the guide. Its style
+sheet, if it has one, lies beside its module. Panes from elsewhere are handed to `register`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from specviz.view.frame.frame import Frame, PanelOptions
+from specviz.view.panel import AnyPanel, Panel
+from specviz_tui.common.frame_widget import PanelBox
+from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings
+from specviz_tui.common.messages import KEEP, Asked, Keep
+from specviz_tui.common.paint import Painter
+
+HOME = "specviz_tui.panels"
+NARROW = 100  # cells of a screen below which one part is shown at a time
+
+OptionsT = TypeVar("OptionsT", bound=PanelOptions)
+ModelT = TypeVar("ModelT")
+AnyPane = type["PanelPane[Any, Any]"]
+
+
+def opens(id: str, digit: str, panel: AnyPanel, help: str) -> Key:
+    """The key that brings a panel on screen."""
+    return Key(id, digit, f"go_to('{panel.id}')", digit, help, "Screen")
+
+
+class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inherit_bindings=False):
+    """Everything of a screen below the text strip. Without a model to show it says why."""
+
+    PANEL: ClassVar[AnyPanel]
+    BESIDE: ClassVar[tuple[AnyPanel, ...]] = ()  # other panels whose models it shows
+    OPEN: ClassVar[Key]  # how the screen is called up
+    KEYS: ClassVar[tuple[Key, ...]]  # while it has the focus, of one group
+    PAGES: ClassVar[Mapping[str, tuple[str, str]]]  # of the guide: name to title and text, its own first
+    EXPLAIN: ClassVar[str] = ""  # the page of F1
+    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        """Keys are bound, F1 leads to the first page."""
+        if hasattr(cls, "KEYS"):
+            cls.BINDINGS, cls.EXPLAIN = bindings(cls.KEYS), next(iter(cls.PAGES))
+        super().__init_subclass__(**how)
+
+    def __init__(self) -> None:
+        super().__init__(id=self.PANEL.id)
+        self.chosen = self._start()
+
+    def _start(self) -> OptionsT:
+        return cast(OptionsT, self.PANEL.options())
+
+    def compose(self) -> ComposeResult:
+        """The reason that stands in place of the parts, then the parts."""
+        yield Static("", classes="reason", markup=False)
+        yield from self.parts()
+
+    def parts(self) -> ComposeResult:
+        raise NotImplementedError
+
+    def box(
+        self, paint: Callable[[ModelT, Painter, int], Text], title: Text | str = "", id: str | None = None
+    ) -> PanelBox:
+        """A part of the model as text, see `PanelBox`."""
+        return PanelBox(self.PANEL, paint, title, id).data_bind(PanelPane.frame)
+
+    @property
+    def model(self) -> ModelT | None:
+        """The panel's model in the frame on screen."""
+        return cast("type[Panel[OptionsT, ModelT]]", self.PANEL).of(self.frame)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether only one part fits."""
+        return self.app.size.width < NARROW
+
+    def watch_frame(self, frame: Frame | None) -> None:
+        """The reason in place of the parts, when there is nothing to show."""
+        model = self.model
+        if frame is None or model is None:
+            return
+        missing: str | None = getattr(model, "missing", None)
+        self.set_class(missing is not None, "-missing")
+        self.query_one(".reason", Static).update(missing or "")
+        self.show(frame, model)
+
+    def show(self, frame: Frame, model: ModelT) -> None:
+        """Another moment."""
+
+    # What a person chose ---------------------------------------------------------------------------------------------
+
+    def choose(
+        self,
+        node: int | Keep | None = KEEP,
+        *,
+        index: int | None = None,
+        tree: bool = False,
+        hold: bool = False,
+        **changes: Any,
+    ) -> None:
+        """Other options of the panel; and have the screen look elsewhere, see `Asked`."""
+        self.chosen = replace(self.chosen, **changes)
+        self.post_message(Asked(node, index, tree, hold))
+
+    def back(self) -> bool:
+        """Escape: leave what is open inside. Whether anything was."""
+        return False
+
+    def restart(self) -> None:
+        """Another run: as in the beginning."""
+        self.chosen = self._start()
+
+    def action_scroll(self, lines: int) -> None:
+        self.scroll_relative(y=lines, animate=False)
+
+
+class PartedPane(PanelPane[OptionsT, ModelT]):
+    """A pane of which one part is seen at a time, or one with its companions where there is room."""
+
+    WIDE: ClassVar[tuple[str, ...]]
+    SMALL: ClassVar[tuple[str, ...]]  # on a narrow screen
+    part: reactive[str] = reactive("", init=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_reactive(PartedPane.part, self.WIDE[0])
+
+    def put_parts(self) -> None:
+        """Show the part that is chosen."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.put_parts()
+
+    def on_resize(self) -> None:
+        self.put_parts()
+
+    def watch_part(self) -> None:
+        self.put_parts()
+
+    def action_view(self, by: int) -> None:
+        """The part behind or before."""
+        parts = self.SMALL if self.narrow else self.WIDE
+        at = parts.index(self.part) if self.part in parts else 0
+        self.part = parts[(at + by) % len(parts)]
+
+
+_brought: dict[str, AnyPane] = {}
+
+
+def register(pane: AnyPane) -> AnyPane:
+    """Add a pane that does not lie in `specviz_tui.panels`. To be used as a decorator."""
+    _brought[pane.PANEL.id] = pane
+    return pane
+
+
+def unregister(id: str) -> None:
+    """Forget a pane that was brought."""
+    _brought.pop(id, None)
+
+
+def all_panes() -> tuple[AnyPane, ...]:
+    """Every pane, by the key that opens it."""
+    return tuple(sorted({**_found(), **_brought}.values(), key=lambda pane: pane.OPEN.keys))
+
+
+@cache
+def _found() -> dict[str, AnyPane]:
+    return {pane.PANEL.id: pane for pane in _in_modules()}
+
+
+def _in_modules() -> Iterator[AnyPane]:
+    for module in pkgutil.iter_modules(importlib.import_module(HOME).__path__):
+        home = f"{HOME}.{module.name}"
+        for found in vars(importlib.import_module(home)).values():
+            if isinstance(found, type) and issubclass(found, PanelPane) and found.__module__ == home:
+                yield found
+
+
+def style_sheets() -> list[Path]:
+    """Those that lie beside the panes."""
+    return sorted(Path(importlib.import_module(HOME).__path__[0]).glob("*.tcss"))
+
+
+# What is made of all panes ------------------------------------------------------------------------------------------
+
+
+def screens() -> list[tuple[str, str, str]]:
+    """Key, name and id of every screen."""
+    return [("1", "Tree", "tree"), *((pane.OPEN.keys, pane.PANEL.title, pane.PANEL.id) for pane in all_panes())]
+
+
+def screen_keys() -> tuple[Key, ...]:
+    """The keys that always hold, with those that open a panel behind the one that opens the tree."""
+    at = [key.id for key in SCREEN_KEYS].index("screen.tree") + 1
+    return (*SCREEN_KEYS[:at], *(pane.OPEN for pane in all_panes()), *SCREEN_KEYS[at:])
+
+
+def key_tables() -> tuple[tuple[Key, ...], ...]:
+    """Every table of keys, by what has the focus."""
+    return (screen_keys(), TREE_KEYS, *(pane.KEYS for pane in all_panes()), KNOB_KEYS)

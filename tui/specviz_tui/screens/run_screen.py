@@ -1,0 +1,138 @@
+"""The screen of a run without its keys: the feed, the frame of the present moment, and which panel is on screen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from specviz.errors import SpecvizError
+from specviz.view import Frame, Run
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.pane import PanelPane
+from specviz_tui.widgets.key_bar import KeyBar
+from specviz_tui.widgets.status_line import NumberLine, StatusLine
+from specviz_tui.widgets.timeline import Transport
+from specviz_tui.widgets.tree.box import TreeBox
+from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.why_panel import WhyPanel
+
+TREE = "tree"
+BODY = "body"  # what holds the tree
+MOVING = ("live", "replay", "lag")  # states in which space pauses
+HELD = "The core waits.\n\n] runs one round, H goes on."
+GONE = "the core is gone; what it recorded is kept; o starts another"
+NOT_LIVE = "this is a recording: there is no core to ask; o opens another one, or a core to decode live"
+
+
+class RunScreen(Screen[None]):
+    """One frame, bound to every widget; a burst of keys is answered by one frame too."""
+
+    frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+
+    def __init__(self, feed: RunFeed) -> None:
+        super().__init__()
+        self.feed = feed
+        self.shown = TREE  # or the id of a panel
+        self._run: Run | None = None  # that of the last frame
+        self._due = False
+
+    @property
+    def panes(self) -> list[PanelPane[Any, Any]]:
+        """Every panel that can stand in place of the tree."""
+        return list(self.query(PanelPane))
+
+    @property
+    def pane(self) -> PanelPane[Any, Any] | None:
+        return next((pane for pane in self.panes if pane.id == self.shown), None)
+
+    # Painting --------------------------------------------------------------------------------------------------------
+
+    def paint(self) -> None:
+        """Make the frame of the present moment and hand it to the widgets."""
+        self._due = False
+        with self.app.batch_update():
+            self._take_options()
+            self.frame = self.feed.frame()
+            keys = self.query_one(KeyBar)
+            keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
+            self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
+            self.query_one(StatusLine).recording = self.recording_text()
+            moving = self.frame.state.name in MOVING
+            self.query_one(Transport).playing = keys.moving = moving
+
+    def _take_options(self) -> None:
+        """What was chosen in the panels, and which of them is on screen."""
+        if self._run is not None and self.feed.player.run is not self._run:
+            for pane in self.panes:
+                pane.chosen = pane.chosen.let_go()
+        self._run = self.feed.player.run
+        on = self.pane
+        shown = () if on is None else tuple(panel.id for panel in (on.PANEL, *on.BESIDE))
+        chosen = {pane.PANEL.id: pane.chosen for pane in self.panes}
+        self.feed.options = replace(self.feed.options, panels=chosen, shown=shown)
+
+    def recording_text(self) -> str:
+        """`rec run.sv.jsonl 1.8 MB`, or nothing."""
+        path = self.feed.recording
+        if path is None:
+            return ""
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return f"rec {path.name}"
+        return f"rec {path.name} {size / 1e6:.1f} MB" if size >= 100_000 else f"rec {path.name} {size / 1e3:.0f} kB"
+
+    def paint_soon(self) -> None:
+        """One frame for all the keys of a burst."""
+        if not self._due:
+            self._due = True
+            self.call_later(self.paint)
+
+    def repaint_all(self) -> None:
+        """Another theme: every widget paints its part again."""
+        self.frame = None
+        self.paint()
+
+    # What is looked at -----------------------------------------------------------------------------------------------
+
+    def focus_main(self) -> None:
+        """To the tree, or what stands in its place."""
+        (self.pane or self.query_one(TreeCanvas)).focus()
+
+    def turn_to(self, name: str) -> None:
+        """Show the tree or a panel of the same run."""
+        self.shown = name
+        self.query_one(ContentSwitcher).current = BODY if name == TREE else name
+        self.set_class(name != TREE, "-panel")
+        self.query_one(StatusLine).chosen = self.query_one(NumberLine).chosen = name
+        self.query_one(KeyBar).chosen = name
+        self.focus_main()
+        self.paint()
+
+    def select(self, node: int | None) -> None:
+        """Look at a node; the view holds still for it."""
+        if node is not None and (self.feed.player.playing or self.feed.running):
+            self.feed.player.pause()
+        self.feed.options = replace(self.feed.options, selected=node)
+        self.paint_soon()
+
+    def go(self, moved: bool) -> None:
+        """After a move: the inspector follows the action again, unless it is pinned."""
+        if moved and not self.query_one(WhyPanel).pinned:
+            self.feed.options = replace(self.feed.options, selected=None)
+        for pane in self.panes if moved else []:
+            pane.chosen = pane.chosen.moved()
+        self.paint_soon()
+
+    def ask_core(self, ask: Callable[[], Any]) -> None:
+        """Do something that needs a core; say why where there is none."""
+        try:
+            if not self.feed.live:
+                raise SpecvizError(GONE if self.feed.failed else NOT_LIVE)
+            ask()
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", markup=False)
+        self.paint_soon()
