@@ -17,6 +17,8 @@ WIDE, NARROW = (120, 36), (80, 24)
 class Script:
     """A live source under the test's control: `play(..)` queues events, `commands` is what the front-end asked for."""
 
+    silence: str | None = None
+
     def __init__(self) -> None:
         self.live, self.ended, self.closed = True, False, False
         self.commands: list[Command] = []

@@ -43,7 +43,6 @@ def free_port(host: str, port: int) -> int:
 
 
 def url(host: str, port: int) -> str:
-    """Where the pages are."""
     shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}"
 

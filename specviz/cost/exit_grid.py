@@ -11,19 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from specviz.cost.exit_replay import Setting, Table, Total, grid_step
+from specviz.cost.exit_replay import Setting, Table, Text, Total, grid_step
 
 Array = np.ndarray[Any, Any]
 AXES = ("alpha", "tau", "d_max", "w_max")
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One recorded text: what heads say of it, how much it was allowed (None: its length), tokens never fed."""
-
-    table: Table
-    room: int | None = None
-    eos: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +32,6 @@ class Grid:
     calls_more: Array
     tests: Array
 
-    @property
-    def tokens_per_round(self) -> Array:
-        """The compression ratio (CR)."""
-        found: Array = self.n_new / np.maximum(1, self.n_rounds)
-        return found
-
-    @property
-    def calls_per_token(self) -> tuple[Array, Array]:
-        """Least and most layer calls for a token; plain decoding takes `n_layers`."""
-        n = max(1, self.n_new)
-        return self.calls / n, (self.calls + self.calls_more) / n
-
-    @property
-    def precision(self) -> Array:
-        """Kept over judged drafts; nan where nothing was drafted."""
-        found: Array = np.divide(self.kept, self.exits, out=np.full(self.kept.shape, np.nan), where=self.exits > 0)
-        return found
-
     def at(self, *place: int) -> Total:
         """One setting's sums, by the indices of its four values."""
         alpha, tau, d_max, w_max = (self.axes[name][k] for name, k in zip(AXES, place, strict=True))
@@ -66,10 +39,9 @@ class Grid:
         sums = {name: int(getattr(self, name)[place]) for name in _SUMS}
         return Total(setting=setting, n_layers=self.n_layers, n_new=self.n_new, **sums)
 
-    def best(self) -> tuple[int, int, int, int]:
-        """The setting with the fewest layer calls at worst; of equal ones the first."""
-        k = np.unravel_index(int((self.calls + self.calls_more).argmin()), self.calls.shape)
-        return tuple(map(int, k))  # type: ignore[return-value]
+    def totals(self) -> list[Total]:
+        """All settings, the last knob fastest."""
+        return [self.at(*place) for place in np.ndindex(self.calls.shape)]
 
 
 _SUMS = ("n_rounds", "kept", "exits", "calls", "calls_more", "tests")

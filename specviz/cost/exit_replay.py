@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,6 @@ class Table:
         right = self.top1 == self.tokens[:, None]
         return np.where(right.any(1), np.asarray(self.layers)[right.argmax(1)], self.n_layers)
 
-    @cached_property
-    def settled(self) -> Array:
-        """Per token: the first layer from which all the heads say what the target chose; `n_layers` when none."""
-        right = np.logical_and.accumulate((self.top1 == self.tokens[:, None])[:, ::-1], axis=1)[:, ::-1]
-        return np.where(right.any(1), np.asarray(self.layers)[right.argmax(1)], self.n_layers)
-
     def regret(self, setting: Setting) -> list[int | None]:
         """Stop layer less the first right one, None where nothing stopped; negative: stopped too early, wrong."""
         columns, _ = self.stops(setting)
@@ -157,6 +151,23 @@ def rounds(
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """One recorded text: what heads say of it, how many tokens it was allowed (None: its length), tokens never fed."""
+
+    table: Table
+    room: int | None = None
+    eos: frozenset[int] = frozenset()
+
+    def rounds(self, setting: Setting) -> list[Replayed]:
+        """The rounds that decoding it takes under a setting."""
+        return list(rounds(self.table, setting, self.room, self.eos))
+
+    def total(self, setting: Setting) -> "Total":
+        """They added up."""
+        return total(self.table, setting, self.room, self.eos)
+
+
+@dataclass(frozen=True, slots=True)
 class Total:
     """Sums of a replay. Layer calls lie within `[calls, calls + calls_more]`; all else is exact."""
 
@@ -187,14 +198,17 @@ class Total:
         return (self.calls + self.calls_more + heads) / max(1, self.n_new)
 
     @property
+    def wrong(self) -> int:
+        """Drafts fed whose token the target did not choose."""
+        return self.exits - self.kept
+
+    @property
     def precision(self) -> float | None:
         """Kept over judged drafts: those behind a wrong one are never judged."""
         return self.kept / self.exits if self.exits else None
 
 
-def total(
-    table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()
-) -> Total:  # fmt: skip
+def total(table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()) -> Total:
     """All rounds of a replay added up."""
     found = list(rounds(table, setting, room, eos))
     deepest = max((table.layers[k] for k in table._columns(setting)), default=0)
@@ -233,23 +247,6 @@ def advised(tables: Sequence[Table], base: Setting, head_cost: float, most: int 
     least = min(found.layers_per_token(head_cost) for found in totals)
     near = [k for k, found in enumerate(totals) if found.layers_per_token(head_cost) <= NEAR * least]
     return choices[min(near, key=lambda k: (sum(totals[k].calls_per_token), len(choices[k])))]
-
-
-def sweep(
-    table: Table,
-    base: Setting,
-    room: int | None = None,
-    eos: frozenset[int] = frozenset(),
-    **values: Sequence[Any],
-) -> list[Total]:
-    """`total` of every combination of the named knobs' `values` (`tau=(.5, .75), w_max=range(8)`), others from `base`.
-
-    The last name varies fastest. Raises SpecvizError for an alpha off the grid.
-    """
-    return [
-        total(table, replace(base, **dict(zip(values, chosen, strict=True))), room, eos)
-        for chosen in product(*values.values())
-    ]
 
 
 def annealed(alpha: float, layer: int, n_layers: int) -> float:
@@ -319,6 +316,10 @@ class Query:
     def table(self, n_layers: int) -> Table:
         """What the heads said. Raises SpecvizError when that is not recorded."""
         return Table.of(self.records, self.tokens, n_layers)
+
+    def text(self, n_layers: int) -> Text:
+        """Ready to be replayed. Raises SpecvizError when what the heads said is not recorded."""
+        return Text(self.table(n_layers), self.room or None, self.ends)
 
     @property
     def ends(self) -> frozenset[int]:

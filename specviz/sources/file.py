@@ -11,7 +11,7 @@ from specviz.trace import Trace
 class TraceFile:
     """Follows a file. A trace cut off without an `end` has ended as soon as no recorder holds it any more."""
 
-    live = False
+    live, silence = False, None
 
     def __init__(self, path: Path | str, check: bool = False) -> None:
         self.trace = Trace(path, check)

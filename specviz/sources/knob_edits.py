@@ -1,11 +1,11 @@
-"""Knobs between a person and the core: chosen, sent, acknowledged or refused. One desk for both front-ends."""
+"""Knobs between a person and the core: chosen, sent, acknowledged or refused. One table for both front-ends."""
 
 from typing import Any
 
 from specviz.knobs import KnobSpec
 
 
-class KnobDesk:
+class KnobEdits:
     """What was chosen and not sent (`staged`), what was sent and not yet confirmed (`sent`)."""
 
     def __init__(self) -> None:

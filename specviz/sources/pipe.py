@@ -63,7 +63,6 @@ class Pipe:
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self._process.pid
 
     @property

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 from specviz.commands import Prompt
 from specviz.errors import SpecvizError
+from specviz.sources.bundled import bundled_prompts
 
 FIELDS = ("prompt", "turns", "question")
 KINDS = ("domain", "category", "task")
@@ -67,12 +67,8 @@ Found = list[tuple[str, str, str]]  # text, domain, place
 
 
 def _bundled() -> tuple[str, bytes, Found]:
-    folder = resources.files("specviz_assets") / "prompts"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".txt")), key=lambda f: f.name)
-    texts = [f.read_text(encoding="utf-8") for f in files]
-    kinds = [f.name.partition("-")[0] for f in files]
-    places = [f.name for f in files]
-    return "bundled", "\0".join(texts).encode(), list(zip(texts, kinds, places, strict=True))
+    found = [(text, name.partition("-")[0], f"{name}.txt") for name, text in bundled_prompts().items()]
+    return "bundled", "\0".join(text for text, *_ in found).encode(), found
 
 
 def _read(path: Path) -> tuple[str, bytes, Found]:

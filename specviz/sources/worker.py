@@ -50,7 +50,6 @@ class Worker:
         self.problem: str | None = None
         self.n_bad_lines = 0
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._answered = threading.Event()  # the catalogue came, or the process has gone
         self._gone = False
         self._closing = False
         self._heard = time.monotonic()  # when the last line came
@@ -111,7 +110,6 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """The worker's process id."""
         return self._pipe.pid
 
     def poll(self) -> list[Event]:
@@ -131,14 +129,6 @@ class Worker:
                 f"the core takes {MAX_LINE >> 20}; shorten the prompt"
             )
         self._pipe.send(line)
-
-    def wait_catalogue(self, timeout: float = 60.0) -> Catalogue:
-        """The worker's first line. Raises SpecvizError when it does not come in time, or the worker dies before."""
-        self._answered.wait(timeout)
-        if self.catalogue is not None:
-            return self.catalogue
-        why = "ended before it was ready" if self._gone else f"did not answer within {timeout:g} s"
-        raise SpecvizError(f"the core {why}{self._last_words()}")
 
     def note(self, event: Event) -> None:
         """Adds a front-end's own record (a note, a finding) to the stream and to the recording."""
@@ -167,7 +157,6 @@ class Worker:
             return
         if isinstance(event, Catalogue):
             self.catalogue = event
-            self._answered.set()
         with self._lock:
             if isinstance(event, Header):
                 self._n_own = 0
@@ -234,7 +223,6 @@ class Worker:
             )
             self._add(End(reason=reason, message=words))
         self._gone = True
-        self._answered.set()
 
     def _last_words(self) -> str:
         return f": {self._pipe.tail[-1]}" if self._pipe.tail else ""

@@ -83,5 +83,5 @@ from specviz_app.server.server import current
 from specviz_app.ui.sidebar import sidebar
 
 sidebar(current())
-{page}.page()
+{page}.PAGE.show()
 """

@@ -15,8 +15,9 @@ from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Options, Player
 from specviz.view.panels.exits.build import ExitsPanel
-from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, exit_run, replay_of
+from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, replay_of
 from specviz.view.panels.exits.model import Layers
+from specviz.view.panels.exits.over_run import exit_run
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures.exit_grid import (
     change_rows,
@@ -30,18 +31,20 @@ from specviz_app.figures.exit_grid import (
 from specviz_app.figures.exits import (
     cell_rows,
     fig_cell,
-    fig_gates,
     fig_heat,
     fig_kinds,
     fig_ledger,
     fig_stairs,
-    fig_sweeps,
-    fig_times,
-    gate_rows,
     heat_rows,
     kind_rows,
     ledger_rows,
     stair_rows,
+)
+from specviz_app.figures.exits_run import (
+    fig_gates,
+    fig_sweeps,
+    fig_times,
+    gate_rows,
     sweep_rows,
 )
 from specviz_app.server.settings import Settings
@@ -266,11 +269,11 @@ def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(rep
     assert rows["tokens stopped too early"].here == str(early)
     figure = spec(fig_regret(change))
     bars = {t["name"]: dict(zip(numbers(t["x"]), numbers(t["y"]), strict=True)) for t in figure["data"]}
-    stops = [gap for table in replay.tables for gap in table.regret(replace(SETTING, tau=0.6)) if gap is not None]
+    stops = [gap for text in replay.texts for gap in text.table.regret(replace(SETTING, tau=0.6)) if gap is not None]
     assert sum(bars["here"].values()) == len(stops)
     assert bars["here"][stops[0]] == stops.count(stops[0])
     assert sum(r["this run"] for r in regret_rows(change)) == sum(
-        gap is not None for table in replay.tables for gap in table.regret(SETTING)
+        gap is not None for text in replay.texts for gap in text.table.regret(SETTING)
     )
 
 

@@ -25,7 +25,7 @@ from trace_factory import make_events
 class _Ended:
     """A source that has said everything."""
 
-    live, ended = False, True
+    live, ended, silence = False, True, None
 
     def __init__(self, events: list[Any]) -> None:
         self._events = events

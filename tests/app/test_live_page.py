@@ -15,10 +15,11 @@ from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Missing
+from specviz.sources import Worker
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
-from specviz_app.server.core import Core, Tap
+from specviz_app.server.core import ServedRun, Tap
 from specviz_app.server.server import Server, current
 from specviz_app.server.settings import Settings
 
@@ -37,7 +38,7 @@ def _until(true: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture
-def core(server: Callable[[Settings], Server]) -> Core:
+def core(server: Callable[[Settings], Server]) -> ServedRun:
     made = server(_settings()).core
     made.load()
     _until(lambda: made.catalogue, "no catalogue")
@@ -135,20 +136,20 @@ def test_knobs_without_an_effect_are_off_and_say_why(open_page: Open) -> None:
     assert "needs shape tree" in budget.help
 
 
-def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Core) -> None:
+def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     core.set_knobs({"gamma": 6})
     sent = core.look(lambda frame, _: frame.knobs.pending)
     assert "sent" in sent
     core.command(StepRounds(n=2))
-    _until(lambda: core.changes, "no acknowledgement")
-    assert [(c.name, c.new) for c in core.changes] == [("gamma", 6)]
-    assert core.changes[0].applied_r >= core.changes[0].requested_r
+    _until(lambda: core.run.changes, "no acknowledgement")
+    assert [(c.name, c.new) for c in core.run.changes] == [("gamma", 6)]
+    assert core.run.changes[0].applied_r >= core.run.changes[0].requested_r
     assert core.look(lambda frame, _: frame.knobs.pending) == ""
 
 
-def test_hold_step_and_go_on(core: Core) -> None:
+def test_hold_step_and_go_on(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
@@ -174,7 +175,7 @@ def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Sett
     assert len(steps) == n_rounds  # one for each, however often a slow core is looked at
 
 
-def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: Core) -> None:
+def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: ServedRun) -> None:
     sent: list[object] = []
     send = core.send
     core.send = lambda command: (sent.append(command), send(command))[1]  # type: ignore[method-assign]
@@ -183,9 +184,9 @@ def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: Core) -> 
     _until(lambda: rounds() >= 2, "it does not go on by itself")
     core.command(Pause())
     assert core.look(lambda frame, _: frame.state.name) == "paused"
-    with core._lock:  # the pacer asks for nothing, however often it looks
+    with core.lock:  # the pacer asks for nothing, however often it looks
         sent.clear()
-        core._pace()
+        core.tick(time.monotonic())
         assert sent == []
         core.command(Resume())
         assert sent == []  # the core is not let loose: rounds are asked for one by one
@@ -202,22 +203,22 @@ def test_the_prompt_of_the_command_line_is_watched_not_rushed_through(server: Ca
     assert core.paced
 
 
-def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: Core) -> None:
+def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
     _until(lambda: core.running, "no run")
     core.command(Stop())
     assert not core.paced
     for number in list(core._own):
-        core._take([ev.Refused(id=number, message="nothing is running: start a run first")])
+        core.take([ev.Refused(id=number, message="nothing is running: start a run first")])
     assert core.refusals == []
-    core._take([ev.Refused(id=10_000, message="no knob 'x'")])
+    core.take([ev.Refused(id=10_000, message="no knob 'x'")])
     assert core.refusals == ["no knob 'x'"]
     core.command(Pause())
     assert core.refusals == []  # it was about what was asked before
 
 
 @pytest.mark.parametrize("n", [0, -1, 1001, 100_000_000])
-def test_steps_are_a_number_of_rounds_a_person_could_mean(core: Core, n: int) -> None:
+def test_steps_are_a_number_of_rounds_a_person_could_mean(core: ServedRun, n: int) -> None:
     with pytest.raises(SpecvizError, match="step takes 1 to 1,000 rounds"):
         core.command(StepRounds(n=n))
 
@@ -231,7 +232,7 @@ def test_only_touched_knobs_are_sent_and_every_tab_shows_what_was_asked(open_pag
     _until(lambda: core.has_run, "no run")
     core.set_knobs({"temperature": 0.5})
     core.command(StepRounds(n=2))
-    _until(lambda: core.changes, "no acknowledgement")
+    _until(lambda: core.run.changes, "no acknowledgement")
     at.run()  # a tab that has touched nothing
     assert not at.exception
     assert at.slider(key="draft.gamma").value == 7
@@ -264,17 +265,17 @@ def test_an_unknown_method_in_a_link_is_said(open_page: Open) -> None:
     assert any("did you mean 'draft'" in w.value.replace("\\", "") for w in at.warning)
 
 
-def test_an_error_of_our_own_is_told_and_nothing_hangs(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_our_own_is_told_and_nothing_hangs(core: ServedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(now: float) -> bool:
         raise RuntimeError("a bug in the view")
 
-    monkeypatch.setattr(core._player, "tick", broken)
+    monkeypatch.setattr(core.live_player, "tick", broken)
     _until(lambda: core.failed, "nothing is said")
     assert core.failed == "RuntimeError: a bug in the view"
     assert not core.loaded
 
 
-def test_another_prompt_ends_the_run_in_hand_first(core: Core) -> None:
+def test_another_prompt_ends_the_run_in_hand_first(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
     _until(lambda: core.has_run, "no run")
     first = core.generation
@@ -306,7 +307,7 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
     assert core.generation == generation
 
 
-def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) -> None:
+def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: ServedRun) -> None:
     tap = Tap(core)
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     seen = []
@@ -319,10 +320,10 @@ def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: Core) ->
     assert type(again[0]).__name__ == "Header"
 
 
-def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None:
+def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: ServedRun) -> None:
     """SIGSTOP: seen within 5 s, and nothing is ended, for it may come back."""
-    assert core._worker is not None
-    pid = core._worker.pid
+    assert isinstance(core.source, Worker)
+    pid = core.source.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         deadline = time.monotonic() + 5
@@ -337,9 +338,9 @@ def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: Core) -> None
     _until(lambda: core.look(lambda frame, _: frame.state.name) == "idle", "it answers again")
 
 
-def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
-    assert core._worker is not None
-    os.kill(core._worker.pid, signal.SIGKILL)
+def test_a_killed_core_is_told_within_seconds(core: ServedRun) -> None:
+    assert isinstance(core.source, Worker)
+    os.kill(core.source.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5
     while core.failed is None:
         assert time.monotonic() < deadline, "not seen within 5 s"
@@ -348,7 +349,7 @@ def test_a_killed_core_is_told_within_seconds(core: Core) -> None:
 
 
 def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
-    core: Core, monkeypatch: pytest.MonkeyPatch
+    core: ServedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at by hand, in the lock, at every turn of the draining thread."""
     seen: list[Cursor] = []
@@ -361,8 +362,9 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
         return moved
 
     monkeypatch.setattr(Player, "tick", looking)
+    core.live_player.animate = True  # as a server does outside of tests
     core.start(Start(prompt="a", method="draft"), paced=True)
-    core._player.speed = 16.0
+    core.live_player.speed = 16.0
     _until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
     assert seen[0] == Cursor(0, Phase.ROOT)
     rounds = [cursor.index for cursor in seen]
@@ -370,14 +372,14 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
     assert set(rounds) == set(range(max(rounds) + 1))
 
 
-def test_what_cannot_be_asked_is_refused(core: Core, server: Callable[[Settings], Server]) -> None:
+def test_what_cannot_be_asked_is_refused(core: ServedRun, server: Callable[[Settings], Server]) -> None:
     with pytest.raises(SpecvizError, match="started from the page"):
         core.command(Start(prompt="x"))
     with pytest.raises(SpecvizError, match="load the models first"):
         server(Settings()).core.command(SetKnob(name="gamma", value=1))
 
 
-def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> None:
+def test_frames_are_json_with_every_part_the_component_paints(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     _until(lambda: core.has_run and not core.running, "it does not end")
     number, body = current().frame()
@@ -385,7 +387,7 @@ def test_frames_are_json_with_every_part_the_component_paints(core: Core) -> Non
     assert frame["seq"] == number
     assert frame["state"]["name"] == "ended"
     assert frame["tree"]["nodes"][0]["id"] == -1
-    assert frame["strip"]["tokens"][0]["m"] == "prompt"
+    assert frame["strip"]["tokens"][0]["mark"] == "prompt"
 
 
 def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

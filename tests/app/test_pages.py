@@ -15,6 +15,7 @@ from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
 from specviz_app.server.settings import Settings
+from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
 from trace_factory import make_events, write_trace
 
 
@@ -197,3 +198,17 @@ def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_pa
         shown = [str(h.value) for h in at.get("html")] + [o for b in at.selectbox for o in b.options]
         shown += [chart.proto.alt for chart in at.get("plotly_chart")]
         assert not any("w" * 300 in words for words in shown), page
+
+
+def test_a_page_from_elsewhere_is_found_and_stands_in_its_place(open_page: Open) -> None:
+    toy = Page("toy", "Toy", "toys", 35, "a page of a test", lambda: None)
+    register_page(toy)
+    try:
+        paths = [page.path for page in all_pages()]
+        assert paths[paths.index("rounds") + 1] == "toy"
+        at = open_page(Settings())
+        assert not at.exception
+        assert "toy" in at.session_state["pages"]
+    finally:
+        unregister_page("toy")
+    assert "toy" not in [page.path for page in all_pages()]

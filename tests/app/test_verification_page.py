@@ -12,22 +12,24 @@ from specviz.view import Frame, Options, Player
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Verification
 from specviz.view.words.palette import glyph
+from specviz_app.figures.rules import (
+    fig_paired,
+    fig_rules,
+    fig_survival,
+    paired_rows,
+    rule_rows,
+    survival_rows,
+)
 from specviz_app.figures.verification import (
     branch_rows,
     closing_rows,
     fig_branches,
     fig_closing,
-    fig_paired,
-    fig_rules,
     fig_scan,
     fig_stairs,
-    fig_survival,
-    paired_rows,
-    rule_rows,
     scan_alt,
     scan_rows,
     stairs_rows,
-    survival_rows,
 )
 from specviz_app.server.settings import Settings
 from trace_factory import make_events, write_trace

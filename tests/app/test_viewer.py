@@ -13,6 +13,7 @@ class Growing:
 
     live = True
     ended = False
+    silence = None
 
     def __init__(self) -> None:
         events = make_events(temperature=0.8, new_tokens=40)

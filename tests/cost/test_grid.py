@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.cost.exit_grid import Text, grid
-from specviz.cost.exit_replay import Setting, Table, added, total
+from specviz.cost.exit_grid import grid
+from specviz.cost.exit_replay import Setting, Table, Text, added
 from specviz.errors import SpecvizError
 from specviz.events import GRID
 
@@ -31,7 +31,7 @@ def check(texts: list[Text], layers: tuple[int, ...] | None) -> None:
     for place in product(*(range(len(values)) for values in (ALPHAS, TAUS, DEPTHS, WIDTHS))):
         a, t, d, w = place
         setting = Setting(ALPHAS[a], TAUS[t], DEPTHS[d], WIDTHS[w], layers)
-        assert found.at(*place) == added([total(x.table, setting, x.room, x.eos) for x in texts])
+        assert found.at(*place) == added([text.total(setting) for text in texts])
 
 
 @settings(max_examples=25, deadline=None)
@@ -46,16 +46,12 @@ def test_several_texts_add_up() -> None:
     check([random_text(1, 17), random_text(2, 1, room=4), random_text(3, 25, room=25)], None)
 
 
-def test_ratios_are_those_of_the_sums() -> None:
-    found = grid([random_text(5, 60)], ALPHAS, TAUS, DEPTHS, WIDTHS)
-    assert found.tokens_per_round[1, 1, 3, 3] == found.at(1, 1, 3, 3).tokens_per_round
-    least, most = found.calls_per_token
-    assert (least[1, 1, 3, 3], most[1, 1, 3, 3]) == found.at(1, 1, 3, 3).calls_per_token
-    assert found.precision[1, 1, 3, 3] == found.at(1, 1, 3, 3).precision
-    assert np.isnan(found.precision[0, 3]).all(), "a threshold above 1 drafts nothing"
-    assert np.all(found.tokens_per_round[:, 3] == 1)
-    best = found.best()
-    assert most[best] == most.min()
+def test_all_totals_come_with_the_last_knob_fastest() -> None:
+    found = grid([random_text(5, 60)], ALPHAS, TAUS, DEPTHS, WIDTHS).totals()
+    asked = [(t.setting.alpha, t.setting.tau, t.setting.d_max, t.setting.w_max) for t in found]
+    assert asked == list(product(ALPHAS, TAUS, DEPTHS, WIDTHS))
+    assert {t.precision for t in found if t.setting.tau > 1} == {None}, "a threshold above 1 drafts nothing"
+    assert {t.tokens_per_round for t in found if t.setting.tau > 1} == {1}
 
 
 def test_an_alpha_between_the_steps_is_refused() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from early_exit.stage import Sink, early, plain
 from engine.zoo import planted
-from specviz.cost.exit_replay import Setting, Table, advised, rounds, sweep, total
+from specviz.cost.exit_replay import Setting, Table, advised, rounds, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, ExitTable
@@ -81,23 +81,13 @@ def test_replay_equals_what_was_run(temperature: float, stops: bool) -> None:
     assert len(lengths) > 5  # the settings did differ
 
 
-def test_a_sweep_is_the_totals_of_all_combinations() -> None:
-    adapter, heads = planted_run(4)
-    table = table_of(adapter, heads, PROMPT, plain(adapter, PROMPT, max_new_tokens=N))
-    swept = sweep(table, Setting(), tau=(0.2, 0.8), w_max=range(4))
-    assert [(t.setting.tau, t.setting.w_max) for t in swept] == list(product((0.2, 0.8), range(4)))
-    assert [t.n_rounds for t in swept[::4]] == [N, N]  # nothing is fed
-    assert swept[3] == total(table, Setting(tau=0.2, w_max=3))
-
-
 def test_oracles_and_regret() -> None:
-    """The first right layer, the layer from which all are right, and how far an exit was from the former."""
+    """The first right layer, and how far an exit was from it."""
     top1 = np.array([[1, 9, 1], [9, 2, 2], [9, 9, 9]])
     conf = np.full((len(GRID), 3, 3), 0.5)
     conf[:, :, 1] = 0.9
     table = Table(4, 0, np.array([1, 2, 3]), (1, 2, 3), top1, conf)
     assert table.first_right.tolist() == [1, 2, 4]
-    assert table.settled.tolist() == [3, 2, 4]
     assert table.regret(Setting(0, 0.8)) == [1, 0, -2]
     assert table.regret(Setting(0, 0.95)) == [None, None, None]
 

@@ -157,7 +157,7 @@ async def test_undo_default_and_a_typed_value(script: Script) -> None:
     app = live_app(script)
     async with app.run_test(size=WIDE) as pilot:
         await started(pilot, script, 2)
-        desk = main_of(app).feed.desk
+        desk = main_of(app).feed.edits
         await pilot.press("K", "right", "right", "z")
         await pilot.pause()
         assert desk.staged == {"gamma": 5}
@@ -188,7 +188,7 @@ async def test_a_burst_of_presses_loses_none(script: Script) -> None:
     app = live_app(script)
     async with app.run_test(size=WIDE) as pilot:
         await started(pilot, script, 2)
-        desk = main_of(app).feed.desk
+        desk = main_of(app).feed.edits
         await pilot.press("K")
         press_at_once(app, *["right"] * 6, "left", "right")
         await pilot.pause()
@@ -203,7 +203,7 @@ async def test_every_undo_takes_back_what_can_be_seen(script: Script) -> None:
     app = live_app(script)
     async with app.run_test(size=WIDE) as pilot:
         await started(pilot, script, 2)
-        desk = main_of(app).feed.desk
+        desk = main_of(app).feed.edits
         await pilot.press("K")
         press_at_once(app, *["right"] * 3)
         await pilot.pause()
@@ -232,7 +232,7 @@ async def test_the_slider_stands_at_the_value_asked_for(script: Script) -> None:
         assert panel.item.fill == 1.0, "sent, not yet confirmed"
         await pilot.press("left")
         await pilot.pause()
-        assert main_of(app).feed.desk.staged == {"gamma": 63}, "from the value that was sent"
+        assert main_of(app).feed.edits.staged == {"gamma": 63}, "from the value that was sent"
         assert "4⇒64→63" in shown(app)
         await pilot.press("z")
         script.play([ev.Knob(name="gamma", old=4, new=64, requested_r=2, applied_r=3, r=3)])
@@ -252,7 +252,7 @@ async def test_a_refused_knob_is_told_and_taken_back(script: Script) -> None:
         await settle(pilot)
         await pilot.pause()
         assert [note.message for note in app._notifications] == ["not while it rains"]
-        assert main_of(app).feed.desk.sent == {}
+        assert main_of(app).feed.edits.sent == {}
 
 
 async def test_a_refused_start_is_told_in_a_panel(script: Script) -> None:
@@ -291,6 +291,9 @@ async def test_another_prompt_stops_the_run_and_begins_afresh(script: Script) ->
         await pilot.pause()
         assert [type(c) for c in script.commands[1:]] == [Stop]  # a start would be refused now
         script.play([ev.End(reason="stopped")])
+        await settle(pilot)
+        assert [type(c) for c in script.commands[1:]] == [Stop]  # the worker has not said that it is free
+        script.play([ev.State(state="idle")])
         await settle(pilot)
         assert [type(c) for c in script.commands[1:]] == [Stop, Start]
         assert script.commands[-1].prompt == "def f(x):!"  # type: ignore[attr-defined]

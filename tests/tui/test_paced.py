@@ -25,8 +25,6 @@ RUN = make_events(temperature=0.8, new_tokens=40)
 class Obeying(Script):
     """A core that runs one round for every step it is told."""
 
-    silence: str | None = None
-
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[list[ev.Event]] = []
@@ -126,7 +124,7 @@ def test_a_start_that_asked_to_be_held_is_held_and_goes_on_paced() -> None:
     feed.step_core()
     feed.tick(9.0)
     assert len(feed.run.rounds) == 1
-    assert not feed.hold()
+    assert not feed.toggle_hold()
     assert len(watch(feed, 10.0)) > script.n_rounds
     assert not any(isinstance(c, Resume) for c in script.commands)
 
@@ -138,14 +136,14 @@ def test_holding_a_paced_core_asks_for_no_more_rounds() -> None:
     feed.start(Start(prompt="a"))
     for k in range(20):
         feed.tick(k * 0.25)
-    assert feed.hold()
+    assert feed.toggle_hold()
     n = len(feed.run.rounds)
     for k in range(20, 200):
         feed.tick(k * 0.25)
     assert len(feed.run.rounds) - n <= 1  # the one that was asked for
     assert feed.frame().state.text == "PAUSED"
     assert feed.frame().state.detail == "the core waits"
-    feed.hold()
+    feed.toggle_hold()
     watch(feed, 60.0)
 
 
@@ -243,7 +241,7 @@ def test_the_recording_does_not_hide_what_went_wrong(how: str) -> None:
     for k in range(4):
         feed.tick(0.2 + k)
     assert feed.prelude is None
-    assert feed.said()
+    assert feed.take_notices()
 
 
 def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:

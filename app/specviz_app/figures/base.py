@@ -5,30 +5,133 @@ What lets a figure play the moments of a round without a script run: a slider, a
 
 import html
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
+from specviz.runlog.run import Mark
 from specviz.text import clip
 from specviz.text import html as _html
 from specviz.view import Frame
 from specviz.view.words.palette import colour
 
 MARGIN = {"l": 8, "r": 8, "t": 8, "b": 8}
+GREY = "#8C8C8C"
+CLEAR = "rgba(0,0,0,0)"
+SCALE = "Cividis"  # even to the colour-blind eye, and in grey
+EDGE = {"color": "#FFFFFF", "width": 1.5}
+DARK_EDGE = {"color": "#000000", "width": 1}
+BARE: dict[str, Any] = {"showgrid": False, "zeroline": False}  # an axis without lines
+WHISKER: dict[str, Any] = {  # an interval from edge to edge
+    "mode": "lines+markers",
+    "line": {"color": GREY, "width": 2},
+    "hoverinfo": "skip",
+    "marker": {"symbol": "line-ew", "size": 11, "line": {"width": 2, "color": GREY}},
+}
+HIDDEN: dict[str, Any] = {"visible": False}
+STEADY: dict[str, Any] = {  # a choice fades nothing
+    "selected": {"marker": {"opacity": 1}},
+    "unselected": {"marker": {"opacity": 1}},
+}
 _LINE = 44  # characters of a line of words in place of a plot: a phone's width
 _LABEL = 14  # cells of a token on a plot
 
 
-def figure(traces: list[Any], height: int, **layout: Any) -> go.Figure:
-    """A figure without decoration."""
+def figure(
+    traces: list[Any], height: int, x: Mapping[str, Any] = {}, y: Mapping[str, Any] = {}, **layout: Any
+) -> go.Figure:
+    """A figure without decoration, `height` pixels high. `x`, `y`: the axes, which nobody zooms."""
     out = go.Figure(data=traces)
     out.update_layout(
-        margin=MARGIN, height=height, hovermode="closest", dragmode=False, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
-    )  # fmt: skip
-    out.update_layout(**layout)
+        margin=MARGIN,
+        height=height,
+        hovermode="closest",
+        dragmode=False,
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
+    )
+    out.update_layout(xaxis={"fixedrange": True, **x}, yaxis={"fixedrange": True, **y}, **layout)
     return out
+
+
+def stacked(upper: Sequence[Any], lower: Sequence[Any], share: float, gap: float, height: int) -> go.Figure:
+    """Two plots over one x axis; the upper one has that share of the height."""
+    out = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[share, 1 - share], vertical_spacing=gap)
+    for row, traces in enumerate((upper, lower), 1):
+        for trace in traces:
+            out.add_trace(trace, row, 1)
+    out.update_layout(figure([], height).layout)
+    out.update_xaxes(fixedrange=True)
+    out.update_yaxes(fixedrange=True)
+    return out
+
+
+def ticks(labels: Sequence[str], first: float = 0) -> dict[str, Any]:
+    """A label for each place of an axis, from `first` on."""
+    return {"tickvals": [first + k for k in range(len(labels))], "ticktext": list(labels)}
+
+
+def hatched(shape: str | Sequence[str]) -> dict[str, Any]:
+    """The pattern of a bar, for eyes that tell no colours apart."""
+    return {"shape": shape, "fgopacity": 0.4, "fillmode": "overlay"}
+
+
+Group = tuple[str, Sequence[float | None], Mark, str]  # name, values, colour, hatch
+
+
+def bars(xs: Sequence[Any], groups: Iterable[Group], dark: bool, hover: Sequence[str] | None = None) -> list[go.Bar]:
+    """Groups of bars over the same places, told apart by colour and hatch. `hover`: a text for each place."""
+    told = {} if hover is None else {"hovertext": list(hover), "hoverinfo": "text"}
+    return [
+        go.Bar(x=list(xs), y=list(values), name=name, **told,
+               marker={"color": colour(mark, dark), "pattern": hatched(hatch)})
+        for name, values, mark, hatch in groups
+    ]  # fmt: skip
+
+
+def stroke(
+    x0: float, y0: float, x1: float, y1: float, hex_colour: str, width: float = 2, **more: Any
+) -> dict[str, Any]:
+    """A straight line behind the traces, from one place to another."""
+    return {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1,
+            "line": {"color": hex_colour, "width": width, **more.pop("line", {})}, **more}  # fmt: skip
+
+
+def level(y: float, hex_colour: str, width: float = 2) -> dict[str, Any]:
+    """A dashed line over the whole width."""
+    return stroke(0, y, 1, y, hex_colour, width, xref="paper", line={"dash": "dash"})
+
+
+def pieces(*lines: Sequence[tuple[float | None, float | None]]) -> dict[str, list[float | None]]:
+    """Several lines as one trace: `x` and `y` with a gap behind each."""
+    places = [place for line in lines for place in (*line, (None, None))]
+    return {"x": [x for x, _ in places], "y": [y for _, y in places]}
+
+
+def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, list[Any]]:
+    """Places as the `x` and `y` of a trace."""
+    return {"x": [x for x, _ in places], "y": [y for _, y in places]}
+
+
+def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str], size: int = 14) -> go.Scatter:
+    """What is really clicked and hovered on a heat map: a square a cell that nobody sees.
+
+    A plain click on a heat map never arrives: Plotly tells Streamlit nothing of it.
+    """
+    unseen = {"marker": {"opacity": 0}}
+    return go.Scatter(
+        **spots(places), mode="markers", name="cells", customdata=data, hovertext=hover, hoverinfo="text",
+        showlegend=False, marker={"symbol": "square", "size": size, "color": CLEAR, "opacity": 0}, selected=unseen,
+        unselected=unseen,
+    )  # fmt: skip
+
+
+def told(*lines: str) -> str:
+    """Lines of a hover, the empty ones left out."""
+    return "<br>".join(filter(None, lines))
 
 
 def safe(shown: str) -> str:
@@ -48,52 +151,44 @@ def sentence(text: str) -> str:
 
 def empty(reason: str, height: int = 120) -> go.Figure:
     """A figure that says why there is nothing to see."""
-    out = figure([], height)
-    lines = textwrap.wrap(reason, _LINE)
-    out.add_annotation(
-        text="<br>".join(sentence(line) for line in lines), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper"
-    )
-    out.update_xaxes(visible=False)
-    out.update_yaxes(visible=False)
-    return out
+    lines = "<br>".join(sentence(line) for line in textwrap.wrap(reason, _LINE))
+    words = {"text": lines, "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
+    return figure([], height, HIDDEN, HIDDEN, annotations=[words])
 
 
 _STEP_MS = 700
-_QUIET = "#8C8C8C"
 
 
-def slider(moments: Sequence[Frame], below: int = 0) -> dict[str, Any]:
-    """A stop for every moment, the last one chosen; so many pixels lower, where an axis has labels."""
-    return slider_of([step_label(m) for m in moments], below)
+def played(
+    out: go.Figure, stages: Sequence[tuple[str, list[Any]]], caption: str = "▶ play the phases", below: int = 0
+) -> go.Figure:
+    """Let a figure play: its stages with their traces, the last one chosen. `below`: pixels of an axis's labels."""
+    out.frames = [go.Frame(name=str(k), data=traces) for k, (_, traces) in enumerate(stages)]
+    return out.update_layout(
+        sliders=[_slider([name for name, _ in stages], below)], updatemenus=[_buttons(caption, below)],
+        margin={**MARGIN, "b": 100 + below}, clickmode="event+select",
+    )  # fmt: skip
 
 
-def slider_of(labels: Sequence[str], below: int = 0) -> dict[str, Any]:
-    """The same for frames that are named otherwise."""
+def _slider(labels: Sequence[str], below: int) -> dict[str, Any]:
     still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
-    steps = [
-        {"method": "animate", "label": label, "args": [[str(k)], still]} for k, label in enumerate(labels)
-    ]  # fmt: skip
+    steps = [{"method": "animate", "label": label, "args": [[str(k)], still]} for k, label in enumerate(labels)]
     return {
         "active": len(labels) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46 + below, "b": 0, "l": 4, "r": 4},
         "y": 0, "yanchor": "top",
-        "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": _QUIET}},
-        "minorticklen": 0, "ticklen": 4, "tickcolor": _QUIET, "font": {"size": 1, "color": "rgba(0,0,0,0)"},
-        "bgcolor": _QUIET, "bordercolor": _QUIET, "activebgcolor": colour("accepted", True),
+        "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": GREY}},
+        "minorticklen": 0, "ticklen": 4, "tickcolor": GREY, "font": {"size": 1, "color": CLEAR},
+        "bgcolor": GREY, "bordercolor": GREY, "activebgcolor": colour("accepted", True),
     }  # fmt: skip
 
 
 def step_label(moment: Frame) -> str:
     """`2/6 DRAFT, step 1 of 3`."""
     text = moment.phase_text.removeprefix("phase ")
-    return f"{text} · {_step_number(moment)} of {moment.n_steps}" if moment.n_steps > 1 else text
+    return f"{text} · {moment.step or 1} of {moment.n_steps}" if moment.n_steps > 1 else text
 
 
-def _step_number(moment: Frame) -> int:
-    return moment.step or 1
-
-
-def buttons(caption: str = "▶ play the phases", below: int = 0) -> dict[str, Any]:
-    """Play and halt."""
+def _buttons(caption: str, below: int) -> dict[str, Any]:
     play = {"mode": "immediate", "fromcurrent": False, "transition": {"duration": 0},
             "frame": {"duration": _STEP_MS, "redraw": True}}  # fmt: skip
     halt = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}

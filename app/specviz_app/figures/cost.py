@@ -8,13 +8,13 @@ from specviz.runlog.run import Mark
 from specviz.view.panels.lanes.cost import CostPanel
 from specviz.view.words.numbers import number
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import figure, sentence
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash
     "theorem": ("untested", "dash"), "sps": ("recovered", "solid"), "full": ("rejected", "dot"),
     "refill": ("rejected", "solid"), "pearl": ("exit", "solid"), "branch": ("accepted", "solid"),
 }  # fmt: skip
-_EDGE = {"color": "#FFFFFF", "width": 1.5}
 _HEADROOM, _MOST = 1.4, 2.8  # of plain decoding: what there is always room for, and at most
 
 
@@ -38,11 +38,9 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
     top = _top(panel)
     if panel.point is not None:
         traces.append(_run(panel, *panel.point, top, dark))
-    out = figure(traces, 380)
-    out.update_xaxes(title="γ draft length", dtick=1 if len(panel.xs) <= 30 else 4, range=[0.5, panel.xs[-1] + 0.5],
-                     fixedrange=True)  # fmt: skip
-    out.update_yaxes(title="draft forwards a token", range=[0, top], fixedrange=True)
-    return out
+    steps = 1 if len(panel.xs) <= 30 else 4
+    x = {"title": "γ draft length", "dtick": steps, "range": [0.5, panel.xs[-1] + 0.5]}
+    return base.figure(traces, 380, x, {"title": "draft forwards a token", "range": [0, top]})
 
 
 def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatter:
@@ -53,7 +51,7 @@ def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatt
         hovertext=[sentence(panel.point_text)], text=[f"this run: {number(y)} ↑" if off else ""],
         textposition="middle right",
         marker={"symbol": "triangle-up" if off else "diamond", "size": 16, "color": colour("root", dark),
-                "line": _EDGE},
+                "line": base.EDGE},
     )  # fmt: skip
 
 

@@ -1,7 +1,4 @@
-"""Figures about other exit settings on the recorded text: maps of two knobs, and the text under a setting.
-
-A plain click on a heat map never arrives (Plotly tells Streamlit nothing of it), so invisible squares lie on the cells.
-"""
+"""Figures about other exit settings on the recorded text: maps of two knobs, and the text under a setting."""
 
 from typing import Any
 
@@ -12,36 +9,24 @@ from specviz.view.panels.exits.grid import ExitGrid
 from specviz.view.panels.exits.what_if import ChangeRow, ExitChange, ExitText, TextCell
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import colour, glyph
-from specviz_app.figures.base import empty, figure, safe, sentence, short
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 
-SCALE = "Cividis"  # even to the colour-blind eye, and in grey
-CLEAR = "rgba(0,0,0,0)"
-_EDGE = {"color": "#FFFFFF", "width": 1.5}
-_DARK_EDGE = {"color": "#000000", "width": 1}
 _TICK = 8
-
-
-def squares(xs: list[Any], ys: list[Any], data: list[Any], hover: list[str], size: int = 14) -> go.Scatter:
-    """What is really clicked and hovered: a square a cell that nobody sees."""
-    unseen = {"marker": {"opacity": 0}}
-    return go.Scatter(
-        x=xs, y=ys, mode="markers", name="cells", customdata=data, hovertext=hover, hoverinfo="text", showlegend=False,
-        marker={"symbol": "square", "size": size, "color": CLEAR, "opacity": 0}, selected=unseen, unselected=unseen,
-    )  # fmt: skip
 
 
 def fig_grid(grid: ExitGrid, dark: bool = False) -> go.Figure:
     """Brighter is better. ★ the best cell, ◆ the run's own setting, □ where the sliders stand."""
     if grid.missing is not None:
-        return empty(grid.missing)
+        return base.empty(grid.missing)
     places = [(x, y) for y in grid.ys for x in grid.xs]
     heat = go.Heatmap(
-        name="map", x=list(grid.xs), y=list(grid.ys), z=[list(row) for row in grid.values], colorscale=SCALE,
+        name="map", x=list(grid.xs), y=list(grid.ys), z=[list(row) for row in grid.values], colorscale=base.SCALE,
         reversescale=grid.measure.sign < 0, hoverinfo="skip",
         colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "tickformat": ".0%" if _share(grid) else None},
     )  # fmt: skip
     hovers = ["<br>".join(map(sentence, text.split("\n"))) for row in grid.hovers for text in row]
-    cells = squares([x for x, _ in places], [y for _, y in places], [list(p) for p in places], hovers)
+    cells = base.squares(places, [list(p) for p in places], hovers)
     traces: list[Any] = [heat, cells]
     looks: tuple[tuple[str, tuple[float, float] | None, str, Mark, int], ...] = (
         ("setting chosen", grid.picked, "square-open", "rejected", 17),
@@ -49,11 +34,9 @@ def fig_grid(grid: ExitGrid, dark: bool = False) -> go.Figure:
         ("best", grid.best, "star", "rejected", 15),
     )
     traces += [_place(name, at, symbol, colour(mark, False), size) for name, at, symbol, mark, size in looks if at]
-    out = figure(traces, 400, clickmode="event+select")
-    quiet: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
-    out.update_xaxes(title=sentence(grid.x_label), range=_range(grid.xs), **quiet)
-    out.update_yaxes(title=sentence(grid.y_label), range=_range(grid.ys), **quiet)
-    return out
+    axes = ((grid.x_label, grid.xs), (grid.y_label, grid.ys))
+    x, y = ({**base.BARE, "title": sentence(label), "range": _range(values)} for label, values in axes)
+    return base.figure(traces, 400, x, y, clickmode="event+select")
 
 
 def _share(grid: ExitGrid) -> bool:
@@ -66,11 +49,10 @@ def _range(values: tuple[float, ...]) -> list[float]:
 
 
 def _place(name: str, at: tuple[float, float], symbol: str, hex_colour: str, size: int) -> go.Scatter:
-    line = {"width": 3, "color": hex_colour} if symbol.endswith("open") else _EDGE
-    plain = {"marker": {"opacity": 1}}
+    line = {"width": 3, "color": hex_colour} if symbol.endswith("open") else base.EDGE
     return go.Scatter(
-        x=[at[0]], y=[at[1]], mode="markers", name=name, hoverinfo="skip", cliponaxis=False, selected=plain,
-        unselected=plain, marker={"symbol": symbol, "size": size, "color": hex_colour, "line": line},
+        x=[at[0]], y=[at[1]], mode="markers", name=name, hoverinfo="skip", cliponaxis=False, **base.STEADY,
+        marker={"symbol": symbol, "size": size, "color": hex_colour, "line": line},
     )  # fmt: skip
 
 
@@ -98,29 +80,21 @@ def _sign(row: ChangeRow) -> str:
 def fig_regret(change: ExitChange, dark: bool = False) -> go.Figure:
     """Tokens by regret: how many layers behind the first right head it would stop; below 0 too early, so wrong."""
     if not any(here or ran for _, ran, here in change.regrets):
-        return empty("nothing would stop early, here or in the run")
+        return base.empty("nothing would stop early, here or in the run")
     xs = [gap for gap, _, _ in change.regrets]
-    looks: tuple[tuple[str, list[int | None], Mark, str], ...] = (
+    looks: tuple[base.Group, ...] = (
         ("this run", [ran for _, ran, _ in change.regrets], "untested", ""),
         ("here", [here for _, _, here in change.regrets], "accepted", "/"),
     )
-    bars = [
-        go.Bar(
-            x=xs, y=values, name=name, hovertemplate=f"{name}: %{{y}} tokens, %{{x}} layers<extra></extra>",
-            marker={"color": colour(mark, dark), "pattern": {"shape": hatch, "fgopacity": 0.4, "fillmode": "overlay"}},
-        )
-        for name, values, mark, hatch in looks if any(v is not None for v in values)
-    ]  # fmt: skip
-    line = {"color": colour("rejected", dark), "width": 1.5, "dash": "dash"}
-    edge = {"type": "line", "x0": -0.5, "x1": -0.5, "yref": "paper", "y0": 0, "y1": 1, "line": line}
-    out = figure(bars, 230, barmode="group", shapes=[edge] if xs[0] < 0 else [])
-    out.update_xaxes(title="stop layer less first right layer (left of the line: too early)", dtick=1, fixedrange=True)
-    out.update_yaxes(title="tokens", fixedrange=True)
-    return out
+    drawn = base.bars(xs, [look for look in looks if any(v is not None for v in look[1])], dark)
+    for bar in drawn:
+        bar.hovertemplate = f"{bar.name}: %{{y}} tokens, %{{x}} layers<extra></extra>"
+    edge = base.stroke(-0.5, 0, -0.5, 1, colour("rejected", dark), 1.5, yref="paper", line={"dash": "dash"})
+    x = {"title": "stop layer less first right layer (left of the line: too early)", "dtick": 1}
+    return base.figure(drawn, 230, x, {"title": "tokens"}, barmode="group", shapes=[edge] if xs[0] < 0 else [])
 
 
 def regret_rows(change: ExitChange) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"layers too late": gap, "this run": ran, "here": here} for gap, ran, here in change.regrets]
 
 
@@ -130,25 +104,22 @@ def regret_rows(change: ExitChange) -> list[dict[str, Any]]:
 def fig_text(text: ExitText, dark: bool = False) -> go.Figure:
     """How sure every head is after every token, where this setting stops, where the run did, and the round borders."""
     if not text.tokens:
-        return empty("there is no text here")
+        return base.empty("there is no text here")
     xs = list(range(text.first, text.first + len(text.tokens)))
     heat = go.Heatmap(
-        name="map", x=xs, y=list(text.layers), z=[list(row) for row in text.conf], zmin=0, zmax=1, colorscale=SCALE,
-        hoverinfo="skip", colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
+        name="map", x=xs, y=list(text.layers), z=[list(row) for row in text.conf], zmin=0, zmax=1, hoverinfo="skip",
+        colorscale=base.SCALE, colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
     )  # fmt: skip
     places = [(k, layer) for layer in range(len(text.layers)) for k in range(len(xs))]
-    cells = squares(
-        [xs[k] for k, _ in places], [text.layers[row] for _, row in places], [xs[k] for k, _ in places],
+    cells = base.squares(
+        [(xs[k], text.layers[row]) for k, row in places], [xs[k] for k, _ in places],
         [_cell_hover(text, k, row) for k, row in places], 16,
     )  # fmt: skip
     traces: list[Any] = [heat, cells, _oracle(text, xs), *_stops(text, xs)]
-    out = figure(traces, 150 + 22 * len(text.layers), shapes=_borders(text, xs))
-    ticks = [short(token, _TICK) for token in text.tokens]
-    quiet: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
-    out.update_xaxes(tickvals=xs, ticktext=ticks, tickangle=-90, range=[xs[0] - 0.6, xs[-1] + 0.6], **quiet)
-    step = 1 if len(text.layers) <= 16 else 4
-    out.update_yaxes(title="layer", dtick=step, range=[0.4, text.layers[-1] + 1.2], **quiet)
-    return out
+    x = {**base.ticks([short(token, _TICK) for token in text.tokens], xs[0]), "tickangle": -90,
+         "range": [xs[0] - 0.6, xs[-1] + 0.6]}  # fmt: skip
+    y = {"title": "layer", "dtick": 1 if len(text.layers) <= 16 else 4, "range": [0.4, text.layers[-1] + 1.2]}
+    return base.figure(traces, 150 + 22 * len(text.layers), base.BARE | x, base.BARE | y, shapes=_borders(text, xs))
 
 
 def _cell_hover(text: ExitText, k: int, row: int) -> str:
@@ -159,7 +130,7 @@ def _cell_hover(text: ExitText, k: int, row: int) -> str:
         f"the target chose {safe(text.chosen[k])}",
     ]  # fmt: skip
     oracle = text.oracle[k]
-    return "<br>".join([*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer"])
+    return base.told(*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer")
 
 
 def _oracle(text: ExitText, xs: list[int]) -> go.Scatter:
@@ -180,7 +151,7 @@ def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
         go.Scatter(
             x=[x for x, c in zip(xs, text.here, strict=True) if c.right is right],
             y=[c.stop for c in text.here if c.right is right], mode="markers", name=name, hoverinfo="skip",
-            marker={"symbol": symbol, "size": 12, "color": colour(mark, True), "line": _DARK_EDGE},
+            marker={"symbol": symbol, "size": 12, "color": colour(mark, True), "line": base.DARK_EDGE},
         )
         for name, right, symbol, mark in looks
     ]  # fmt: skip
@@ -198,21 +169,15 @@ def _run_stops(xs: list[int], run: tuple[TextCell, ...]) -> go.Scatter:
 def _borders(text: ExitText, xs: list[int]) -> list[dict[str, Any]]:
     """Rounds begin where a stroke stands: at the top this setting's, at the foot the run's."""
     top = text.layers[-1] + 0.5
-    lines = [_stroke(x, top, top + 0.7, "#8C8C8C") for x, c in zip(xs, text.here, strict=True) if c.starts]
+    found: list[tuple[tuple[TextCell, ...], float, float, str]] = [(text.here, top, top + 0.7, base.GREY)]
     if text.run is not None:
-        lines += [_stroke(x, 0.4, 0.9, "#FFFFFF") for x, c in zip(xs, text.run, strict=True) if c.starts]
-    return lines
-
-
-def _stroke(x: int, low: float, high: float, hex_colour: str) -> dict[str, Any]:
-    return {
-        "type": "line",
-        "x0": x - 0.5,
-        "x1": x - 0.5,
-        "y0": low,
-        "y1": high,
-        "line": {"color": hex_colour, "width": 2},
-    }
+        found.append((text.run, 0.4, 0.9, "#FFFFFF"))
+    return [
+        base.stroke(x - 0.5, low, x - 0.5, high, hex_colour)
+        for cells, low, high, hex_colour in found
+        for x, cell in zip(xs, cells, strict=True)
+        if cell.starts
+    ]
 
 
 def text_rows(text: ExitText) -> list[dict[str, Any]]:

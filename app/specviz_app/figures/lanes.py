@@ -14,8 +14,8 @@ from specviz.text import clip
 from specviz.view.panels.lanes.model import Block, BranchView, Chart, Clock, ConfStep, Fan, Hrad
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
-from specviz_app.figures.base import empty, figure, safe, sentence, short
-from specviz_app.figures.exit_grid import SCALE
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 from specviz_app.figures.tree import SYMBOLS
 
 CLOCKS: dict[Clock, Literal["measured", "modelled"]] = {"measured": "measured", "model": "modelled"}
@@ -29,26 +29,19 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
     """One bar a stretch of work. A click on it chooses it; legend entries switch a kind off."""
     if chart is None or chart.missing is not None or not chart.blocks:
         reason = chart.missing if chart is not None else None
-        return empty(reason or "no round has ended yet")
+        return base.empty(reason or "no round has ended yet")
     rows = {lane.key: k for k, lane in enumerate(chart.lanes)}
-    traces = [_bars(chart, kind, state, rows, dark) for kind in BLOCKS for state in ("", "open", "void")]
-    traces = [trace for trace in traces if trace is not None]
-    out = figure(
-        traces, _HEADROOM + _ROW * len(rows), barmode="overlay", bargap=0.2, clickmode="event+select",
-        uniformtext={"mode": "hide", "minsize": 9},
-        shapes=_borders(chart), annotations=[*_names(chart), *_arrows(chart, rows, dark)],
-    )  # fmt: skip
-    ticks = [f"{sentence(lane.label)}<br>{sentence(lane.text)}" if lane.text else sentence(lane.label)
-             for lane in chart.lanes]  # fmt: skip
-    out.update_yaxes(
-        tickvals=list(range(len(ticks))), ticktext=ticks, range=[len(ticks) - 0.45, -0.75], fixedrange=True,
-        showgrid=False, zeroline=False,
-    )  # fmt: skip
+    drawn = [_bars(chart, kind, state, rows, dark) for kind in BLOCKS for state in ("", "open", "void")]
+    names = [base.told(sentence(lane.label), sentence(lane.text)) for lane in chart.lanes]
     low, high = chart.t0 * chart.scale, chart.t1 * chart.scale
     room = 0.01 * (high - low)
-    title = f"{chart.unit}, {CLOCKS[chart.clock]} clock"
-    out.update_xaxes(title=title, range=[low - room, high + room], fixedrange=True, zeroline=False)
-    return out
+    x = {"title": f"{chart.unit}, {CLOCKS[chart.clock]} clock", "range": [low - room, high + room], "zeroline": False}
+    return base.figure(
+        [trace for trace in drawn if trace is not None], _HEADROOM + _ROW * len(rows), x,
+        {**base.BARE, **base.ticks(names), "range": [len(names) - 0.45, -0.75]}, barmode="overlay", bargap=0.2,
+        clickmode="event+select", uniformtext={"mode": "hide", "minsize": 9}, shapes=_borders(chart),
+        annotations=[*_names(chart), *_arrows(chart, rows, dark)],
+    )  # fmt: skip
 
 
 def _state(block: Block) -> str:
@@ -61,18 +54,17 @@ def _bars(chart: Chart, kind: BlockKind, state: str, rows: dict[str, int], dark:
         return None
     look, idle = BLOCKS[kind], kind == "idle"
     hex_colour, name = look.dark if dark else look.light, look.word
-    plain = {"marker": {"opacity": 1}}
     return go.Bar(
         orientation="h", base=[b.t0 * chart.scale for _, b in mine], x=[b.took * chart.scale for _, b in mine],
         y=[rows[b.lane] for _, b in mine], width=[0.3 if idle else _THICK] * len(mine),
         name=f"{name}, {VOID.word if state == 'void' else 'not settled'}" if state else name,
         hovertext=[_hover(chart, b) for _, b in mine], hoverinfo="text",
-        customdata=[list(b.at) for _, b in mine], selected=plain, unselected=plain,
+        customdata=[list(b.at) for _, b in mine], **base.STEADY,
         text=["" if idle or state else sentence(clip(b.shown, _LABEL)) for _, b in mine], textposition="inside",
         insidetextanchor="middle", textangle=0, textfont={"size": 11},
         marker={
             "color": "rgba(128,128,128,.12)" if idle else hex_colour,
-            "line": {"color": [colour("rejected", dark) if k == chart.cursor else "#8C8C8C" for k, _ in mine],
+            "line": {"color": [colour("rejected", dark) if k == chart.cursor else base.GREY for k, _ in mine],
                      "width": [3 if k == chart.cursor else 1 if idle else 0.5 for k, _ in mine]},
             "pattern": {"shape": {"void": "x", "open": "."}.get(state, ""), "fillmode": "replace", "size": 6,
                         "fgcolor": hex_colour, "bgcolor": "rgba(128,128,128,.15)"} if state else {"shape": ""},
@@ -90,16 +82,12 @@ def _hover(chart: Chart, block: Block) -> str:
     if block.nodes:
         fate = "nothing of it became text" if block.void else f"{percent(block.useful)} of its tokens became text"
         lines.append("not settled yet" if block.open else fate)
-    return "<br>".join(lines)
+    return base.told(*lines)
 
 
 def _borders(chart: Chart) -> list[dict[str, Any]]:
-    line = {"color": "#8C8C8C", "width": 1, "dash": "dot"}
-    return [
-        {"type": "line", "x0": span.t0 * chart.scale, "x1": span.t0 * chart.scale, "yref": "paper", "y0": 0, "y1": 1,
-         "line": line, "layer": "below"}
-        for span in chart.rounds
-    ]  # fmt: skip
+    places = [span.t0 * chart.scale for span in chart.rounds]
+    return [base.stroke(x, 0, x, 1, base.GREY, 1, yref="paper", layer="below", line={"dash": "dot"}) for x in places]
 
 
 def _names(chart: Chart) -> list[dict[str, Any]]:
@@ -144,7 +132,6 @@ def lane_rows(chart: Chart | None) -> list[dict[str, Any]]:
 
 
 def lanes_alt(chart: Chart | None) -> str:
-    """The takeaway."""
     if chart is None or chart.missing is not None:
         return (chart.missing if chart is not None else None) or "No round has ended yet."
     void = sum(b.void for b in chart.blocks)
@@ -157,7 +144,6 @@ def _span(rounds: Sequence[int]) -> str:
     return f"rounds {rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else f"round {rounds[0]}" if rounds else "no round"
 
 
-_QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
 _TICK, _FEW = 8, 12  # cells of a token under a step; steps up to which they stand upright
 CLASSES = ("0: draft nothing", "1: until unsure", "2: keep all")
 
@@ -168,29 +154,26 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
     Line by line: what is drafted first, then branch after branch.
     """
     if not steps:
-        return empty("no confidence is on record in this round")
+        return base.empty("no confidence is on record in this round")
     steps = sorted(steps, key=lambda s: (-1 if s.branch is None else s.branch, s.pos))
     xs = list(range(len(steps)))
     dots = go.Scatter(
         x=xs, y=[s.conf for s in steps], mode="markers", name="confidence", showlegend=False, cliponaxis=False,
         customdata=[s.node for s in steps], hovertext=[_step_hover(s) for s in steps], hoverinfo="text",
         marker={"size": 13, "symbol": [_step_symbol(s) for s in steps],
-                "color": [colour(s.mark, dark) for s in steps], "line": {"width": 1.5, "color": "#8C8C8C"}},
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+                "color": [colour(s.mark, dark) for s in steps], "line": {"width": 1.5, "color": base.GREY}},
+        **base.STEADY,
     )  # fmt: skip
     bound = go.Scatter(
-        x=[x for k in xs for x in (k - 0.4, k + 0.4, None)], y=[y for s in steps for y in (s.bound, s.bound, None)],
+        **base.pieces(*([(k - 0.4, s.bound), (k + 0.4, s.bound)] for k, s in enumerate(steps))),
         mode="lines", name=sentence(bound_name), hoverinfo="skip", connectgaps=False,
         line={"color": colour("exit", dark), "width": 2, "dash": "dash"},
     )  # fmt: skip
     bounded = [bound] if any(s.bound is not None for s in steps) else []
-    lines = _lines(steps)
-    out = figure([lines, *bounded, dots], 290, clickmode="event+select")
-    ticks = [f"{short(s.shown, _TICK)}{'' if s.branch is None else f'<br>b{s.branch}'}" for s in steps]
-    out.update_xaxes(tickvals=xs, ticktext=ticks, range=[-0.6, max(xs[-1], 5) + 0.6], **_QUIET)
-    out.update_xaxes(tickangle=0 if len(xs) <= _FEW else -90)
-    out.update_yaxes(range=[-0.03, 1.08], tickvals=[0, 0.5, 1], title="confidence", fixedrange=True)
-    return out
+    names = base.ticks([base.told(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps])
+    x = {**names, "range": [-0.6, max(xs[-1], 5) + 0.6], "tickangle": 0 if len(xs) <= _FEW else -90}
+    y = {"range": [-0.03, 1.08], "tickvals": [0, 0.5, 1], "title": "confidence"}
+    return base.figure([_lines(steps), *bounded, dots], 290, base.BARE | x, y, clickmode="event+select")
 
 
 def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
@@ -203,7 +186,7 @@ def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
         xs, ys = [*xs, k], [*ys, step.conf]
     return go.Scatter(
         x=xs, y=ys, mode="lines", name="line", hoverinfo="skip", showlegend=False,
-        line={"color": "#8C8C8C", "width": 1},
+        line={"color": base.GREY, "width": 1},
     )  # fmt: skip
 
 
@@ -218,11 +201,10 @@ def _step_hover(step: ConfStep) -> str:
     lines = [f"<b>{safe(step.shown)}</b> · {place}", sentence(step.text)]
     lines += ["drafting stopped here"] if step.stopped else []
     lines += [sentence(step.fate)] if step.fate else []
-    return "<br>".join(lines)
+    return base.told(*lines)
 
 
 def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"position": s.pos, "branch": s.branch, "token": s.shown, "confidence": s.conf, "bound": s.bound,
          "": s.text, "stopped": s.stopped, "what became of it": s.fate, "entropy": s.entropy}
@@ -236,7 +218,7 @@ def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
 def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
     """A line a branch, from the branch point on; its first token is as large as the draft held it likely."""
     if fan is None or not fan.branches:
-        return empty("no branches in this round")
+        return base.empty("no branches in this round")
     edges = [_edge(k, branch, (len(fan.branches) - 1) / 2, dark) for k, branch in enumerate(fan.branches)]
     firsts = go.Scatter(
         x=[1] * len(fan.branches), y=list(range(len(fan.branches))), mode="markers+text", name="branch tokens",
@@ -246,7 +228,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         marker={"opacity": 1, "size": [12 + 22 * (b.q or 0) for b in fan.branches],
                 "symbol": [SYMBOLS[b.mark] for b in fan.branches],
                 "color": [colour(b.mark, dark) for b in fan.branches]},
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+        **base.STEADY,
     )  # fmt: skip
     deep = [(k, d, t) for k, b in enumerate(fan.branches) for d, t in enumerate(b.tokens, 2)]
     rest = go.Scatter(
@@ -256,7 +238,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         hovertext=[f"{safe(t.shown)}<br>confidence {fine(t.conf)}<br>{sentence(t.fate)}" for _, _, t in deep],
         marker={"size": 10, "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
                 "color": [colour(t.mark, dark) for _, _, t in deep]},
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+        **base.STEADY,
     )  # fmt: skip
     middle = (len(fan.branches) - 1) / 2
     root = go.Scatter(
@@ -264,13 +246,16 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         hovertext=[f"position {fan.pos}, confidence {fine(fan.conf)}<br>{sentence(fan.k_text)}"],
         marker={"size": 13, "symbol": "circle", "color": colour("root", dark)},
     )  # fmt: skip
-    out = figure([*edges, rest, firsts, root], 130 + 56 * len(fan.branches), clickmode="event+select")
-    ticks = [f"b{b.branch} {glyph('accepted') if b.survivor else ''}<br>q {fine(b.q)}" for b in fan.branches]
+    names = [f"b{b.branch} {glyph('accepted') if b.survivor else ''}<br>q {fine(b.q)}" for b in fan.branches]
     longest = max((len(b.tokens) for b in fan.branches), default=0) + 1
-    out.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, range=[len(ticks) - 0.4, -0.7], **_QUIET)
-    out.update_xaxes(tickvals=list(range(longest + 1)), ticktext=[f"{fan.pos + d - 1}" if d else "" for d in
-                     range(longest + 1)], title="position", range=[-0.4, longest + 0.5], **_QUIET)  # fmt: skip
-    return out
+    x = {
+        **base.ticks(["", *(str(fan.pos + d) for d in range(longest))]),
+        "title": "position",
+        "range": [-0.4, longest + 0.5],
+    }
+    y = {**base.ticks(names), "range": [len(names) - 0.4, -0.7]}
+    height = 130 + 56 * len(fan.branches)
+    return base.figure([*edges, rest, firsts, root], height, base.BARE | x, base.BARE | y, clickmode="event+select")
 
 
 def _edge(k: int, branch: BranchView, middle: float, dark: bool) -> go.Scatter:
@@ -290,7 +275,6 @@ def _branch_hover(branch: BranchView) -> str:
 
 
 def fan_rows(fan: Fan | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"branch": b.branch, "token": b.shown, "q": b.q, "rank": b.rank, "how": b.kind, "survivor": b.survivor,
          "what became of it": b.fate, "goes on": " ".join(t.shown for t in b.tokens)}
@@ -305,7 +289,7 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     """The classifier's three probabilities, a group a call; the class it took is filled."""
     calls = [call for call in hrad.calls if call.probs is not None] if hrad is not None else []
     if not calls:
-        return empty("the classifier gave no probabilities in this round")
+        return base.empty("the classifier gave no probabilities in this round")
     looks: tuple[tuple[Mark, str], ...] = (("rejected", "/"), ("recovered", "\\"), ("accepted", ""))
     bars = [
         go.Bar(
@@ -315,19 +299,15 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
                        for call in calls],
             text=[f"{glyph('accepted')} {fine(call.probs[s])}" if call.probs and call.s == s else "" for call in calls],
             textposition="outside", cliponaxis=False,
-            marker={"color": colour(mark, dark), "pattern": {"shape": hatch, "fgopacity": 0.4, "fillmode": "overlay"},
+            marker={"color": colour(mark, dark), "pattern": base.hatched(hatch),
                     "opacity": [1 if call.s == s else 0.45 for call in calls]},
         )
         for s, (mark, hatch) in enumerate(looks)
     ]  # fmt: skip
-    out = figure(bars, 260, barmode="group", bargap=0.3)
-    out.update_yaxes(range=[0, 1.1], tickvals=[0, 0.5, 1], fixedrange=True)
-    out.update_xaxes(fixedrange=True)
-    return out
+    return base.figure(bars, 260, {}, {"range": [0, 1.1], "tickvals": [0, 0.5, 1]}, barmode="group", bargap=0.3)
 
 
 def hrad_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"stage": call.stage, "class": call.s, "source": call.source,
          **{CLASSES[s]: call.probs[s] if call.probs else None for s in range(3)}, "": call.words}
@@ -339,19 +319,16 @@ def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     """Over the run: what was said (rows) against what turned out (columns), with counts in the cells."""
     table = hrad.confusion if hrad is not None else None
     if not table or not any(map(any, table)):
-        return empty("no class has been told right or wrong yet")
+        return base.empty("no class has been told right or wrong yet")
     names = [name[0] for name in CLASSES]
     counts = [[str(n) for n in row] for row in table]
     heat = go.Heatmap(
         x=[f"true {n}" for n in names], y=[f"said {n}" for n in names], z=[list(row) for row in table],
-        colorscale=SCALE, showscale=False, text=counts, texttemplate="%{text}", xgap=2, ygap=2, name="confusion",
+        colorscale=base.SCALE, showscale=False, text=counts, texttemplate="%{text}", xgap=2, ygap=2, name="confusion",
         hovertext=[[f"said {CLASSES[r]}, was {CLASSES[c]}: {n} times" for c, n in enumerate(row)]
                    for r, row in enumerate(table)], hoverinfo="text",
     )  # fmt: skip
-    out = figure([heat], 260)
-    out.update_yaxes(autorange="reversed", **_QUIET)
-    out.update_xaxes(side="top", **_QUIET)
-    return out
+    return base.figure([heat], 260, {**base.BARE, "side": "top"}, {**base.BARE, "autorange": "reversed"})
 
 
 def confusion_rows(hrad: Hrad | None) -> list[dict[str, Any]]:

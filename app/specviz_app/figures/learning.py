@@ -6,13 +6,13 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from specviz.runlog.run import Mark
 from specviz.view.panels.learning.model import ACTIONS, AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import empty, figure, sentence, short
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence, short
 
 _DOMAINS: tuple[tuple[Mark, str], ...] = (
     ("accepted", "circle"), ("recovered", "square"), ("exit", "diamond"), ("bonus", "triangle-up"),
@@ -21,7 +21,7 @@ _ARMS: dict[str, tuple[Mark, str, float]] = {  # colour, symbol, place beside th
     "head": ("recovered", "circle", -0.16), "full": ("accepted", "square", 0.16),
 }  # fmt: skip
 _LANES = ("skip", "head", "full")
-_HEIGHT, _STILL = 260, {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"opacity": 1}}}
+_HEIGHT = 260
 NOTHING = "no query has ended with a decision"
 
 
@@ -31,33 +31,30 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
     A click on a query goes there.
     """
     if view is None or not view.steps:
-        return empty(NOTHING)
+        return base.empty(NOTHING)
     steps = view.steps
     names = list(dict.fromkeys(s.domain for s in steps))
-    out = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.66, 0.34], vertical_spacing=0.06)
-    out.add_trace(go.Scatter(
+    length = go.Scatter(
         x=[s.q for s in steps], y=[s.tau for s in steps], mode="lines", hoverinfo="skip", showlegend=False,
-        name="length", line={"color": "#8C8C8C", "width": 1},
-    ), 1, 1)  # fmt: skip
-    for k, name in enumerate(names):
-        out.add_trace(_domain([s for s in steps if s.domain == name], name, k, dark), 1, 1)
-    out.add_trace(_actions(steps, dark), 2, 1)
-    out.update_layout(figure([], 380).layout)
+        name="length", line={"color": base.GREY, "width": 1},
+    )  # fmt: skip
+    domains = [_domain([s for s in steps if s.domain == name], name, k, dark) for k, name in enumerate(names)]
+    out = base.stacked([length, *domains], [_actions(steps, dark)], 0.66, 0.06, 380)
+    lost = colour("rejected", dark)
     shifts = [b for a, b in pairwise(steps) if a.domain != b.domain]
-    out.update_layout(shapes=[
-        {"type": "line", "x0": s.q - 0.5, "x1": s.q - 0.5, "y0": 0, "y1": 1, "yref": "paper",
-         "line": {"color": colour("rejected", dark), "width": 2, "dash": "dash"}} for s in shifts
-    ], clickmode="event+select")  # fmt: skip
-    for shift in shifts:
-        out.add_annotation(
-            x=shift.q - 0.5, y=1, yref="paper", yanchor="top", xanchor="left", showarrow=False,
-            text=f" {short(shift.domain)} from here", font={"color": colour("rejected", dark)},
-        )  # fmt: skip
-    out.update_xaxes(fixedrange=True, range=[-0.7, max(steps[-1].q, 4) + 0.7])
+    out.update_layout(
+        shapes=[base.stroke(s.q - 0.5, 0, s.q - 0.5, 1, lost, yref="paper", line={"dash": "dash"}) for s in shifts],
+        annotations=[
+            {"x": s.q - 0.5, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left",
+             "showarrow": False, "text": f" {short(s.domain)} from here", "font": {"color": lost}}
+            for s in shifts
+        ],
+        clickmode="event+select",
+    )  # fmt: skip
+    out.update_xaxes(range=[-0.7, max(steps[-1].q, 4) + 0.7])
     out.update_xaxes(title="query", row=2, col=1, dtick=_tick(len(steps)))
-    out.update_yaxes(title="len", row=1, col=1, rangemode="tozero", fixedrange=True)
-    out.update_yaxes(row=2, col=1, tickvals=[0, 1, 2], ticktext=[f"{ACTIONS[a][0]} {a}" for a in _LANES],
-                     range=[-0.6, 2.6], fixedrange=True)  # fmt: skip
+    out.update_yaxes(title="len", row=1, col=1, rangemode="tozero")
+    out.update_yaxes(row=2, col=1, range=[-0.6, 2.6], **base.ticks([f"{ACTIONS[a][0]} {a}" for a in _LANES]))
     return out
 
 
@@ -70,7 +67,7 @@ def _domain(steps: Sequence[AdaptStep], name: str, k: int, dark: bool) -> go.Sca
     return go.Scatter(
         x=[s.q for s in steps], y=[s.tau for s in steps], mode="markers", name=short(name) if name else "one domain",
         customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text", cliponaxis=False,
-        showlegend=True, **_STILL,
+        showlegend=True, **base.STEADY,
         marker={"symbol": symbol, "color": colour(mark, dark), "size": [15 if s.cursor else 10 for s in steps],
                 "opacity": 1, "line": {"width": [3 if s.cursor else 0 for s in steps],
                                        "color": colour("testing", dark)}},
@@ -82,7 +79,7 @@ def _actions(steps: Sequence[AdaptStep], dark: bool) -> go.Scatter:
     return go.Scatter(
         x=[s.q for s in steps], y=[_LANES.index(s.action) for s in steps], mode="markers", name="action",
         showlegend=False, customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text",
-        **_STILL,
+        **base.STEADY,
         marker={"opacity": 1, "size": [6 if s.action == "skip" else 13 for s in steps],
                 "symbol": [_symbol(s) for s in steps], "line": {"width": 2},
                 "color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
@@ -100,7 +97,7 @@ def _symbol(step: AdaptStep) -> str:
 def _hover(s: AdaptStep) -> str:
     domain = f" · {short(s.domain, 20)}" if s.domain else ""
     lines = [f"<b>query {s.q}</b>{domain}", f"len {number(s.tau)} over {s.n_rounds} rounds", sentence(s.words)]
-    return "<br>".join([*lines, f"weights {s.version}"])
+    return base.told(*lines, f"weights {s.version}")
 
 
 def stream_rows(view: AdaptView | None) -> list[dict[str, Any]]:
@@ -118,7 +115,7 @@ def fig_arms(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """Every action's expected profit in seconds, from its lower to its upper bound; larger where it was taken."""
     found = [(s, arm) for s in (view.steps if view is not None else ()) for arm in s.arms]
     if not found:
-        return empty("no bounds are on record")
+        return base.empty("no bounds are on record")
     known = [v for _, arm in found for v in (arm.lcb, arm.mean, arm.ucb) if v is not None and math.isfinite(v)]
     top = max([*known, 0.0])
     ceiling = top + 0.12 * (top - min([*known, 0.0]) or 1.0)
@@ -127,29 +124,20 @@ def fig_arms(view: AdaptView | None, dark: bool = False) -> go.Figure:
         mine = [(s, arm) for s, arm in found if arm.action == action and arm.mean is not None]
         if mine:
             traces += _arm(mine, action, (colour(mark, dark), symbol, beside), ceiling)
-    out = figure(traces, _HEIGHT + 40, shapes=[_zero(dark)])
-    out.update_xaxes(title="query (▴ no upper bound yet)", fixedrange=True, dtick=_tick(len(view.steps) if view else 1))
-    out.update_yaxes(title="profit, s", fixedrange=True)
-    return out
-
-
-def _zero(dark: bool) -> dict[str, Any]:
-    return {"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": 0, "y1": 0,
-            "line": {"color": colour("exit", dark), "width": 1.5, "dash": "dash"}}  # fmt: skip
+    x = {"title": "query (▴ no upper bound yet)", "dtick": _tick(len(view.steps) if view else 1)}
+    zero = base.level(0, colour("exit", dark), 1.5)
+    return base.figure(traces, _HEIGHT + 40, x, {"title": "profit, s"}, shapes=[zero])
 
 
 def _arm(
     mine: Sequence[tuple[AdaptStep, ArmView]], action: str, look: tuple[str, str, float], ceiling: float
 ) -> list[Any]:
     hex_colour, symbol, beside = look
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for s, arm in mine:
-        top = arm.ucb if arm.ucb is not None and math.isfinite(arm.ucb) else ceiling
-        xs += [s.q + beside, s.q + beside, None]
-        ys += [arm.lcb, top, None]
+    tops = [arm.ucb if arm.ucb is not None and math.isfinite(arm.ucb) else ceiling for _, arm in mine]
     bands = go.Scatter(
-        x=xs, y=ys, mode="lines", hoverinfo="skip", showlegend=False, name=f"{action}: bounds",
+        **base.pieces(*(
+            [(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True)
+        )), mode="lines", hoverinfo="skip", showlegend=False, name=f"{action}: bounds",
         line={"color": hex_colour, "width": 2},
     )  # fmt: skip
     dots = go.Scatter(
@@ -159,11 +147,11 @@ def _arm(
                 "opacity": 1, "line": {"width": 0}},
     )  # fmt: skip
     free = [s.q + beside for s, arm in mine if arm.ucb is None or math.isinf(arm.ucb)]
-    tops = go.Scatter(
+    ups = go.Scatter(
         x=free, y=[ceiling] * len(free), mode="markers", hoverinfo="skip", showlegend=False, name="unbounded",
         marker={"symbol": "triangle-up", "size": 8, "color": hex_colour}, cliponaxis=False,
     )  # fmt: skip
-    return [bands, dots, *([tops] if free else [])]
+    return [bands, dots, *([ups] if free else [])]
 
 
 def _arm_hover(step: AdaptStep, arm: ArmView) -> str:
@@ -172,7 +160,7 @@ def _arm_hover(step: AdaptStep, arm: ArmView) -> str:
         f"gain {number(arm.gain, 3)} ± {number(arm.se, 3)} tokens a round",
         f"saves {number(arm.save)} s, costs {number(arm.cost)} s", sentence(arm.text),
     ]  # fmt: skip
-    return "<br>".join([*lines, f"taken {arm.n} times before"] if arm.n is not None else lines)
+    return base.told(*lines, f"taken {arm.n} times before" if arm.n is not None else "")
 
 
 def arm_rows(view: AdaptView | None) -> list[dict[str, Any]]:
@@ -192,7 +180,7 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """What an update brought on held-out places, beside what was expected of it; hatched: taken back."""
     done = [s for s in (view.steps if view is not None else ()) if s.measured_gain is not None]
     if not done:
-        return empty("no update has been measured yet")
+        return base.empty("no update has been measured yet")
     wanted = [next((arm for arm in s.arms if arm.chosen), None) for s in done]
     bars = go.Bar(
         x=[s.q for s in done], y=[s.measured_gain for s in done], name="measured", hoverinfo="text",
@@ -200,8 +188,7 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
                    f"{'<br>taken back' if s.reverted else ''}" for s in done],
         marker={"color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
                           for s in done],
-                "pattern": {"shape": ["/" if s.reverted else "" for s in done], "fgopacity": 0.4,
-                            "fillmode": "overlay"}},
+                "pattern": base.hatched(["/" if s.reverted else "" for s in done])},
     )  # fmt: skip
     guess = go.Scatter(
         x=[s.q for s in done], y=[arm.gain if arm else None for arm in wanted], mode="markers", name="expected ± se",
@@ -210,10 +197,8 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
         hovertext=[f"expected {number(arm.gain, 3)} ± {number(arm.se, 3)}" if arm else UNKNOWN for arm in wanted],
         hoverinfo="text",
     )  # fmt: skip
-    out = figure([bars, guess], _HEIGHT)
-    out.update_xaxes(title="query", fixedrange=True, dtick=_tick(len(done)))
-    out.update_yaxes(title="gain, tokens a round", fixedrange=True)
-    return out
+    x = {"title": "query", "dtick": _tick(len(done))}
+    return base.figure([bars, guess], _HEIGHT, x, {"title": "gain, tokens a round"})
 
 
 def _pair(step: AdaptStep) -> str:
@@ -222,7 +207,6 @@ def _pair(step: AdaptStep) -> str:
 
 
 def gain_rows(view: AdaptView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"query": s.q, "action": s.action, "measured": s.measured_gain, "coverage before": s.coverage[0],
          "coverage after": s.coverage[1], "taken back": s.reverted,
@@ -234,7 +218,7 @@ def gain_rows(view: AdaptView | None) -> list[dict[str, Any]]:
 def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
     """Seconds over the queries: spent on exploring against what may be, and regret summed up."""
     if view is None or not view.steps:
-        return empty(NOTHING)
+        return base.empty(NOTHING)
     steps, xs = view.steps, [s.q for s in view.steps]
     lines: list[tuple[str, list[float], Mark, str]] = [
         ("may be spent on exploring", [s.budget for s in steps], "untested", "dot"),
@@ -250,14 +234,11 @@ def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
                    hovertemplate=f"{name}, query %{{x}}: %{{y:.3g}} s<extra></extra>")
         for name, ys, mark, dash in lines
     ]  # fmt: skip
-    out = figure(traces, _HEIGHT)
-    out.update_xaxes(title="query", fixedrange=True, dtick=_tick(len(steps)))
-    out.update_yaxes(title="s", fixedrange=True, rangemode="tozero")
-    return out
+    x = {"title": "query", "dtick": _tick(len(steps))}
+    return base.figure(traces, _HEIGHT, x, {"title": "s", "rangemode": "tozero"})
 
 
 def ledger_rows(view: AdaptView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"query": s.q, "spent s": s.spent, "budget s": s.budget, "regret s": s.regret, "regret so far": s.total_regret,
          "true regret s": s.replay_regret}

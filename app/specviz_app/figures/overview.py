@@ -9,7 +9,8 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Histogram, Stage
 from specviz.view.words.palette import colour, glyph, word
-from specviz_app.figures.base import empty, figure, sentence
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _HEIGHT = 260
 _HOVER = " %{x}: %{y:.3f}<br>95 % %{customdata[1]:.3f} to %{customdata[2]:.3f}<br>n %{customdata[0]}<extra></extra>"
@@ -18,46 +19,24 @@ _HOVER = " %{x}: %{y:.3f}<br>95 % %{customdata[1]:.3f} to %{customdata[2]:.3f}<b
 def fig_series(series: Series, axis: str, mark: Mark = "accepted", dark: bool = False) -> go.Figure:
     """Shares by position, depth or count: bars with 95 % intervals, how many they rest on in the hover."""
     if series.missing is not None or not series.xs:
-        return empty(series.missing or "nothing here yet")
-    spread = [(lo, hi) if lo is not None and hi is not None else (v, v) for v, lo, hi in _rows(series)]
+        return base.empty(series.missing or "nothing here yet")
+    spread = [(v, v) if lo is None or hi is None else (lo, hi)
+              for v, lo, hi in zip(series.values, series.lows, series.highs, strict=True)]  # fmt: skip
     bar = go.Bar(
         x=list(series.xs), y=list(series.values), name=series.label, marker={"color": colour(mark, dark)},
         customdata=[(n, lo, hi) for n, (lo, hi) in zip(series.ns, spread, strict=True)],
         hovertemplate=axis + _HOVER,
     )  # fmt: skip
-    out = figure([bar, _whiskers(series, spread)], _HEIGHT, showlegend=False)
-    out.update_xaxes(title=axis, dtick=1 if len(series.xs) <= 16 else None, fixedrange=True)
-    out.update_yaxes(range=[0, 1.02], tickformat=".1f", fixedrange=True)
-    return out
-
-
-def _rows(series: Series) -> list[tuple[float, float | None, float | None]]:
-    return list(zip(series.values, series.lows, series.highs, strict=True))
-
-
-def _whiskers(series: Series, spread: list[tuple[float, float]]) -> go.Scatter:
-    """Intervals as lines from edge to edge: the edges are drawn, nothing is subtracted here."""
-    xs: list[int | None] = []
-    ys: list[float | None] = []
-    for x, (lo, hi) in zip(series.xs, spread, strict=True):
-        xs += [x, x, None]
-        ys += [lo, hi, None]
-    line = {"color": "#8C8C8C", "width": 2}
-    return go.Scatter(
-        x=xs,
-        y=ys,
-        mode="lines+markers",
-        line=line,
-        marker={"symbol": "line-ew", "size": 11, "line": {"width": 2, "color": "#8C8C8C"}},
-        hoverinfo="skip",
-        name="95 % interval",
-    )
+    ends = base.pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(series.xs, spread, strict=True)))
+    whiskers = go.Scatter(**ends, **base.WHISKER, name="95 % interval")
+    x = {"title": axis, "dtick": 1 if len(series.xs) <= 16 else None}
+    return base.figure([bar, whiskers], _HEIGHT, x, {"range": [0, 1.02], "tickformat": ".1f"}, showlegend=False)
 
 
 def fig_histogram(histogram: Histogram, dark: bool = False) -> go.Figure:
     """Rounds by accepted tokens, with what one constant acceptance probability would give as a line."""
     if histogram.missing is not None:
-        return empty(histogram.missing)
+        return base.empty(histogram.missing)
     counts = go.Bar(
         x=[k for k, _ in histogram.counts], y=[n for _, n in histogram.counts], name="rounds",
         marker={"color": colour("accepted", dark)}, hovertemplate="%{x} accepted: %{y} rounds<extra></extra>",
@@ -67,11 +46,9 @@ def fig_histogram(histogram: Histogram, dark: bool = False) -> go.Figure:
         name=f"geometric, α {histogram.alpha}", line={"color": colour("recovered", dark), "width": 2, "dash": "dot"},
         marker={"symbol": "diamond", "size": 8}, hovertemplate="%{x} accepted: %{y:.1f} expected<extra></extra>",
     )  # fmt: skip
-    out = figure([counts, *([fit] if histogram.expected else [])], _HEIGHT, showlegend=bool(histogram.expected))
-    out.update_xaxes(title="accepted tokens of a round", dtick=1 if len(histogram.counts) <= 16 else None)
-    out.update_xaxes(fixedrange=True)
-    out.update_yaxes(title="rounds", fixedrange=True)
-    return out
+    traces = [counts, *([fit] if histogram.expected else [])]
+    x = {"title": "accepted tokens of a round", "dtick": 1 if len(histogram.counts) <= 16 else None}
+    return base.figure(traces, _HEIGHT, x, {"title": "rounds"}, showlegend=bool(histogram.expected))
 
 
 _STAGE_MARK: dict[str, Mark] = {"draft": "drafted", "target": "accepted", "verdict": "recovered", "adapt": "exit"}
@@ -80,23 +57,21 @@ _STAGE_MARK: dict[str, Mark] = {"draft": "drafted", "target": "accepted", "verdi
 def fig_stages(stages: Collection[Stage], dark: bool = False) -> go.Figure:
     """Median time of every stage, longest way to read first: prefill is once per prompt, the rest once per round."""
     if not stages:
-        return empty("no round has ended yet")
+        return base.empty("no round has ended yet")
     names = [s.name for s in stages]
     bar = go.Bar(
         x=[s.ms for s in stages], y=names, orientation="h", text=[sentence(s.text) for s in stages],
         textposition="auto", marker={"color": [colour(_STAGE_MARK.get(n, "untested"), dark) for n in names]},
         hovertemplate="%{y}: %{text}<extra></extra>",
     )  # fmt: skip
-    out = figure([bar], 60 + 30 * len(names), showlegend=False)
-    out.update_yaxes(autorange="reversed", fixedrange=True)
-    out.update_xaxes(title="ms, median", fixedrange=True)
-    return out
+    y = {"autorange": "reversed"}
+    return base.figure([bar], 60 + 30 * len(names), {"title": "ms, median"}, y, showlegend=False)
 
 
 def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Figure:
     """What became of all drafted tokens, as one bar."""
     if not marks:
-        return empty("nothing was drafted in this run", 90)
+        return base.empty("nothing was drafted in this run", 90)
     bars = [
         go.Bar(
             x=[n], y=["drafted"], orientation="h", name=f"{glyph(mark)} {word(mark)}", text=[f"{glyph(mark)} {n:,}"],
@@ -105,11 +80,8 @@ def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Fig
         )
         for mark, n in marks
     ]  # fmt: skip
-    out = figure(bars, 110, barmode="stack")
-    out.update_layout(legend={"traceorder": "normal"})
-    out.update_yaxes(visible=False, fixedrange=True)
-    out.update_xaxes(visible=False, fixedrange=True)
-    return out
+    out = base.figure(bars, 110, base.HIDDEN, base.HIDDEN, barmode="stack")
+    return out.update_layout(legend={"traceorder": "normal"})
 
 
 def fig_timeline(
@@ -117,7 +89,7 @@ def fig_timeline(
 ) -> go.Figure:
     """Tokens of every round; rounds with a rejection carry a mark, the chosen one a frame, others of a filter fade."""
     if not points:
-        return empty("no rounds", 90)
+        return base.empty("no rounds", 90)
     shades = [1.0 if only is None or p.index in only else 0.25 for p in points]
     bar = go.Bar(
         x=[p.index for p in points], y=[p.n_emitted or 0 for p in points],
@@ -130,13 +102,12 @@ def fig_timeline(
         hovertext=[f"q{p.q} r{p.r}: {p.n_emitted} tokens, {p.n_accepted} of {p.n_drafted} kept" for p in points],
         hoverinfo="text",
     )  # fmt: skip
-    out = figure([bar], 130, showlegend=False, bargap=0.15)
     many = len({p.q for p in points}) > 1
-    ticks = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
-    names = [f"q{p.q}" if many else f"r{p.r}" for p in ticks]
-    out.update_xaxes(tickvals=[p.index for p in ticks], ticktext=names, fixedrange=True)
-    out.update_yaxes(title="tokens", fixedrange=True, nticks=4, rangemode="tozero")
-    return out
+    named = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
+    names = [f"q{p.q}" if many else f"r{p.r}" for p in named]
+    x = {"tickvals": [p.index for p in named], "ticktext": names}
+    y = {"title": "tokens", "nticks": 4, "rangemode": "tozero"}
+    return base.figure([bar], 130, x, y, showlegend=False, bargap=0.15)
 
 
 def _tick(n: int) -> int:

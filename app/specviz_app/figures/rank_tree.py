@@ -1,7 +1,7 @@
 """The tree of a round with where every node came from: its block in the sign, slot and rank beside the token."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, RankNode, RankTree
 from specviz.view.words.numbers import fine, prob
 from specviz.view.words.palette import CLOSING, ROOT, colour
-from specviz_app.figures.base import buttons, empty, figure, safe, sentence, short, slider_of
-from specviz_app.figures.tree import node_name
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
+from specviz_app.figures.tree import Edge, branches, node_name
 
 _ROW, _CONTROLS, _TOKEN = 24, 130, 9  # pixels of a row and of what is below the tree; cells of a token
 _BEND, _NEAR = 0.84, 0.07  # of a column: where a line leaves the parent's label, and where it meets the child
-_QUIET = "#8C8C8C"
 _BADGE = '<span style="font-size:10px;color:#8C8C8C">{}</span>'
 
 
@@ -26,22 +26,18 @@ def fig_rank_tree(
     sibling; ring: a block starts here. It plays how the tree grew, block by block, and then the verdict.
     """
     if tree is None or tree.missing is not None or len(tree.nodes) < 2:
-        return empty(tree.missing if tree is not None and tree.missing else "nothing was drafted in this round")
+        return base.empty(tree.missing if tree is not None and tree.missing else "nothing was drafted in this round")
     look = _Look(selected, dark, _rows(tree.nodes), {(e.parent, e.block, e.slot): e for e in expansions},
                  1 + max(n.depth for n in tree.nodes))  # fmt: skip
     homes = sorted({_home(n) for n in tree.nodes if n.id >= 0})
     stages = [(h, f"{_unit(tree)} {h}") for h in homes] + [(None, "verdict")]
     n_rows = max(look.rows.values()) + 1
-    out = figure(_traces(tree, None, look), _CONTROLS + _ROW * max(4, n_rows), showlegend=False)
-    out.frames = [go.Frame(name=str(k), data=_traces(tree, home, look)) for k, (home, _) in enumerate(stages)]
-    out.update_layout(
-        sliders=[slider_of([name for _, name in stages])], updatemenus=[buttons("▶ play how it grew")],
-        margin={"l": 8, "r": 8, "t": 8, "b": 100}, clickmode="event+select",
+    across = [-0.15, max(2, *(n.depth for n in tree.nodes)) + 0.98]
+    out = base.figure(
+        _traces(tree, None, look), _CONTROLS + _ROW * max(4, n_rows), {**base.HIDDEN, "range": across},
+        {**base.HIDDEN, "range": [n_rows - 0.4, -0.6]}, showlegend=False,
     )  # fmt: skip
-    quiet: dict[str, Any] = {"visible": False, "fixedrange": True}
-    out.update_xaxes(range=[-0.15, max(2, *(n.depth for n in tree.nodes)) + 0.98], **quiet)
-    out.update_yaxes(range=[n_rows - 0.4, -0.6], **quiet)
-    return out
+    return base.played(out, [(name, _traces(tree, home, look)) for home, name in stages], "▶ play how it grew")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +86,14 @@ def _unit(tree: RankTree) -> str:
 def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
     """What is there after a block; with None, everything and the verdict."""
     shown = [n for n in tree.nodes if n.id == ROOT or until is None or 0 <= _home(n) <= until]
-    told = until is None
+    judged = until is None
     at = [(n.depth, look.rows[n.id]) for n in shown]
-    own = [colour(n.mark if told or n.id < 0 else "drafted", look.dark) for n in shown]
+    own = [colour(n.mark if judged or n.id < 0 else "drafted", look.dark) for n in shown]
     chosen = [n.id == look.selected for n in shown]
     ring = colour("recovered", look.dark)
     ink = "#FFFFFF" if not look.dark else "#10141A"
     signs = go.Scatter(
-        x=[x for x, _ in at], y=[y for _, y in at], mode="markers+text", name="nodes", hoverinfo="text",
+        **base.spots(at), mode="markers+text", name="nodes", hoverinfo="text", **base.STEADY,
         text=[f"<b>{_home(n)}</b>" if n.id >= 0 and n.kept else "" for n in shown],
         textfont={"size": 10, "color": ink},
         hovertext=[hover(n, look.said) for n in shown], customdata=[n.id for n in shown],
@@ -109,14 +105,13 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
                      "color": [colour("testing", look.dark) if c else ring if n.start is not None else o
                                for c, n, o in zip(chosen, shown, own, strict=True)]},
         },
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip
     words = go.Scatter(
-        x=[x + _NEAR for x, _ in at], y=[y for _, y in at], mode="text", textposition="middle right",
-        text=[_label(n, told) for n in shown], textfont={"size": 12, "color": own}, hoverinfo="skip", cliponaxis=False,
-        name="tokens",
+        **base.spots([(x + _NEAR, y) for x, y in at]), mode="text", textposition="middle right",
+        text=[_label(n, judged) for n in shown], textfont={"size": 12, "color": own}, hoverinfo="skip", name="tokens",
+        cliponaxis=False,
     )  # fmt: skip
-    return [_lines(shown, False, told, look), _lines(shown, True, told, look), words, signs]
+    return [*branches(list(_edges(shown, judged, look)), look.dark, 1), words, signs]
 
 
 def _symbol(node: RankNode) -> str:
@@ -124,10 +119,10 @@ def _symbol(node: RankNode) -> str:
     return shape if node.id < 0 or node.kept else f"{shape}-open"
 
 
-def _label(node: RankNode, told: bool) -> str:
+def _label(node: RankNode, judged: bool) -> str:
     if node.id < 0:
         return f"  {node.glyph if node.id != ROOT else ''} {_brief(node.shown)}"
-    text = f"  {node.glyph if told else '?'} {_brief(node.shown)}"
+    text = f"  {node.glyph if judged else '?'} {_brief(node.shown)}"
     return f"{text} {_BADGE.format(sentence(_badge(node)))}"
 
 
@@ -144,37 +139,38 @@ def _badge(node: RankNode) -> str:
     return " ".join(filter(None, (place, rank, merged)))
 
 
-def _lines(shown: Sequence[RankNode], path: bool, told: bool, look: _Look) -> go.Scatter:
+def _edges(shown: Sequence[RankNode], judged: bool, look: _Look) -> Iterator[tuple[Edge, bool]]:
+    """From behind the parent's label to the child, and whether the path that was kept runs there."""
     by = {n.id: n for n in shown}
-    xs: list[float | None] = []
-    ys: list[float | None] = []
     for node in shown:
         above = by.get(node.parent)
-        if node.id == ROOT or above is None or (told and node.path and (above.path or above.id == ROOT)) is not path:
+        if node.id == ROOT or above is None:
             continue
         x0, y0, y1 = above.depth, look.rows[above.id], look.rows[node.id]
-        xs += [min(x0 + _BEND, x0 + look.room(above)), x0 + _BEND, x0 + _BEND, x0 + 1 - _NEAR, None]
-        ys += [y0, y0, y1, y1, None]
-    line = {"color": colour("accepted" if path else "untested", look.dark), "width": 3 if path else 1}
-    return go.Scatter(x=xs, y=ys, mode="lines", line=line, hoverinfo="skip", name="kept" if path else "drafted")
+        bend = x0 + _BEND
+        edge: Edge = [(min(bend, x0 + look.room(above)), y0), (bend, y0), (bend, y1), (x0 + 1 - _NEAR, y1)]
+        yield edge, judged and node.path and (above.path or above.id == ROOT)
 
 
 def hover(node: RankNode, said: Mapping[tuple[int, int, int], ExpansionView]) -> str:
     """Everything known of a node: where it came from, what the slot that offered it expected, what was true."""
     if node.id < 0:
         return f"<b>{safe(node.shown)}</b> · the last committed token"
-    lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}", sentence(", ".join((node.badge, *node.flags)))]
+    lines = [
+        f"<b>{safe(node.shown)}</b> · {sentence(node.word)}",
+        sentence(", ".join((node.badge, *node.flags))),
+    ]
     lines += [f"path chance {sentence(node.chance)}"] if node.chance else []
     made = said.get((node.parent, node.block or 0, node.slot if node.slot is not None else -1))
     if made is not None:
         lines += _said(made)
-    return "<br>".join(filter(None, lines))
+    return base.told(*lines)
 
 
 def _said(made: ExpansionView) -> list[str]:
     """What the distribution that offered a node expected."""
-    told = ", ".join(f"{name} {prob(p)}" for name, p in zip(BUCKETS, made.probs, strict=False))
-    lines = [f"its slot expects rank {sentence(made.bucket_text)}" + (f" ({told})" if told else "")]
+    odds = ", ".join(f"{name} {prob(p)}" for name, p in zip(BUCKETS, made.probs, strict=False))
+    lines = [f"its slot expects rank {sentence(made.bucket_text)}" + (f" ({odds})" if odds else "")]
     lines += [f"width {made.width} ({made.reason.replace('_', ' ')}), {made.n_children} children"]
     if made.true_rank is not None:
         lines += [f"the target's best token has rank {made.true_rank} there"]
@@ -192,7 +188,6 @@ def rank_tree_alt(tree: RankTree | None) -> str:
 
 
 def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"node": node_name(n.id), "below": node_name(n.parent), "depth": n.depth, "token": n.shown,
          "status": f"{n.glyph} {n.word}", "block": n.block, "slot": n.slot if n.head is None else n.head,
@@ -207,9 +202,9 @@ def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
 def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
     """An expansion's best tokens: filled those that became children; ★ the target's best token, ✓ what was written."""
     if said is None:
-        return empty("no block went on from this node")
+        return base.empty("no block went on from this node")
     if not said.offers:
-        return empty("distributions are on record at level full only")
+        return base.empty("distributions are on record at level full only")
     names = [f"{o.rank} {_brief(o.shown)}{' ★' if o.best else ''}{' ✓' if o.written else ''}" for o in said.offers]
     about = [
         f"<b>{safe(o.shown)}</b> · rank {o.rank}<br>{fine(o.prob)}<br>{'a child' if o.child else 'beyond the width'}"
@@ -227,16 +222,14 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
                             "fgopacity": 0.5}},
     )  # fmt: skip
     edge = sum(o.child for o in said.offers) - 0.5
-    shapes = [{"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": edge, "y1": edge,
-               "line": {"color": colour("exit", dark), "width": 2, "dash": "dash"}}]  # fmt: skip
-    out = figure([bar], 60 + 19 * len(names), showlegend=False, bargap=0.2, shapes=shapes)
-    out.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed", fixedrange=True)
-    out.update_xaxes(title="draft probability (dashed: the width)", rangemode="tozero", fixedrange=True)
-    return out
+    x = {"title": "draft probability (dashed: the width)", "rangemode": "tozero"}
+    return base.figure(
+        [bar], 60 + 19 * len(names), x, {**base.ticks(names), "autorange": "reversed"}, showlegend=False, bargap=0.2,
+        shapes=[base.level(edge, colour("exit", dark))],
+    )  # fmt: skip
 
 
 def offer_rows(said: ExpansionView | None) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"rank": o.rank, "token": o.shown, "draft": o.prob, "child": o.child, "target's best": o.best,
          "written": o.written}

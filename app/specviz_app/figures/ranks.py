@@ -19,13 +19,12 @@ from specviz.view.panels.ranks.model import (
 )
 from specviz.view.words.numbers import number, percent, prob
 from specviz.view.words.palette import RankCost, colour, glyph
-from specviz_app.figures.base import empty, figure, sentence
-from specviz_app.figures.exit_grid import SCALE, squares
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
-_QUIET: dict[str, Any] = {"fixedrange": True, "showgrid": False, "zeroline": False}
 _HEIGHT = 270
+_SHARE = {"range": [0, 1.04], "tickformat": ".0%"}
 _ARROWS: dict[RankCost, str] = {"right": "", "narrow": " ▸", "wide": " ◂", "gave_up": " ∅"}
-_HATCH = {"fgopacity": 0.4, "fillmode": "overlay"}
 
 
 def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure:
@@ -35,50 +34,37 @@ def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure
     margins precision and recall.
     """
     if table is None or not table.n:
-        return empty("no expansion with a known rank yet")
+        return base.empty("no expansion with a known rank yet")
     n = len(BUCKETS)
     cells = [cell for row in table.cells for cell in row]
     heat = go.Heatmap(
         x=list(range(n)), y=list(range(n)), z=[[cell.share for cell in row] for row in table.cells], zmin=0, zmax=1,
-        colorscale=SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
+        colorscale=base.SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
     )  # fmt: skip
-    clicks = squares(
-        [cell.true for cell in cells], [cell.pred for cell in cells], [[cell.pred, cell.true] for cell in cells],
+    clicks = base.squares(
+        [(cell.true, cell.pred) for cell in cells], [[cell.pred, cell.true] for cell in cells],
         [_cell_hover(table, cell) for cell in cells], 48,
     )  # fmt: skip
     words = go.Scatter(
         x=[cell.true for cell in cells], y=[cell.pred for cell in cells], mode="text", hoverinfo="skip", name="counts",
-        text=[f"<b>{cell.count:,}</b>{_arrow(cell.cost)}" for cell in cells],
+        text=[f"<b>{cell.count:,}</b>{_ARROWS[cell.cost]}" for cell in cells],
         textfont={"size": 15, "color": [_ink(cell.share) for cell in cells]},
     )  # fmt: skip
-    out = figure([heat, words, *_chosen(table, dark), clicks], 330, showlegend=False, clickmode="event+select")
-    out.update_layout(margin={"l": 8, "r": 64, "t": 8, "b": 8})
-    out.update_yaxes(
-        tickvals=list(range(n)), ticktext=[f"said {name}" for name in BUCKETS], range=[n - 0.4, -0.6], **_QUIET
-    )
-    out.update_xaxes(
-        tickvals=list(range(n)), side="top", range=[-0.55, n - 0.45],
-        ticktext=[f"true {name}<br>{_recall(r)}" for name, r in zip(BUCKETS, table.recall, strict=True)], **_QUIET,
-    )  # fmt: skip
-    for k, share in enumerate(table.precision):
-        out.add_annotation(
-            x=1.01, y=k, xref="paper", text=f"{prob(share)}<br>right", showarrow=False, xanchor="left",
-            font={"size": 12}, align="left",
-        )  # fmt: skip
-    return out
+    found = [f"true {name}<br>{prob(share)} found" for name, share in zip(BUCKETS, table.recall, strict=True)]
+    right = [
+        {"x": 1.01, "y": k, "xref": "paper", "text": f"{prob(share)}<br>right", "showarrow": False,
+         "xanchor": "left", "font": {"size": 12}, "align": "left"}
+        for k, share in enumerate(table.precision)
+    ]  # fmt: skip
+    x = {**base.ticks(found), "side": "top", "range": [-0.55, n - 0.45]}
+    y = {**base.ticks([f"said {name}" for name in BUCKETS]), "range": [n - 0.4, -0.6]}
+    out = base.figure([heat, words, *_chosen(table, dark), clicks], 330, base.BARE | x, base.BARE | y, showlegend=False)
+    return out.update_layout(margin={**base.MARGIN, "r": 64}, annotations=right, clickmode="event+select")
 
 
 def _ink(share: float | None) -> str:
     """On the shade of that share; on the page's own ground where a row is empty."""
-    return "#8C8C8C" if share is None else "#10141A" if share > 0.5 else "#FFFFFF"
-
-
-def _recall(share: float | None) -> str:
-    return f"{prob(share)} found"
-
-
-def _arrow(cost: RankCost) -> str:
-    return _ARROWS[cost]
+    return base.GREY if share is None else "#10141A" if share > 0.5 else "#FFFFFF"
 
 
 def _cell_hover(table: Confusion, cell: Any) -> str:
@@ -88,7 +74,7 @@ def _cell_hover(table: Confusion, cell: Any) -> str:
         f"{percent(cell.share)} of its row, {percent(cell.of_column)} of its column",
         sentence(COSTS[cell.cost][1]), f"children given: {sentence(table.widths[cell.pred])}",
     ]  # fmt: skip
-    return "<br>".join([*lines, "a click lists them"])
+    return base.told(*lines, "a click lists them")
 
 
 def _chosen(table: Confusion, dark: bool) -> list[go.Scatter]:
@@ -119,7 +105,7 @@ def rank_confusion_rows(table: Confusion | None) -> list[dict[str, Any]]:
 def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     """By width: children that were spent, and expansions where one of them was the target's token."""
     if not rows:
-        return empty("no width was given to an expansion with a known rank")
+        return base.empty("no width was given to an expansion with a known rank")
     xs = [str(row.width) if row.width else "0: gave up" for row in rows]
     about = [
         f"width {row.width}: {row.n:,} expansions, {row.spent:,} children<br>{row.useful:,} useful: covered "
@@ -130,18 +116,16 @@ def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     spent = go.Bar(
         **common, y=[row.spent for row in rows], name="children spent", text=[f"{row.spent:,}" for row in rows],
         textposition="outside", cliponaxis=False,
-        marker={"color": colour("untested", dark), "pattern": {"shape": "/", **_HATCH}},
+        marker={"color": colour("untested", dark), "pattern": base.hatched("/")},
     )  # fmt: skip
     useful = go.Bar(
         **common, y=[row.useful for row in rows], name="useful: the target's token", textposition="outside",
         marker={"color": colour("accepted", dark)}, cliponaxis=False,
         text=[f"{row.useful:,}<br>{percent(row.coverage)}" for row in rows],
     )  # fmt: skip
-    out = figure([spent, useful], _HEIGHT, barmode="group", bargap=0.25)
-    most = max(row.spent for row in rows)
-    out.update_xaxes(title="width", type="category", fixedrange=True)
-    out.update_yaxes(title="children", fixedrange=True, range=[0, most * 1.18])
-    return out
+    x = {"title": "width", "type": "category"}
+    y = {"title": "children", "range": [0, max(row.spent for row in rows) * 1.18]}
+    return base.figure([spent, useful], _HEIGHT, x, y, barmode="group", bargap=0.25)
 
 
 def _between(row: WidthRow) -> str:
@@ -149,7 +133,6 @@ def _between(row: WidthRow) -> str:
 
 
 def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"width": r.width, "expansions": r.n, "children": r.spent, "useful": r.useful, "coverage": r.coverage,
          "from": r.interval[0] if r.interval else None, "to": r.interval[1] if r.interval else None,
@@ -161,7 +144,7 @@ def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
 def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
     """What one width for all would have covered, and how many expansions were given so much."""
     if not points:
-        return empty("no true rank is on record")
+        return base.empty("no true rank is on record")
     xs = [p.width for p in points]
     cover = go.Scatter(
         x=xs, y=[p.share for p in points], mode="lines+markers", name="would be covered", line={"shape": "hv"},
@@ -174,15 +157,11 @@ def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
         marker={"size": 7, "symbol": "diamond", "color": colour("recovered", dark)}, hoverinfo="text",
         hovertext=[f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
     )  # fmt: skip
-    out = figure([cover, used], _HEIGHT)
-    out.update_xaxes(title="width", fixedrange=True, dtick=1 if len(xs) <= 10 else 2, tick0=2,
-                     range=[0.5, xs[-1] + 0.5])  # fmt: skip
-    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
-    return out
+    x = {"title": "width", "dtick": 1 if len(xs) <= 10 else 2, "tick0": 2, "range": [0.5, xs[-1] + 0.5]}
+    return base.figure([cover, used], _HEIGHT, x, _SHARE)
 
 
 def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [{"width": p.width, "would cover": p.share, "given so much": p.used} for p in points]
 
 
@@ -192,31 +171,23 @@ def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
 def fig_slots(rows: Sequence[SlotRow], dark: bool = False) -> go.Figure:
     """A group of bars a (block, slot): best token right, bucket right, covered by the width it was given."""
     if not rows:
-        return empty("no slot with a known rank yet")
+        return base.empty("no slot with a known rank yet")
     xs = [f"b{r.block} s{r.slot}" for r in rows]
     about = [
         f"block {r.block}, slot {r.slot}: {r.n:,} expansions<br>best token right {percent(r.top1)}<br>bucket right "
         f"{percent(r.bucket)}<br>covered {percent(r.coverage)}, mean width {number(r.mean_width)}"
         for r in rows
     ]
-    looks: tuple[tuple[str, list[float | None], Mark, str], ...] = (
+    groups: list[base.Group] = [
         ("best token right", [r.top1 for r in rows], "accepted", ""),
         ("bucket right", [r.bucket for r in rows], "recovered", "/"),
         ("covered", [r.coverage for r in rows], "bonus", "."),
-    )
-    bars = [
-        go.Bar(x=xs, y=values, name=name, hovertext=about, hoverinfo="text",
-               marker={"color": colour(mark, dark), "pattern": {"shape": hatch, **_HATCH}})
-        for name, values, mark, hatch in looks
-    ]  # fmt: skip
-    out = figure(bars, _HEIGHT, barmode="group", bargap=0.3)
-    out.update_xaxes(title="block and slot", fixedrange=True, type="category")
-    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
-    return out
+    ]
+    x = {"title": "block and slot", "type": "category"}
+    return base.figure(base.bars(xs, groups, dark, about), _HEIGHT, x, _SHARE, barmode="group", bargap=0.3)
 
 
 def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"block": r.block, "slot": r.slot, "expansions": r.n, "best token right": r.top1, "bucket right": r.bucket,
          "covered": r.coverage, "mean width": r.mean_width}
@@ -227,7 +198,7 @@ def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
 def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
     """Where the budget went: nodes a block offered first and the budget cut, sent in vain, accepted."""
     if not rows:
-        return empty("no drafter call is on record")
+        return base.empty("no drafter call is on record")
     names = [sentence(r.label) for r in rows]
     about = [
         f"{sentence(r.label)}: {r.calls:,} calls, {number(r.starts)} starts each, {number(r.ms)} ms<br>{r.nodes:,} "
@@ -239,22 +210,19 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
         ("sent in vain", [r.sent - r.accepted for r in rows], "rejected", "/"),
         ("cut by the budget", [r.nodes - r.sent for r in rows], "pruned", "."),
     )
-    bars = [
+    drawn = [
         go.Bar(y=names, x=values, name=name, orientation="h", hovertext=about, hoverinfo="text",
                text=[f"{v:,}" if v else "" for v in values], textposition="inside", insidetextanchor="middle",
                marker={"color": colour(mark, dark), "opacity": 0.6 if mark == "pruned" else 1,
-                       "pattern": {"shape": hatch, **_HATCH}})
+                       "pattern": base.hatched(hatch)})
         for name, values, mark, hatch in looks
     ]  # fmt: skip
-    out = figure(bars, 110 + 46 * len(names), barmode="stack", bargap=0.35)
-    out.update_layout(legend={"traceorder": "normal"})
-    out.update_yaxes(autorange="reversed", fixedrange=True, type="category")
-    out.update_xaxes(title="nodes", fixedrange=True)
-    return out
+    y = {"autorange": "reversed", "type": "category"}
+    out = base.figure(drawn, 110 + 46 * len(names), {"title": "nodes"}, y, barmode="stack", bargap=0.35)
+    return out.update_layout(legend={"traceorder": "normal"})
 
 
 def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"": r.label, "calls": r.calls, "starts a call": r.starts, "nodes": r.nodes, "sent": r.sent,
          "share of all sent": r.share, "accepted": r.accepted, "accepted of sent": r.yield_, "ms a call": r.ms}
@@ -265,14 +233,14 @@ def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
 def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
     """By depth: how many rounds got so deep, and of the nodes tested there how many lived."""
     if not rows:
-        return empty("no node was sent yet")
+        return base.empty("no node was sent yet")
     xs = [r.depth for r in rows]
     about = [
         f"depth {r.depth}: {r.sent:,} sent, {r.tested:,} tested, {r.accepted:,} accepted<br>{percent(r.rate)} of those "
         f"tested, {percent(r.reached)} of the rounds got here"
         for r in rows
     ]
-    bars = go.Bar(
+    reached = go.Bar(
         x=xs, y=[r.reached for r in rows], name="rounds that kept a node here", hovertext=about, hoverinfo="text",
         marker={"color": colour("accepted", dark)},
     )  # fmt: skip
@@ -281,14 +249,10 @@ def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
         hoverinfo="text", line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
         marker={"symbol": "diamond", "size": 9},
     )  # fmt: skip
-    out = figure([bars, line], _HEIGHT)
-    out.update_xaxes(title="depth", dtick=1, fixedrange=True)
-    out.update_yaxes(range=[0, 1.04], tickformat=".0%", fixedrange=True)
-    return out
+    return base.figure([reached, line], _HEIGHT, {"title": "depth", "dtick": 1}, _SHARE)
 
 
 def depth_rows(rows: Sequence[DepthRow]) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"depth": r.depth, "sent": r.sent, "tested": r.tested, "accepted": r.accepted, "accepted of tested": r.rate,
          "rounds that got here": r.reached}

@@ -3,27 +3,27 @@
 Figures about one round: the tests with their random numbers, p beside q, and what was left to draw from.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.view import Frame
-from specviz.view.frame.frame import Tree, TreeNode
+from specviz.view.frame.frame import Fold, Tree, TreeNode
 from specviz.view.frame.parts import Residual
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph
-from specviz_app.figures.base import buttons, empty, figure, safe, sentence, short, slider
+from specviz_app.figures import base
+from specviz_app.figures.base import safe, sentence, short
 
 SYMBOLS: dict[Mark, str] = {
     "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
     "recovered": "diamond", "bonus": "star", "plain": "circle-dot", "untested": "circle-open-dot",
     "pruned": "circle-open-dot", "exit": "triangle-right", "prompt": "circle",
 }  # fmt: skip
+Edge = list[tuple[float, float]]  # places that a line goes through
 _BEND = 0.55  # of a column
-_QUIET = "#8C8C8C"
 _ROW, _TIGHT_ROW, _TALL_ROW, _CONTROLS = 58, 44, 34, 120  # pixels
 _WIDEST, _NARROW = 10, 3  # columns and rows beyond which, and up to which, a tree is a long chain
 
@@ -34,85 +34,69 @@ def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool =
     Depth runs to the right; a long chain runs downwards, where its tokens have room.
     """
     if not moments:
-        return empty("no round has begun")
+        return base.empty("no round has begun")
     last = moments[-1].tree
     if last.missing is not None:
-        return empty(last.missing)
-    look = _Look(selected, dark, last.n_columns > _WIDEST and last.n_rows <= _NARROW)
-    across, down = (last.n_rows, last.n_columns) if look.tall else (last.n_columns, last.n_rows)
-    row = _TALL_ROW if look.tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
-    out = figure(_traces(last, look), _CONTROLS + row * max(2, down), showlegend=False)
-    out.frames = [go.Frame(name=str(k), data=_traces(m.tree, look)) for k, m in enumerate(moments)]
-    out.update_layout(
-        sliders=[slider(moments)], updatemenus=[buttons()], margin={"l": 8, "r": 8, "t": 8, "b": 100},
-        clickmode="event+select",
+        return base.empty(last.missing)
+    tall = last.n_columns > _WIDEST and last.n_rows <= _NARROW
+    across, down = (last.n_rows, last.n_columns) if tall else (last.n_columns, last.n_rows)
+    row = _TALL_ROW if tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
+    stages = [(base.step_label(m), _traces(m.tree, selected, dark, tall)) for m in moments]
+    out = base.figure(
+        stages[-1][1], _CONTROLS + row * max(2, down), {**base.HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
+        {**base.HIDDEN, "range": [down - 0.3, -0.6]}, showlegend=False,
     )  # fmt: skip
-    quiet: dict[str, Any] = {"visible": False, "fixedrange": True}
-    out.update_xaxes(range=[-0.6, max(1, across) - 0.4 + look.tall], **quiet)
-    out.update_yaxes(range=[down - 0.3, -0.6], **quiet)
-    return out
+    return base.played(out, stages)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+def _traces(tree: Tree, selected: int | None, dark: bool, tall: bool) -> list[Any]:
     """`tall`: depth runs downwards."""
-
-    selected: int | None
-    dark: bool
-    tall: bool
-
-    def place(self, column: int, row: int) -> tuple[int, int]:
-        return (row, column) if self.tall else (column, row)
-
-
-def _traces(tree: Tree, look: _Look) -> list[Any]:
-    nodes, dark = list(tree.nodes), look.dark
-    places = [look.place(n.column, n.row) for n in nodes]
-    chosen = [n.id == look.selected for n in nodes]
+    nodes = list(tree.nodes)
+    by = {n.id: n for n in nodes}
+    chosen = [n.id == selected for n in nodes]
     own = [colour(n.mark, dark) for n in nodes]
+
+    def placed(spots: Iterable[TreeNode | Fold]) -> list[tuple[int, int]]:
+        return [(n.row, n.column) if tall else (n.column, n.row) for n in spots]
+
+    def edge(node: TreeNode) -> Edge:
+        """Bent beside the parent's label, not through it."""
+        above = by[node.parent]
+        x, y = above.column, above.row
+        path: Edge = [(x, y), (x + _BEND, y), (x + _BEND, node.row), (node.column, node.row)]
+        return [(down, across) for across, down in path] if tall else path
+
+    drawn = [n for n in nodes if n.parent in by and n.id != -1]
+    edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
+    folds = go.Scatter(
+        **base.spots(placed(tree.folds)), mode="text", text=[sentence(f.text) for f in tree.folds], name="folded",
+        textfont={"color": base.GREY, "size": 12}, hoverinfo="skip",
+    )  # fmt: skip
     dots = go.Scatter(
-        x=[x for x, _ in places], y=[y for _, y in places], mode="markers+text", name="nodes",
+        **base.spots(placed(nodes)), mode="markers+text", name="nodes", cliponaxis=False, **base.STEADY,
         marker={
             "symbol": [SYMBOLS[n.mark] for n in nodes], "color": own, "opacity": 1,
             "size": [22 if c else 16 if n.fresh else 14 for n, c in zip(nodes, chosen, strict=True)],
             "line": {"width": [3 if c else 1 for c in chosen],
                      "color": [colour("testing", dark) if c else o for o, c in zip(own, chosen, strict=True)]},
         },
-        text=[f"  {label(n)}" if look.tall else label(n) for n in nodes], cliponaxis=False,
-        textposition="middle right" if look.tall else "bottom center", textfont={"color": own, "size": 13},
+        text=[f"  {label(n)}" if tall else label(n) for n in nodes], textfont={"color": own, "size": 13},
+        textposition="middle right" if tall else "bottom center",
         customdata=[n.id for n in nodes], hovertext=[hover(n) for n in nodes], hoverinfo="text",
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip
-    return [_edges(tree, False, look), _edges(tree, True, look), _folds(tree, look), dots]
+    return [*branches(edges, dark, 1.2), folds, dots]
 
 
-def _folds(tree: Tree, look: _Look) -> go.Scatter:
-    """What was folded away, counted where it stood."""
-    places = [look.place(f.column, f.row) for f in tree.folds]
-    return go.Scatter(
-        x=[x for x, _ in places], y=[y for _, y in places], mode="text", text=[sentence(f.text) for f in tree.folds],
-        textfont={"color": _QUIET, "size": 12}, hoverinfo="skip", name="folded",
-    )  # fmt: skip
-
-
-def _edges(tree: Tree, winning: bool, look: _Look) -> go.Scatter:
-    places = {n.id: (n.column, n.row) for n in tree.nodes}
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    for node in tree.nodes:
-        if node.parent in places and node.id != -1 and (node.winning and _wins(tree, node.parent)) is winning:
-            (x0, y0), (x1, y1) = places[node.parent], places[node.id]
-            bend = x0 + _BEND  # beside the parent's label, not through it
-            xs += [x0, bend, bend, x1, None]
-            ys += [y0, y0, y1, y1, None]
-    line = {"color": colour("accepted" if winning else "untested", look.dark), "width": 3 if winning else 1.2}
-    xs, ys = (ys, xs) if look.tall else (xs, ys)
-    return go.Scatter(x=xs, y=ys, mode="lines", line=line, hoverinfo="skip", name="kept" if winning else "drafted")
-
-
-def _wins(tree: Tree, node: int) -> bool:
-    found = tree.node(node)
-    return found is not None and found.winning
+def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> list[go.Scatter]:
+    """Edges of a tree as two traces: those that were drafted, and the path that was kept."""
+    looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
+    return [
+        go.Scatter(
+            **base.pieces(*(edge for edge, won in edges if won is kept)), mode="lines", hoverinfo="skip", name=name,
+            line={"color": colour(mark, dark), "width": width},  # type: ignore[arg-type]
+        )
+        for kept, name, mark, width in looks
+    ]  # fmt: skip
 
 
 def label(node: TreeNode) -> str:
@@ -132,7 +116,7 @@ def hover(node: TreeNode) -> str:
         lines.append(f"u {fine(v.u)} · {band}".rstrip(" ·"))
     if v.rank is not None:
         lines.append(f"the target ranks it {v.rank}")
-    return "<br>".join([*lines, sentence(node.note)] if node.note else lines)
+    return base.told(*lines, sentence(node.note))
 
 
 def tree_alt(moment: Frame) -> str:
@@ -170,7 +154,7 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
     """One column for each test: the band in which `u` keeps the token, and where `u` fell."""
     tested = [n for n in nodes if n.id >= 0 and n.values.u is not None and _band(n) is not None][:MOST]
     if not tested:
-        return empty(_GREEDY if greedy else "no test of this round has its random number on record", 90)
+        return base.empty(_GREEDY if greedy else "no test of this round has its random number on record", 90)
     bands = [
         go.Scatter(
             x=[k, k], y=list(_band(n) or (0, 0)), mode="lines", hoverinfo="skip", showlegend=False,
@@ -184,13 +168,13 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         text=[n.glyph for n in tested], textposition="middle right", hovertext=[hover(n) for n in tested],
         hoverinfo="text", customdata=[n.id for n in tested],
     )  # fmt: skip
-    out = figure([*bands, marks], 240, showlegend=False)
-    out.update_xaxes(
-        tickvals=list(range(len(tested))), ticktext=[short(n.shown, _TICK) for n in tested], fixedrange=True
-    )
-    out.update_xaxes(range=[-0.6, len(tested) - 0.4], showgrid=False)
-    out.update_yaxes(range=[-0.03, 1.03], title="u ◆ in the band: kept", fixedrange=True)
-    return out
+    x = {
+        **base.ticks([short(n.shown, _TICK) for n in tested]),
+        "range": [-0.6, len(tested) - 0.4],
+        "showgrid": False,
+    }
+    y = {"range": [-0.03, 1.03], "title": "u ◆ in the band: kept"}
+    return base.figure([*bands, marks], 240, x, y, showlegend=False)
 
 
 def _band(node: TreeNode) -> tuple[float, float] | None:
@@ -205,26 +189,22 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     said = {n.id: n.values.conf if n.values.q is None else n.values.q for n in nodes}
     known = [n for n in nodes if n.id >= 0 and (said[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:
-        return empty("neither p nor q is on record for this round", 110)
-    places = list(range(len(known)))
-    pairs = (("draft", [said[n.id] for n in known], "drafted"), ("target", [n.values.p for n in known], "accepted"))
-    bars = [
-        go.Bar(x=places, y=values, name=name, marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
+        return base.empty("neither p nor q is on record for this round", 110)
+    said_bars = [
+        go.Bar(x=list(range(len(known))), y=values, name=name, marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
                hovertext=[hover(n) for n in known], hoverinfo="text")
-        for name, values, mark in pairs
+        for name, values, mark in (("draft", [said[n.id] for n in known], "drafted"),
+                                   ("target", [n.values.p for n in known], "accepted"))
     ]  # fmt: skip
-    out = figure(bars, 240, barmode="group", bargap=0.25)
-    ticks = [f"{n.glyph} {short(n.shown, _TICK)}" for n in known]
-    out.update_xaxes(tickvals=places, ticktext=ticks, fixedrange=True)
-    out.update_yaxes(range=[0, 1.02], tickformat=".1f", fixedrange=True)
-    return out
+    x = base.ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
+    return base.figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)
 
 
 def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
     """The row the closing token was drawn from: what is left of the target where the draft said too much."""
     entries = list(residual.entries)[:MOST]
     if not entries:
-        return empty(residual.note or "the row is not on record", 110)
+        return base.empty(residual.note or "the row is not on record", 110)
     drawn, plain = colour("recovered", dark), colour("untested", dark)
     bar = go.Bar(
         x=[e.prob for e in entries], y=list(range(len(entries))), orientation="h",
@@ -232,9 +212,7 @@ def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
         textposition="outside", textangle=0, cliponaxis=False, hoverinfo="text",
         hovertext=[safe(e.shown) + (" · drafted and rejected" if e.drafted else "") for e in entries],
     )  # fmt: skip
-    out = figure([bar], 50 + 26 * len(entries), showlegend=False, bargap=0.3)
-    ticks = [f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown)}" for e in entries]
-    out.update_yaxes(tickvals=list(range(len(entries))), ticktext=ticks, autorange="reversed", fixedrange=True)
-    out.update_xaxes(rangemode="tozero", fixedrange=True, nticks=5, title="share of the draw")
-    out.update_layout(margin={"l": 8, "r": 40, "t": 8, "b": 8})
-    return out
+    names = [f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown)}" for e in entries]
+    x = {"rangemode": "tozero", "nticks": 5, "title": "share of the draw"}
+    out = base.figure([bar], 50 + 26 * len(entries), x, {**base.ticks(names), "autorange": "reversed"}, bargap=0.3)
+    return out.update_layout(showlegend=False, margin={**base.MARGIN, "r": 40})

@@ -8,13 +8,14 @@ from specviz.runlog.run import Mark
 from specviz.view.panels.ranks.widths import BucketChange, WidthChange
 from specviz.view.words.numbers import number, percent
 from specviz.view.words.palette import colour
-from specviz_app.figures.base import empty, figure, sentence
+from specviz_app.figures import base
+from specviz_app.figures.base import sentence
 
 _LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first
     ("root", "dash", "hexagon"), ("accepted", "solid", "circle"), ("recovered", "dot", "square"),
     ("exit", "dashdot", "diamond"), ("rejected", "longdash", "triangle-up"),
 )  # fmt: skip
-_EDGE = {"color": "#FFFFFF", "width": 1.5}
+_COVERED = {"title": "target's token covered", "tickformat": ".0%"}
 
 
 def fig_curves(change: WidthChange, dark: bool = False) -> go.Figure:
@@ -24,11 +25,9 @@ def fig_curves(change: WidthChange, dark: bool = False) -> go.Figure:
         if bucket.n:
             traces += _curve(bucket, colour(mark, dark), dash, symbol)
     if not traces:
-        return empty("no expansion passes the filter")
-    out = figure(traces, 340)
-    out.update_xaxes(title="children (○ the run, ● the sliders)", range=[0.4, 20.6], fixedrange=True, dtick=2, tick0=2)
-    out.update_yaxes(title="target's token covered", tickformat=".0%", range=[0, 1.04], fixedrange=True)
-    return out
+        return base.empty("no expansion passes the filter")
+    x = {"title": "children (○ the run, ● the sliders)", "range": [0.4, 20.6], "dtick": 2, "tick0": 2}
+    return base.figure(traces, 340, x, {**_COVERED, "range": [0, 1.04]})
 
 
 def _curve(bucket: BucketChange, hex_colour: str, dash: str, symbol: str) -> list[go.Scatter]:
@@ -57,12 +56,12 @@ def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
     """Coverage against children an expansion: the best that any table reaches here, the run, and the sliders."""
     points = change.frontier
     line = go.Scatter(
-        x=[x for x, _, _ in points], y=[y for _, y, _ in points], mode="lines+markers", name="best of all tables",
-        line={"shape": "hv", "color": "#8C8C8C", "width": 1.5}, marker={"size": 5, "color": "#8C8C8C"},
+        **base.spots([(x, y) for x, y, _ in points]), mode="lines+markers", name="best of all tables",
+        line={"shape": "hv", "color": base.GREY, "width": 1.5}, marker={"size": 5, "color": base.GREY},
         hovertext=[f"{sentence(table.text)}<br>{number(x)} children each cover {percent(y)}<br>a click takes it"
                    for x, y, table in points],
         hoverinfo="text", customdata=[list(table.widths) for _, _, table in points],
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
+        **base.STEADY,
     )  # fmt: skip
     signs: tuple[tuple[str, float, float, str, Mark, int], ...] = (
         ("the run", change.ran_children, change.ran, "diamond", "rejected", 15),
@@ -73,14 +72,11 @@ def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
             x=[x], y=[y], mode="markers", name=name, hoverinfo="text", cliponaxis=False,
             hovertext=[f"{name}: {number(x)} children each cover {percent(y)}"],
             marker={"symbol": symbol, "size": size, "color": colour(mark, dark),
-                    "line": {"width": 3} if symbol.endswith("open") else _EDGE},
+                    "line": {"width": 3} if symbol.endswith("open") else base.EDGE},
         )
         for name, x, y, symbol, mark, size in signs
     ]  # fmt: skip
-    out = figure([line, *marks], 340, clickmode="event+select")
-    out.update_xaxes(title="children an expansion", fixedrange=True)
-    out.update_yaxes(title="target's token covered", tickformat=".0%", fixedrange=True)
-    return out
+    return base.figure([line, *marks], 340, {"title": "children an expansion"}, _COVERED, clickmode="event+select")
 
 
 def change_rows(change: WidthChange) -> list[dict[str, Any]]:
@@ -103,7 +99,6 @@ def curve_rows(change: WidthChange) -> list[dict[str, Any]]:
 
 
 def frontier_rows(change: WidthChange) -> list[dict[str, Any]]:
-    """The table twin."""
     return [
         {"table": table.text, "children an expansion": x, "covered": y, "fewest children for the run's coverage":
          table == change.cheapest}

@@ -6,23 +6,10 @@ from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Chart, Clock, Lanes
 from specviz.view.words.palette import BLOCKS
-from specviz_app.figures.cost import cost_rows, fig_cost
-from specviz_app.figures.lanes import (
-    CLOCKS,
-    confusion_rows,
-    fan_rows,
-    fig_confusion,
-    fig_fan,
-    fig_hrad,
-    fig_lanes,
-    fig_steps,
-    hrad_rows,
-    lane_rows,
-    lanes_alt,
-    step_rows,
-)
-from specviz_app.screens import rounds
-from specviz_app.ui import guard, parts, state
+from specviz_app.figures import cost as of_cost
+from specviz_app.figures import lanes as draw
+from specviz_app.ui import around, guard, parts, state
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "cost")
@@ -30,21 +17,15 @@ _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "mo
 _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.known("clock", list(_CLOCKS))
-        shown = rounds.part(_PARTS)
+        shown = around.part(_PARTS)
         named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
                                      bind="query-params", label_visibility="collapsed",
                                      help="never mixed: what was measured here, or what two lanes side by side would "
                                      "have taken at the measured costs")  # fmt: skip
     clock = _CLOCKS[named]
-    held.asks("lanes")
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -61,14 +42,13 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
         st.info(parts.plain(found.missing or "Nothing ran in this round."))
         return
     event = parts.plot(
-        fig_lanes(chart, dark), "lanes-chart", lanes_alt(chart), lane_rows(chart), on_select="rerun",
-        selection_mode="points",
+        draw.fig_lanes(chart, dark), "lanes-chart", draw.lanes_alt(chart), draw.lane_rows(chart), pick=True
     )  # fmt: skip
-    if found_block := rounds.click(event, "lanes"):
+    if found_block := around.click(event, "lanes"):
         index, lane, place = found_block
         held.options = LanesPanel.choose(held.options, block=(int(index), str(lane), int(place)))
         st.rerun()
-    st.caption(parts.plain(f"{chart.clock_text}. {_HATCH}"))
+    parts.say(f"{chart.clock_text}. {_HATCH}")
     left, right = st.columns(2, gap="large")
     with left:
         _choose(held, chart)
@@ -76,7 +56,7 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
             block = found.block
             parts.facts(block.title, block.words, block.rows, block.mark, dark)
     with right:
-        st.markdown(f"**The run on the {CLOCKS[chart.clock]} clock**")
+        st.markdown(f"**The run on the {draw.CLOCKS[chart.clock]} clock**")
         rows = [{"": row.label, "value": row.value, "clock": row.note} for row in found.summary]
         st.dataframe(rows, hide_index=True, key="lanes-summary")
 
@@ -90,7 +70,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
     def take(at: tuple[int, str, int]) -> None:
         held.options = LanesPanel.choose(held.options, block=at)
 
-    rounds.choice(held, "Stretch", "lanes-block", named, here, take)
+    around.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
 def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
@@ -102,15 +82,15 @@ def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
                  "bound. Circles: the line that is drafted first; diamonds: branches.")  # fmt: skip
     stopped = [s.shown for s in found.steps if s.stopped]
     alt = f"{len(found.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
-    parts.plot(fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, step_rows(found.steps))
+    parts.plot(draw.fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(found.steps))
     st.subheader("Branches", help="The draft goes on beside the target's pass, on several first tokens at once: the "
                  "one the target takes survives.")  # fmt: skip
     fan = found.fan
     if fan is None:
-        st.caption(parts.plain(found.fan_missing or "No branches in this round."))
+        parts.say(found.fan_missing or "No branches in this round.")
     else:
-        parts.plot(fig_fan(fan, dark), "lanes-fan", fan.words, fan_rows(fan))
-        st.caption(parts.plain(fan.words))
+        parts.plot(draw.fig_fan(fan, dark), "lanes-fan", fan.words, draw.fan_rows(fan))
+        parts.say(fan.words)
         st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", fan.memory)))))
     _hrad(found, dark)
 
@@ -128,13 +108,13 @@ def _hrad(found: Lanes, dark: bool) -> None:
         st.subheader("H-RAD", help="A small classifier that reads the target's hidden state: draft nothing, until the "
                      "draft is unsure, or keep all.")  # fmt: skip
         said = " ".join(call.words for call in found.hrad.calls) or found.hrad.words
-        parts.plot(fig_hrad(found.hrad, dark), "lanes-hrad", said, hrad_rows(found.hrad))
-        st.caption(parts.plain(said))
+        parts.plot(draw.fig_hrad(found.hrad, dark), "lanes-hrad", said, draw.hrad_rows(found.hrad))
+        parts.say(said)
     with right:
         st.subheader("H-RAD over the run", help="what was said against what turned out, where that is known")
         words = found.hrad.words
-        parts.plot(fig_confusion(found.hrad, dark), "lanes-confusion", words, confusion_rows(found.hrad))
-        st.caption(parts.plain(words))
+        parts.plot(draw.fig_confusion(found.hrad, dark), "lanes-confusion", words, draw.confusion_rows(found.hrad))
+        parts.say(words)
 
 
 # The cost panel -----------------------------------------------------------------------------------------------------
@@ -143,32 +123,27 @@ def _hrad(found: Lanes, dark: bool) -> None:
 def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
     """Latency by draft length at the run's own numbers, or at others."""
     at = state.once("operating", held, lambda: operating(held.player.run))
-    _begin(held, at)
+    own = _own(at)
+    state.begin("cost-of", held, own)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         alpha = st.slider("α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params",
                           width=220)  # fmt: skip
         c = st.slider("c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params",
                       width=220)  # fmt: skip
         hit = st.slider("h branch hit rate", 0.0, 1.0, step=0.01, key="cost.hit", bind="query-params", width=220)
-        st.button("as the run was", key="cost-reset", on_click=guard.obeyed(_reset), args=(at,))
-    panel = cost_panel(at, CLOCKS[clock], alpha, c, hit)
-    parts.plot(fig_cost(panel, dark), "lanes-cost", f"{panel.words} {panel.point_text}", cost_rows(panel))
-    st.html(f'<p class="sv-said">{parts.escaped(panel.words)}</p>')
-    st.caption(parts.plain(panel.point_text))
+        st.button("as the run was", key="cost-reset", on_click=guard.obeyed(state.put), args=(own,))
+    panel = cost_panel(at, draw.CLOCKS[clock], alpha, c, hit)
+    parts.plot(
+        of_cost.fig_cost(panel, dark), "lanes-cost", f"{panel.words} {panel.point_text}", of_cost.cost_rows(panel)
+    )
+    parts.lead(panel.words)
+    parts.say(panel.point_text)
     rows = [{"pipeline": curve.label, "": curve.text, "what it is": curve.help} for curve in panel.curves]
     st.dataframe(rows, hide_index=True, key="cost-best")
 
 
-def _begin(held: Viewer, at: Operating) -> None:
-    """Sliders begin at the run's own numbers; those of another run are forgotten."""
-    if st.session_state.get("cost-of") not in (None, held.name):
-        _reset(at)
-    st.session_state["cost-of"] = held.name
-    for name, value in _start(at).items():
-        st.session_state.setdefault(name, value)
-
-
-def _start(at: Operating) -> dict[str, float]:
+def _own(at: Operating) -> dict[str, float]:
+    """Where the sliders begin: the run's own numbers."""
     panel = cost_panel(at)
     return {
         "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))), "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
@@ -176,5 +151,11 @@ def _start(at: Operating) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _reset(at: Operating) -> None:
-    st.session_state.update(_start(at))
+PAGE = Page(
+    "lanes",
+    "Lanes",
+    "view_timeline",
+    60,
+    "who worked when, who waited, what was drafted for nothing, and what that costs",
+    around.about_a_run(_body, "lanes"),
+)

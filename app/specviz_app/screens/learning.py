@@ -6,18 +6,8 @@ from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView
 from specviz.view.panels.ranks.model import Ranks
 from specviz.view.words.numbers import number
-from specviz_app.figures.learning import (
-    arm_rows,
-    fig_arms,
-    fig_gains,
-    fig_ledger,
-    fig_stream,
-    gain_rows,
-    ledger_rows,
-    stream_rows,
-)
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.figures import learning as draw
+from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
 
 
@@ -28,36 +18,33 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
     if view is None:
         st.info(parts.plain((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run."))
         return
-    with st.container(horizontal=True, gap="small"):
-        for row in view.summary:
-            st.metric(row.label, row.value, help=row.note or None, width="content", border=True)
+    parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "content")
     here = next((s for s in view.steps if s.cursor), None)
     if here is not None:
-        st.html(f'<p class="sv-said">{parts.escaped(f"After query {here.q}: {here.words}")}</p>')
+        parts.lead(f"After query {here.q}: {here.words}")
     _stream(held, view, dark)
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("What each action promises", help="Expected profit: seconds saved over the next queries less the "
                      "action's cost, with its bounds. Taken for sure when a lower bound is above 0.")  # fmt: skip
-        parts.plot(fig_arms(view, dark), "learning-arms", _arms_alt(view), arm_rows(view))
+        parts.plot(draw.fig_arms(view, dark), "learning-arms", _arms_alt(view), draw.arm_rows(view))
         st.subheader("Spent, allowed, given up", help="Exploring has a budget, a share of the serving time. Regret is "
                      "what the decisions gave up against the best expected profit.")  # fmt: skip
         alt = f"Exploring spent {view.spent:.3g} s of {view.budget:.3g} s; regret {view.total_regret:.3g} s."
-        parts.plot(fig_ledger(view, dark), "learning-ledger", alt, ledger_rows(view))
+        parts.plot(draw.fig_ledger(view, dark), "learning-ledger", alt, draw.ledger_rows(view))
     with right:
         st.subheader("Expected and measured gain", help="measured by replay on held-out places of recent queries, "
                      "before and after the update; hatched: worse, and taken back")  # fmt: skip
         alt = f"{sum(s.measured_gain is not None for s in view.steps)} updates measured, {view.n_reverted} taken back."
-        parts.plot(fig_gains(view, dark), "learning-gains", alt, gain_rows(view))
+        parts.plot(draw.fig_gains(view, dark), "learning-gains", alt, draw.gain_rows(view))
         _query(view)
 
 
 def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
     st.subheader("Length by query", help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
                  "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.")  # fmt: skip
-    event = parts.plot(fig_stream(view, dark), "learning-stream", view.words, stream_rows(view), on_select="rerun",
-                       selection_mode="points")  # fmt: skip
-    if (place := rounds.click(event, "learning-stream")) and place[0] is not None:
+    event = parts.plot(draw.fig_stream(view, dark), "learning-stream", view.words, draw.stream_rows(view), pick=True)
+    if (place := around.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
     if len(view.domains) > 1:

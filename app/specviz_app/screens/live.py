@@ -8,24 +8,23 @@ import streamlit as st
 from specviz.commands import Prompt, Start
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
+from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz_app.server.core import Core, Tap
+from specviz_app.server.core import ServedRun
 from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.viewer import Viewer
+from specviz_app.ui.pages import Page
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
 _SOURCES = ("the prompt below", "all bundled prompts", "a file")
 _PROMPTS_MB = 4
-LANES = ("auto", "serial", "threads", "streams", "two_device")
 
 
 def page() -> None:
-    """The page."""
     server = current()
     core = server.core
     if not server.streams:
@@ -42,10 +41,10 @@ def page() -> None:
         return
     _start_form(server, core)
     _knobs(core)
-    _why()
+    _why(core)
 
 
-def _failed(core: Core) -> None:
+def _failed(core: ServedRun) -> None:
     kept = "The core has ended. Everything that was decoded is kept; load the models again to go on."
     st.error(kept if core.has_run and core.catalogue else "The models could not be loaded.")
     st.code(core.failed or "", language=None, wrap_lines=True)
@@ -68,14 +67,14 @@ def _models(server: Server) -> None:
             st.rerun()
 
 
-def _wait(core: Core) -> None:
+def _wait(core: ServedRun) -> None:
     """Until the worker's catalogue is there, or it has gone."""
     st.caption("Loading the models…")
     if core.catalogue is not None or core.failed is not None:
         st.rerun()
 
 
-def _method(core: Core) -> MethodInfo:
+def _method(core: ServedRun) -> MethodInfo:
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
     start = core.settings.start
@@ -90,7 +89,7 @@ def _method(core: Core) -> MethodInfo:
     return methods[name]
 
 
-def _start_form(server: Server, core: Core) -> None:
+def _start_form(server: Server, core: ServedRun) -> None:
     """Prompt, method, verifier, pace, and the button."""
     start = server.settings.start
     _example()
@@ -126,7 +125,7 @@ def _start_form(server: Server, core: Core) -> None:
     st.session_state["live_method"] = method
 
 
-def _chat(core: Core) -> bool:
+def _chat(core: ServedRun) -> bool:
     """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
     messages. The embedded one has a template and follows no instructions: it goes on with texts."""
     start = core.settings.start
@@ -134,7 +133,7 @@ def _chat(core: Core) -> bool:
 
 
 def _explorer() -> Any:
-    return st.session_state["page_rounds"]
+    return st.session_state["pages"]["rounds"]
 
 
 def _example() -> None:
@@ -171,11 +170,11 @@ def _many() -> list[Prompt]:
         if found is None:
             return []
         kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(found.domains).items())
-        st.caption(parts.plain(f"{len(found.texts)} prompts: {kinds}."))
+        parts.say(f"{len(found.texts)} prompts: {kinds}.")
     return list(found.stream)
 
 
-def _start(core: Core, method: MethodInfo, many: list[Prompt]) -> None:
+def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     """Hand the prompt over, or all of a stream, with every knob as it is set."""
     held = st.session_state
     prompt = held.get("prompt") or ""
@@ -203,7 +202,7 @@ def _given(method: MethodInfo) -> dict[str, Any]:
     return {name: value for name, value in sidebar.chosen(method).items() if value != plain[name]}
 
 
-def _knobs(core: Core) -> None:
+def _knobs(core: ServedRun) -> None:
     """Every knob of the method, and the button that asks a running run for those that were moved."""
     method: MethodInfo = st.session_state["live_method"]
     start = core.settings.start
@@ -216,10 +215,10 @@ def _knobs(core: Core) -> None:
         st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
                   help="sends what differs from what is in force; the table above says since when")  # fmt: skip
         if said := st.session_state.pop("apply_said", None):
-            st.caption(parts.plain(said))
+            parts.say(said)
 
 
-def _apply(core: Core, method: MethodInfo) -> None:
+def _apply(core: ServedRun, method: MethodInfo) -> None:
     try:
         running, asked = core.asked()
         if not core.running:
@@ -240,27 +239,32 @@ def _node_chosen() -> None:
     st.session_state["live_node"] = chosen()
 
 
-def _why() -> None:
+def _why(core: ServedRun) -> None:
     """The node that was clicked, explained in full."""
     wanted = st.session_state.get("live_node")
     if not wanted:
         st.caption("Click a node of the tree, or press Enter on it, to ask why.")
         return
-    held: Viewer | None = st.session_state.get("live_viewer")
-    if held is None:
-        held = st.session_state["live_viewer"] = Viewer.of(LIVE, Tap(current().core))
-    held.refresh()
-    index = held.player.run.find(int(wanted["q"]), int(wanted["r"]))
-    if index is None:
+    try:
+        found = core.look_at(int(wanted["q"]), int(wanted["r"]), int(wanted["node"]))
+    except SpecvizError as error:
+        parts.say(str(error))
+        return
+    if found is None:
         st.caption("That round belongs to a run that is gone.")
         return
-    held.seek(index)
-    try:
-        held.choose(int(wanted["node"]))
-    except SpecvizError as error:
-        st.caption(parts.plain(str(error)))
-        return
-    st.subheader(f"Round {held.frame.round}")
-    parts.why_panel(held.frame.why, state.dark(), "live")
+    frame, place = found
+    st.subheader(f"Round {frame.round}")
+    parts.why_panel(frame.why, state.dark(), "live")
     st.page_link(_explorer(), label="See it in the round explorer", icon=":material/account_tree:",
-                 query_params={state.SRC: LIVE, state.AT: held.place})  # fmt: skip
+                 query_params={state.SRC: LIVE, state.AT: place})  # fmt: skip
+
+
+PAGE = Page(
+    "live",
+    "Live",
+    "play_circle",
+    10,
+    "decode a prompt and watch it happen",
+    page,
+)

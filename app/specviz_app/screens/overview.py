@@ -1,18 +1,15 @@
 """Overview: a run in numbers, with both denominators and their intervals."""
 
-from typing import Any
-
 import streamlit as st
 
 from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Overview, overview
 from specviz.view.words.numbers import prob
-from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages
-from specviz_app.screens.rounds import opened
+from specviz_app.figures import overview as draw
 from specviz_app.server.server import current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.viewer import Viewer
+from specviz_app.ui.pages import Page
 
 _SERIES = (  # name, axis, heading
     ("position_acceptance", "draft position", "Acceptance by position"),
@@ -23,41 +20,28 @@ _SERIES = (  # name, axis, heading
 
 
 def page() -> None:
-    """The page."""
     server = current()
     growing = server.core.loaded and state.source_name(server) == LIVE
     guard.fragment(_body, 1.0 if growing else None)()
 
 
 def _body() -> None:
-    held = opened("Nothing to count yet. Choose a run on the left, or start one on the page Live.")
+    held = around.opened(PAGE.nothing)
     if held is None:
         return
-    show(_overview(held), state.dark())
-
-
-def _overview(held: Viewer) -> Overview:
-    """Worked out once per state of the run."""
-    key = (held.name, held.player.run.version)
-    known: tuple[Any, Overview] | None = st.session_state.get("overview")
-    if known is None or known[0] != key:
-        known = (key, overview(held.player.run))
-        st.session_state["overview"] = known
-    return known[1]
+    run = held.player.run
+    show(state.once("overview", held, lambda: overview(run)), state.dark())
 
 
 def show(found: Overview, dark: bool) -> None:
-    """Everything about one run."""
     parts.run_header(found.info, found.n_rounds)
-    with st.container(horizontal=True, gap="small"):
-        for metric in found.metrics:
-            st.metric(metric.label, metric.text, help=metric.help, width="content", border=True)
+    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "content")
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
         "their mean has none; — is not defined for this run, or not on record."
     )
     marks = [f"{n} {mark}" for mark, n in found.marks]
-    parts.plot(fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
+    parts.plot(draw.fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
     left, right = st.columns(2, gap="large")
     for k, (name, axis, heading) in enumerate(_SERIES):
         with (left, right)[k % 2]:
@@ -79,7 +63,7 @@ def _series(series: Series, axis: str, heading: str, dark: bool) -> None:
     ]  # fmt: skip
     lowest = min(zip(series.values, series.xs, series.ns, strict=True), default=None)
     takeaway = f"; lowest at {axis} {lowest[1]}: {prob(lowest[0])} of {lowest[2]}" if lowest else ""
-    parts.plot(fig_series(series, axis, dark=dark), series.name, f"{series.label}{takeaway}.", rows)
+    parts.plot(draw.fig_series(series, axis, dark=dark), series.name, f"{series.label}{takeaway}.", rows)
 
 
 def _histogram(found: Overview, dark: bool) -> None:
@@ -93,12 +77,23 @@ def _histogram(found: Overview, dark: bool) -> None:
     rows = [{"accepted": k, "rounds": n, "geometric": expected.get(k)} for k, n in hist.counts]
     most = max(hist.counts, key=lambda pair: pair[1], default=(0, 0))
     alt = f"Rounds by accepted tokens; most often {most[0]}, {most[1]} times. Geometric fit with α {hist.alpha or '—'}."
-    parts.plot(fig_histogram(hist, dark), "histogram", alt, rows)
+    parts.plot(draw.fig_histogram(hist, dark), "histogram", alt, rows)
 
 
 def _stages(found: Overview, dark: bool) -> None:
     st.subheader("Where the time goes", help="medians; prefill once per prompt, the others once per round")
     rows = [{"stage": s.name, "ms": s.ms} for s in found.stages]
     alt = "Median time by stage: " + ", ".join(f"{s.name} {s.text}" for s in found.stages) + "."
-    parts.plot(fig_stages(found.stages, dark), "stages", alt, rows)
+    parts.plot(draw.fig_stages(found.stages, dark), "stages", alt, rows)
     st.caption(f"drafting is {found.drafting_share} of a round · recording cost {found.overhead}")
+
+
+PAGE = Page(
+    "overview",
+    "Overview",
+    "bar_chart",
+    20,
+    "a run in numbers",
+    page,
+    nothing="Nothing to count yet. Choose a run on the left, or start one on the page Live.",
+)

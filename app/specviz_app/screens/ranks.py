@@ -7,16 +7,11 @@ import streamlit as st
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
-from specviz_app.figures.rank_tree import (
-    fig_offers,
-    fig_rank_tree,
-    offer_rows,
-    rank_tree_alt,
-    rank_tree_rows,
-)
+from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
-from specviz_app.screens import learning, ranks_run, rounds, widths
-from specviz_app.ui import parts
+from specviz_app.screens import learning, ranks_run, widths
+from specviz_app.ui import around, parts
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("this round", "the run", "other widths", "learning")
@@ -27,13 +22,8 @@ _SIGNS = (
 _PLAIN_SIGNS = "Number: the drafter's call. #: rank among its parent's tokens; h: the head that spoke."
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
-    shown = rounds.part(_PARTS)
+    shown = around.part(_PARTS)
     held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -55,14 +45,14 @@ def _body(held: Viewer, dark: bool) -> None:
 def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
     frame, tree = held.frame, found.tree
-    st.html(f'<p class="sv-said">{parts.escaped(" ".join(filter(None, (found.shape, found.ending))))}</p>')
+    parts.lead(" ".join(filter(None, (found.shape, found.ending))))
     parts.legend(dark)
     with parts.wide():
         event = parts.plot(
-            fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree", rank_tree_alt(tree),
-            rank_tree_rows(tree), on_select="rerun", selection_mode="points",
+            draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree",
+            draw.rank_tree_alt(tree), draw.rank_tree_rows(tree), pick=True,
         )  # fmt: skip
-    rounds.clicked(held, frame.selected, event, "ranks-tree")
+    around.clicked(held, frame.selected, event, "ranks-tree")
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
     if tree is not None and tree.n_pruned:
@@ -78,7 +68,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
         st.subheader("What the slot said", help="The slot's best tokens, with what the draft gave them. Filled: they "
                      "became children. ★ the target's best token, ✓ what was written.")  # fmt: skip
         words = said.words if said is not None else "No block went on from this node."
-        parts.plot(fig_offers(said, dark), "ranks-offers", words, offer_rows(said))
+        parts.plot(draw.fig_offers(said, dark), "ranks-offers", words, draw.offer_rows(said))
     _table(held, found)
 
 
@@ -87,7 +77,7 @@ def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
     nodes = found.tree.nodes if found.tree is not None else ()
     named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
     if named:
-        rounds.choice(held, "Node", "ranks-node", named, selected, held.choose)
+        around.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
 
 def _node(found: Ranks, selected: int | None, dark: bool) -> None:
@@ -110,7 +100,7 @@ def _node_rows(node: RankNode) -> list[WhyRow]:
 def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
     """What slots said of the place behind the chosen node: one of them in words."""
     if not found.expansions:
-        st.caption(parts.plain(found.expansions_title or "No block went on from this node."))
+        parts.say(found.expansions_title or "No block went on from this node.")
         return None
     st.markdown(f"**{parts.plain(found.expansions_title)}**")
     views = {e.id: e for e in found.expansions}
@@ -144,10 +134,8 @@ def _table(held: Viewer, found: Ranks) -> None:
                  "of the target's best token, and of what was written, in that distribution.")  # fmt: skip
     if st.toggle("on the path only", key="ranks-path-rows"):
         rows = tuple(e for e in rows if e.on_path)
-    event = st.dataframe([_line(e) for e in rows], hide_index=True, key="ranks-expansions", on_select="rerun",
-                         selection_mode="single-row", height=min(420, 38 + 35 * len(rows)))  # fmt: skip
-    place = rounds.row(event, "ranks-expansions")
-    if place is not None and place < len(rows):
+    place = around.lines([_line(e) for e in rows], "ranks-expansions", 420)
+    if place is not None:
         held.choose(rows[place].parent)
         st.rerun()
 
@@ -160,3 +148,13 @@ def _line(e: ExpansionView) -> dict[str, object]:
             "rank of best": e.true_rank, "of written": e.emitted_rank, "path": e.on_path,
             "prefix right": e.valid_prefix, "children": e.n_children, "entropy": e.entropy, "start": e.start,
             }  # fmt: skip
+
+
+PAGE = Page(
+    "ranks",
+    "Ranks",
+    "stairs",
+    70,
+    "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving",
+    around.about_a_run(_body, "ranks", "learning"),
+)

@@ -4,22 +4,8 @@ import streamlit as st
 
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
-from specviz_app.figures.ranks import (
-    block_rows,
-    depth_rows,
-    fig_blocks,
-    fig_depths,
-    fig_rank_confusion,
-    fig_reach,
-    fig_slots,
-    fig_widths,
-    rank_confusion_rows,
-    reach_rows,
-    slot_rows,
-    width_rows,
-)
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.figures import ranks as draw
+from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
 
 _ANY = 0
@@ -28,9 +14,7 @@ _KEPT, _PATH = "all kept parents", "on the path"
 
 def section(held: Viewer, found: Ranks, dark: bool) -> None:
     """Everything about ranks over the run."""
-    with st.container(horizontal=True, gap="small"):
-        for row in found.summary:
-            st.metric(row.label, row.value, help=row.note, width=150, border=True)
+    parts.metrics(((row.label, row.value, row.note) for row in found.summary), 150)
     if found.confusion is not None:
         _filters(held, found)
         found = RanksPanel.of(held.frame) or found
@@ -41,13 +25,13 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
         st.subheader("Budget by block", help="nodes that each block offered first, and what became of them")
         rows = found.block_rows
         alt = "; ".join(f"{r.label}: {r.sent} sent, {r.accepted} accepted" for r in rows) or "No drafter call."
-        parts.plot(fig_blocks(rows, dark), "ranks-blocks", alt, block_rows(rows))
+        parts.plot(draw.fig_blocks(rows, dark), "ranks-blocks", alt, draw.block_rows(rows))
     with right:
         st.subheader("Acceptance by depth", help="bars: rounds that kept a node so deep; line: nodes kept of those "
                      "the walk tested there")  # fmt: skip
         depths = found.depth_rows
         alt = "; ".join(f"depth {r.depth}: {r.accepted} of {r.tested}" for r in depths) or "Nothing was sent."
-        parts.plot(fig_depths(depths, dark), "ranks-depths", alt, depth_rows(depths))
+        parts.plot(draw.fig_depths(depths, dark), "ranks-depths", alt, draw.depth_rows(depths))
 
 
 def filters(found: Ranks) -> RankFilter:
@@ -89,10 +73,9 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
                      "though it was in reach.")  # fmt: skip
         alt = f"{table.n} expansions, {table.basis}. {' '.join(table.findings)}"
         event = parts.plot(
-            fig_rank_confusion(table, dark), "ranks-confusion", alt, rank_confusion_rows(table), on_select="rerun",
-            selection_mode="points",
+            draw.fig_rank_confusion(table, dark), "ranks-confusion", alt, draw.rank_confusion_rows(table), pick=True
         )  # fmt: skip
-        if cell := rounds.click(event, "ranks-confusion"):
+        if cell := around.click(event, "ranks-confusion"):
             held.options = RanksPanel.choose(held.options, cell=(int(cell[0]), int(cell[1])), entry=None)
             st.rerun()
         st.caption("  \n".join(map(parts.plain, (f"{table.n:,} expansions, {table.basis}", *table.findings))))
@@ -109,7 +92,7 @@ def _cell(held: Viewer, found: Ranks) -> None:
         held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
-    rounds.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
+    around.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
                   label_visibility="collapsed")  # fmt: skip
     if found.cell is None:
         table = found.confusion
@@ -126,15 +109,13 @@ def _entries(held: Viewer, cell: CellList) -> None:
         return
     rows = [{"round": e.place, "after": e.parent_shown, "target's best": e.token_shown, "rank": e.rank,
              "width": e.width, "offered": e.covered, "on the path": e.on_path} for e in cell.entries]  # fmt: skip
-    event = st.dataframe(rows, hide_index=True, key=f"ranks-entries-{cell.pred}-{cell.true}", on_select="rerun",
-                         selection_mode="single-row", height=min(290, 38 + 35 * len(rows)))  # fmt: skip
-    st.caption(parts.plain(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round."))
-    place = rounds.row(event, f"ranks-entries-{cell.pred}-{cell.true}")
-    if place is not None and place < len(cell.entries):
+    place = around.lines(rows, f"ranks-entries-{cell.pred}-{cell.true}", 290)
+    parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
+    if place is not None:
         entry = cell.entries[place]
         held.seek(entry.index)
         held.choose(entry.node)
-        rounds.go_to_part("this round")
+        around.go_to_part("this round")
 
 
 def _widths(found: Ranks, dark: bool) -> None:
@@ -142,16 +123,16 @@ def _widths(found: Ranks, dark: bool) -> None:
     with left:
         st.subheader("Width spent and useful", help="children given at each width, and expansions where one of them "
                      "was the target's token")  # fmt: skip
-        parts.plot(fig_widths(found.widths, dark), "ranks-widths", found.widths_words or "No widths.",
-                   width_rows(found.widths))  # fmt: skip
-        st.caption(parts.plain(found.widths_words))
+        parts.plot(draw.fig_widths(found.widths, dark), "ranks-widths", found.widths_words or "No widths.",
+                   draw.width_rows(found.widths))  # fmt: skip
+        parts.say(found.widths_words)
     with middle:
         st.subheader("Coverage by width", help="what one width for every expansion would have covered, whatever they "
                      "were given; exact, since the true ranks are on record")  # fmt: skip
         points = found.reach
         alt = "; ".join(f"{p.width}: {p.share:.2f}" for p in points[:8]) or "No true rank is on record."
-        parts.plot(fig_reach(points, dark), "ranks-reach", alt, reach_rows(points))
-        st.caption(parts.plain(f"Counted: {found.filter_text}."))
+        parts.plot(draw.fig_reach(points, dark), "ranks-reach", alt, draw.reach_rows(points))
+        parts.say(f"Counted: {found.filter_text}.")
     st.subheader("Accuracy by block and slot", help="given what the filter counts; later slots see less")
     alt = "; ".join(f"block {r.block} slot {r.slot}: {r.top1}" for r in found.slot_rows) or "No slots."
-    parts.plot(fig_slots(found.slot_rows, dark), "ranks-slots", alt, slot_rows(found.slot_rows))
+    parts.plot(draw.fig_slots(found.slot_rows, dark), "ranks-slots", alt, draw.slot_rows(found.slot_rows))

@@ -1,26 +1,15 @@
-"""Round explorer: one round, moment by moment, and why every token of it lived or died.
+"""Round explorer: one round, moment by moment, and why every token of it lived or died."""
 
-What the pages about one round share: the run, the way from round to round, the time line, a click on a node.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.view import Frame, Options
 from specviz.view.frame.frame import Folding
-from specviz_app.figures.overview import fig_timeline
 from specviz_app.figures.tree import fig_pq, fig_tests, fig_tree, node_name, tree_alt, tree_rows
-from specviz_app.server.server import current
-from specviz_app.ui import guard, parts, state
-from specviz_app.ui.library import LIVE
-from specviz_app.ui.viewer import FILTERS, Viewer
-
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
+from specviz_app.ui import around, parts, state
+from specviz_app.ui.pages import Page
+from specviz_app.ui.viewer import Viewer
 
 TREE = "tree"
 _AUTO = "as fits"
@@ -29,16 +18,15 @@ _MANY = 40  # nodes of a round above which only the tested part is shown unless 
 
 
 def page() -> None:
-    """The page."""
-    held = opened()
+    held = around.opened()
     if held is None:
         return
     dark = state.dark()
     state.known(TREE, [_AUTO, *_FOLDING])
-    with moves(held):
+    with around.moves(held):
         st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
                      help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
-    timeline(held, dark)
+    around.timeline(held, dark)
     explorer(held, dark)
     state.put_place(held)
 
@@ -49,16 +37,14 @@ def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
-    st.html(f'<p class="sv-dim">round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}</p>')
+    parts.dim(f"round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}")
     parts.strip(frame, dark)
     parts.legend(dark)
     figure = fig_tree(moments, frame.selected, dark)
     if frame.tree.folds:
         st.caption("Losers are folded; the list Tree above shows more.")
-    event = parts.plot(
-        figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), on_select="rerun", selection_mode="points"
-    )
-    clicked(held, frame.selected, event, key)
+    event = parts.plot(figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), pick=True)
+    around.clicked(held, frame.selected, event, key)
     left, right = st.columns([5, 6], gap="large")
     with left:
         _choice(held, frame, key)
@@ -79,7 +65,7 @@ def _choice(held: Viewer, frame: Frame, key: str) -> None:
     nodes = sorted(frame.tree.nodes, key=lambda n: (n.row, n.column))
     named = {n.id: f"{n.glyph} {n.shown}  ({node_name(n.id)}, {n.word})" for n in nodes}
     if named:
-        choice(held, "Why", f"{key}-node", named, frame.selected, held.choose)
+        around.choice(held, "Why", f"{key}-node", named, frame.selected, held.choose)
 
 
 def _numbers(frame: Frame, dark: bool, key: str) -> None:
@@ -94,183 +80,11 @@ def _numbers(frame: Frame, dark: bool, key: str) -> None:
     parts.plot(fig_pq(nodes, dark), f"{key}-pq", f"Target and draft probabilities of {len(nodes)} drafted tokens.")
 
 
-FILTER = "rounds"
-Thing = TypeVar("Thing")
-WATCH_S = 2.0
-NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
-
-
-def opened(nothing: str = NOTHING) -> Viewer | None:
-    """The tab's run, at the place of the address; None, with the reason on the page, when there is nothing to show."""
-    try:
-        held = state.viewer(current())
-    except SpecvizError as error:
-        st.error(parts.plain(str(error)))
-        return None
-    if not held.player.run.rounds:
-        st.info(nothing)
-        return None
-    return held
-
-
-def about_a_run(body: Callable[[Viewer, bool], None]) -> None:
-    """A page about a run: the way through its rounds, then `body` with the viewer and whether the ground is dark.
-
-    What `body` asked of the frames (`Viewer.asks`) is asked for there alone.
-    """
-    held = opened()
-    if held is None:
-        return
-    dark = state.dark()
-    moves(held)
-    timeline(held, dark)
-    try:
-        body(held, dark)
-    finally:
-        held.asks()
-    state.put_place(held)
-    watch(held)
-
-
-def part(parts_of_page: Sequence[str]) -> str:
-    """Which part of the page is shown; it stands in the address."""
-    if wanted := st.session_state.pop("part-wanted", None):
-        st.session_state["show"] = wanted
-    state.known("show", parts_of_page)
-    state.tell()
-    chosen = st.segmented_control("Show", parts_of_page, default=parts_of_page[0], key="show", bind="query-params",
-                                  required=True, label_visibility="collapsed")  # fmt: skip
-    return chosen or parts_of_page[0]
-
-
-def go_to_part(name: str) -> None:
-    """Make the page again, at another part of it."""
-    st.session_state["part-wanted"] = name
-    st.rerun()
-
-
-def moves(held: Viewer) -> "DeltaGenerator":
-    """Buttons and keys that go from round to round, and the filter they obey; the row, for what a page adds."""
-    if problem := state.bad_place():
-        st.warning(parts.plain(problem))
-    state.known(FILTER, FILTERS)
-    state.tell()
-    row = st.container(horizontal=True, vertical_alignment="bottom")
-    with row:
-        _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
-        _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
-        _button("◀ rejection", "J", lambda: held.rejection(-1), held)
-        _button("rejection ▶", "K", lambda: held.rejection(1), held)
-        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=165)
-    return row
-
-
-def _only() -> str:
-    """The filter; known once its widget was placed."""
-    return str(st.session_state.get(FILTER) or FILTERS[0])
-
-
-def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
-    def clicked() -> None:
-        if not move():
-            st.toast("no further round like that")
-
-    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=guard.obeyed(clicked))
-
-
-def timeline(held: Viewer, dark: bool) -> None:
-    """All rounds; a click goes there."""
-    only = _only()
-    matching = held.matching(only)
-    frame = held.frame
-    points = frame.timeline.points
-    figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
-    alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
-    event = parts.plot(figure, "timeline", alt, on_select="rerun", selection_mode="points")
-    chosen = [p.get("x") for p in event.selection.points] if event else []
-    last = st.session_state.get("timeline_seen")
-    st.session_state["timeline_seen"] = chosen
-    if chosen and chosen != last and chosen[0] != frame.cursor.index:
-        held.seek(int(chosen[0]))
-        st.rerun()
-
-
-def watch(held: Viewer) -> None:
-    """At the end of a page about a run that goes on: the page is made again when a round has ended.
-
-    Whoever looks at the newest round follows the run (`Viewer.refresh`); elsewhere the place stays.
-    """
-    if not held.finished and (held.name != LIVE or current().core.loaded):
-        guard.fragment(_watch, WATCH_S)(held)
-
-
-def _watch(held: Viewer) -> None:
-    before = _progress(held)
-    try:
-        held.refresh()
-    except SpecvizError:
-        return  # the page says it, when it is made again
-    if _progress(held) != before:
-        st.rerun()
-
-
-def _progress(held: Viewer) -> tuple[int, int, bool]:
-    """Grows with every round that ends; a new run is another one."""
-    run = held.player.run
-    return id(run), sum(record.complete for record in run.rounds[-2:]) + len(run.rounds), run.end is not None
-
-
-def click(event: Any, key: str) -> list[Any] | None:
-    """The custom data of a point that was clicked just now: told once, then None until another one is."""
-    data = [p.get("customdata") for p in event.selection.points] if event else []
-    seen = st.session_state.get(f"{key}-clicked")
-    st.session_state[f"{key}-clicked"] = data
-    if not data or data == seen:
-        return None
-    return plain_data(data[0])
-
-
-def plain_data(raw: Any) -> list[Any]:
-    """Custom data of a point as a list: Streamlit makes a dict of one."""
-    return list(raw.values()) if isinstance(raw, dict) else raw if isinstance(raw, list) else [raw]
-
-
-def row(event: Any, key: str) -> int | None:
-    """The line of a table that was chosen just now: told once."""
-    rows = list(event.selection.rows) if event else []
-    seen = st.session_state.get(f"{key}-chosen")
-    st.session_state[f"{key}-chosen"] = rows
-    return rows[0] if rows and rows != seen else None
-
-
-def choice(
-    held: Viewer,
-    label: str,
-    key: str,
-    named: Mapping[Thing, str],
-    here: Thing | None,
-    take: Callable[[Thing], object],
-    **more: Any,
-) -> None:
-    """Things of this round by name, the keyboard's way to what a click does: `here` is chosen, another is taken."""
-    labels = dict(zip(named, parts.unlike(list(named.values())), strict=True))
-    name = parts.key_of(key, f"{held.name} {held.player.cursor.index}", list(labels.values()))
-    put = here if here in labels else None
-    if name not in st.session_state or st.session_state[name] != put:
-        st.session_state[name] = put
-
-    def changed() -> None:
-        wanted = st.session_state[name]
-        if wanted in labels and wanted != put:
-            take(wanted)
-
-    st.selectbox(label, list(labels), index=None if put is None else 0, key=name, format_func=labels.__getitem__,
-                 on_change=guard.obeyed(changed), **more)  # fmt: skip
-
-
-def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:
-    """A click on a node of a plot chooses it."""
-    found = click(event, key)
-    if found and isinstance(found[0], int | float) and int(found[0]) != selected:
-        held.choose(int(found[0]))
-        st.rerun()
+PAGE = Page(
+    "rounds",
+    "Round explorer",
+    "account_tree",
+    30,
+    "one round, and why every token of it lived or died",
+    page,
+)

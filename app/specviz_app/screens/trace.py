@@ -12,6 +12,7 @@ from specviz.events import FILE_RECORDS, NAMES, Event, encode
 from specviz.trace import read_events
 from specviz_app.server.server import Server, current
 from specviz_app.ui import parts, state
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 KIND, ROUND = "ev", "r"
@@ -20,7 +21,6 @@ _LONG = 400  # characters of a record in the table
 
 
 def page() -> None:
-    """The page."""
     server = current()
     try:
         held = state.viewer(server)
@@ -29,7 +29,7 @@ def page() -> None:
         st.error(parts.plain(str(error)))
         return
     if not events:
-        st.info("No records yet. Choose a run on the left, or start one on the page Live.")
+        st.info(PAGE.nothing)
         return
     parts.run_header(held.frame.run, len(held.player.run.rounds))
     records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
@@ -112,3 +112,14 @@ def _about(held: Viewer) -> None:
                                             "knobs", "sampling", "env")}, expanded=2)  # fmt: skip
     if end is not None:
         st.json(msgspec.to_builtins(end))
+
+
+PAGE = Page(
+    "trace",
+    "Trace",
+    "list_alt",
+    80,
+    "the records, their schema, the file",
+    page,
+    nothing="No records yet. Choose a run on the left, or start one on the page Live.",
+)

@@ -5,35 +5,14 @@ import streamlit as st
 from specviz.view import Frame
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Verification
-from specviz_app.figures.verification import (
-    branch_rows,
-    closing_rows,
-    fig_branches,
-    fig_closing,
-    fig_paired,
-    fig_rules,
-    fig_scan,
-    fig_stairs,
-    fig_survival,
-    paired_rows,
-    rule_rows,
-    scan_alt,
-    scan_rows,
-    stairs_rows,
-    survival_rows,
-)
-from specviz_app.screens import rounds
-from specviz_app.ui import parts
+from specviz_app.figures import rules
+from specviz_app.figures import verification as draw
+from specviz_app.ui import around, parts
+from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 
-def page() -> None:
-    """The page."""
-    rounds.about_a_run(_body)
-
-
 def _body(held: Viewer, dark: bool) -> None:
-    held.asks("verification")
     moments = held.moments()
     frame = moments[-1]
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -49,14 +28,14 @@ def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) 
     if scan is None:
         st.info(parts.plain(found.missing or "Nothing to scan in this round."))
         return
-    st.html(f'<p class="sv-dim">{parts.escaped(scan.title)}</p>')
-    st.dataframe(scan_rows(scan), hide_index=True, key="scan-table", alt=scan_alt(scan))
+    parts.dim(scan.title)
+    st.dataframe(draw.scan_rows(scan), hide_index=True, key="scan-table", alt=draw.scan_alt(scan))
     if scan.note:
-        st.caption(parts.plain(scan.note))
+        parts.say(scan.note)
     _position(held, scan, frame.selected)
-    event = parts.plot(fig_scan(moments, dark), "scan", scan_alt(scan), on_select="rerun", selection_mode="points")
-    rounds.clicked(held, frame.selected, event, "scan")
-    st.html(f'<p class="sv-said">{parts.escaped(scan.words)}</p>')
+    event = parts.plot(draw.fig_scan(moments, dark), "scan", draw.scan_alt(scan), pick=True)
+    around.clicked(held, frame.selected, event, "scan")
+    parts.lead(scan.words)
     left, right = st.columns(2, gap="large")
     with left:
         _stairs(found, dark)
@@ -71,40 +50,44 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     columns = {c.node: c for c in scan.columns}
     here = selected if selected in columns else scan.columns[0].node
     named = {node: f"{c.t}  {c.glyph} {c.shown}" for node, c in columns.items()}
-    rounds.choice(held, "Position", "scan-position", named, here, held.choose)
+    around.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
 def _stairs(found: Verification, dark: bool) -> None:
     st.subheader("Ratio staircase", help="r: target over draft probability of the whole prefix. The cap rides on its "
                  "peaks; c is what is left below the cap, and what the prefix is worth.")  # fmt: skip
     words = found.stairs.words if found.stairs is not None else ""
-    parts.plot(fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", stairs_rows(found.stairs))
+    parts.plot(draw.fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(found.stairs))
 
 
 def _branches(found: Verification, dark: bool) -> None:
     st.subheader("Below each prefix", help="The mass of the next token under both laws, the target's weighted with c. "
                  "D+ over D- is the keep chance.")  # fmt: skip
     alt = "; ".join(f"{b.shown}: D+ {b.d_plus:.3f}, D- {b.d_minus:.3f}" for b in found.branches)
-    figure = fig_branches(found.branches, found.branches_missing, dark)
-    parts.plot(figure, "branches", alt or found.branches_missing or "No branches yet.", branch_rows(found.branches))
+    figure = draw.fig_branches(found.branches, found.branches_missing, dark)
+    parts.plot(
+        figure, "branches", alt or found.branches_missing or "No branches yet.", draw.branch_rows(found.branches)
+    )
 
 
 def _rules(found: Verification, dark: bool) -> None:
     st.subheader("Same draft, same u", help="Three rules on this draft with the uniforms of this round. They follow "
                  "from the seed: no model is asked. ▶ is the rule of the run.")  # fmt: skip
     words = found.comparison.words if found.comparison is not None else ""
-    parts.plot(fig_rules(found.comparison, dark), "rules", words or "No comparison.", rule_rows(found.comparison))
+    parts.plot(
+        rules.fig_rules(found.comparison, dark), "rules", words or "No comparison.", rules.rule_rows(found.comparison)
+    )
     if words:
-        st.caption(parts.plain(words))
+        parts.say(words)
 
 
 def _closing(found: Verification, dark: bool) -> None:
     row = found.closing
     st.subheader("The row at the stop", help="What the token that closes the round was drawn from.")
     alt = f"{row.title}. {row.words}" if row is not None and row.missing is None else "No row."
-    parts.plot(fig_closing(row, dark), "closing", alt, closing_rows(row))
+    parts.plot(draw.fig_closing(row, dark), "closing", alt, draw.closing_rows(row))
     if row is not None and row.title:
-        st.caption(parts.plain(f"{row.title}. {row.words}"))
+        parts.say(f"{row.title}. {row.words}")
 
 
 def _run(found: Verification, dark: bool) -> None:
@@ -115,12 +98,27 @@ def _run(found: Verification, dark: bool) -> None:
         st.subheader("Survival", help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. "
                      "Lines: what each rule must give on these very drafts, exactly.")  # fmt: skip
         words = (found.survival.words or found.survival.missing) if found.survival is not None else None
-        rows = survival_rows(found.survival)
-        parts.plot(fig_survival(found.survival, dark), "survival-exact", words or "No survival.", rows)
-        st.caption(parts.plain(words or ""))
+        rows = rules.survival_rows(found.survival)
+        parts.plot(rules.fig_survival(found.survival, dark), "survival-exact", words or "No survival.", rows)
+        parts.say(words or "")
     with right:
         st.subheader("More than token-wise", help="Paired: the same draft, the same uniforms.")
         said = " ".join(p.words or p.missing or "" for p in found.paired)
-        parts.plot(fig_paired(found.paired, dark), "paired", said or "Nothing to compare.", paired_rows(found.paired))
+        parts.plot(
+            rules.fig_paired(found.paired, dark),
+            "paired",
+            said or "Nothing to compare.",
+            rules.paired_rows(found.paired),
+        )
         for p in found.paired:
-            st.caption(parts.plain(p.words or p.missing or ""))
+            parts.say(p.words or p.missing or "")
+
+
+PAGE = Page(
+    "verification",
+    "Verification",
+    "rule",
+    40,
+    "the verdict on a draft, scanned backward, and other rules on it",
+    around.about_a_run(_body, "verification"),
+)

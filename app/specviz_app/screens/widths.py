@@ -5,9 +5,9 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
 from specviz.view.panels.ranks.widths import MOST, Recorded, WidthChange, WidthTable, recorded, width_change
-from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
-from specviz_app.screens import ranks_run, rounds
-from specviz_app.ui import guard, parts, state
+from specviz_app.figures import widths as draw
+from specviz_app.screens import ranks_run
+from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.viewer import Viewer
 
 _KEYS = tuple(f"try.w{b}" for b in range(len(BUCKETS)))
@@ -30,7 +30,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
 def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
     dark = state.dark()
     which = ranks_run.filters(found)
-    _begin(held, rows)
+    state.begin("widths-run", held, _values(rows.own))
     try:
         _panel(rows, which, dark)
     except SpecvizError as error:
@@ -49,10 +49,10 @@ def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     table = WidthTable((picked[0], picked[1], picked[2], picked[3]), beam)
     change = width_change(rows, table, which)
     with st.container(horizontal=True):
-        st.button("as the run was", key="widths-reset", on_click=guard.obeyed(_set), args=(rows.own,))
+        st.button("as the run was", key="widths-reset", on_click=guard.obeyed(state.put), args=(_values(rows.own),))
         cheapest = WidthTable(change.cheapest.widths, rows.own.beam)
         st.button(f"fewest children for the run's coverage: {', '.join(map(str, cheapest.widths))}", key="widths-best",
-                  on_click=guard.obeyed(_set), args=(cheapest,),
+                  on_click=guard.obeyed(state.put), args=(_values(cheapest),),
                   help="in hindsight, over all tables without a 0")  # fmt: skip
     _told(change)
     left, right = st.columns(2, gap="large")
@@ -60,46 +60,34 @@ def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
         st.markdown("**What so many children cover** · by predicted bucket", help="slots behind a 0 in their block get "
                     "one child whatever is said there; the table above counts that, the curves do not")  # fmt: skip
         alt = "; ".join(f"{b.label}: {b.width} children cover {b.here}" for b in change.buckets if b.n)
-        parts.plot(fig_curves(change, dark), "widths-curves", alt, curve_rows(change))
+        parts.plot(draw.fig_curves(change, dark), "widths-curves", alt, draw.curve_rows(change))
     with right:
         st.markdown("**Coverage against children** · the best of all tables")
-        parts.plot(fig_frontier(change, dark), "widths-frontier", change.words, frontier_rows(change),
-                   on_select=guard.obeyed(_taken), selection_mode="points")  # fmt: skip
+        parts.plot(
+            draw.fig_frontier(change, dark), "widths-frontier", change.words, draw.frontier_rows(change),
+            pick=guard.obeyed(_taken),
+        )  # fmt: skip
 
 
 def _told(change: WidthChange) -> None:
-    st.html(f'<p class="sv-said">{parts.escaped(change.words)}</p>'
-            f'<p class="sv-dim">{parts.escaped(f"{change.table.text} · {change.basis}")}</p>')  # fmt: skip
-    st.dataframe(change_rows(change), hide_index=True, key="widths-rows", alt=change.words)
+    parts.lead(change.words, f"{change.table.text} · {change.basis}")
+    st.dataframe(draw.change_rows(change), hide_index=True, key="widths-rows", alt=change.words)
     had, still = change.steps
     ends, before, now = change.stops
-    st.caption(parts.plain(
+    parts.say(
         f"Of {had:,} tokens that the run accepted {still:,} are still offered; of {ends:,} that ended a round {now:,} "
         f"({before:,} in the run), if the budget lets them through. "
         f"{'✓' if change.agrees else '⚠'} {change.check}"
-    ))  # fmt: skip
-
-
-def _begin(held: Viewer, rows: Recorded) -> None:
-    """Sliders begin at the run's own table; those of another run are forgotten."""
-    if st.session_state.get("widths-run") not in (None, held.name):
-        _set(rows.own)
-    st.session_state["widths-run"] = held.name
-    for key, value in _values(rows.own).items():
-        st.session_state.setdefault(key, value)
+    )  # fmt: skip
 
 
 def _values(table: WidthTable) -> dict[str, int]:
     return {**dict(zip(_KEYS, table.widths, strict=True)), _BEAM: table.beam}
 
 
-def _set(table: WidthTable) -> None:
-    st.session_state.update(_values(table))
-
-
 def _taken() -> None:
     """A click on the frontier moves the sliders."""
     for point in st.session_state["widths-frontier"].selection.points:
-        data = rounds.plain_data(point.get("customdata"))
+        data = around.plain_data(point.get("customdata"))
         if len(data) == len(_KEYS):
             st.session_state.update(dict(zip(_KEYS, map(int, data), strict=True)))

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, Core
+from specviz_app.server.core import TICK_S, ServedRun
 from specviz_app.server.payload import payload
 from specviz_app.server.settings import Settings
 
@@ -51,7 +51,6 @@ class Guards:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -66,7 +65,7 @@ class Server:
 
     def __init__(self, settings: Settings, streams: bool = False, animate: bool = True) -> None:
         self.settings, self.streams = settings, streams
-        self.core = Core(settings, animate)
+        self.core = ServedRun(settings, animate)
         self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
@@ -81,13 +80,12 @@ class Server:
             return self._held
 
     def close(self) -> None:
-        """End streams and worker."""
         self.closing.set()
         self.core.close()
 
 
-def _numbered(frame: Frame, core: Core) -> tuple[int, bytes]:
-    return core.version, payload(frame, core.changes, core.refusals, core.version)
+def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
+    return core.version, payload(frame, core.run.changes, core.refusals, core.version)
 
 
 _server: Server | None = None

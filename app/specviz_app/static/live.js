@@ -155,10 +155,10 @@ class LiveView {
     const low = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
     const parts = strip.tokens.map((token) => {
       const span = document.createElement("span");
-      span.textContent = token.t;
-      if (token.m !== "prompt") span.style.color = this.colour(token.m);
-      if (token.f) span.classList.add("new");
-      if (token.p) span.classList.add("maybe");
+      span.textContent = token.running;
+      if (token.mark !== "prompt") span.style.color = this.colour(token.mark);
+      if (token.fresh) span.classList.add("new");
+      if (token.provisional) span.classList.add("maybe");
       return span;
     });
     box.replaceChildren(strip.cut ? "… " : "", ...parts);
@@ -169,7 +169,7 @@ class LiveView {
     const box = this.find(".why");
     box.hidden = !why;
     if (!why) return;
-    box.style.borderColor = this.colour(why.m);
+    box.style.borderColor = this.colour(why.mark);
     box.querySelector("b").textContent = why.title;
     box.querySelector("span").textContent = why.headline;
     box.querySelector("p").textContent = why.words;
@@ -180,18 +180,20 @@ class LiveView {
     table.hidden = !changes.length;
     table.tBodies[0].replaceChildren(...changes.map((change) => {
       const row = document.createElement("tr");
-      for (const value of [change.name, change.old, change.new, `r${change.requested}`, `r${change.applied}`]) {
-        row.insertCell().textContent = value;
-      }
+      for (const value of change) row.insertCell().textContent = value;
       return row;
     }));
   }
 
   drawTree(tree) {
-    const starts = tree.cells.map((_, k) => PAD + tree.cells.slice(0, k).reduce((sum, cells) => sum + (cells + 7) * CELL + GAP, 0));
-    const place = (column, row) => [starts[column] ?? PAD, PAD + row * ROW];
-    const width = tree.cells.reduce((sum, cells) => sum + (cells + 7) * CELL + GAP, PAD);
-    const height = PAD * 2 + Math.max(1, tree.rows) * ROW - ROW / 2;
+    const starts = [];
+    let width = PAD;
+    for (const cells of tree.column_cells) {
+      starts.push(width);
+      width += (cells + 7) * CELL + GAP;
+    }
+    const place = (at) => [starts[at.column] ?? PAD, PAD + at.row * ROW];
+    const height = PAD * 2 + Math.max(1, tree.n_rows) * ROW - ROW / 2;
     set(this.svg, { width, height, viewBox: `0 0 ${width} ${height}` });
     this.find(".canvas").classList.toggle("flash", tree.flash);
     const seen = new Map(tree.nodes.map((node) => [node.id, node]));
@@ -204,16 +206,16 @@ class LiveView {
     const lines = ["", ""];
     const ends = new Map(); // where a node's words end; parents come before their children
     for (const node of tree.nodes) {
-      const [x, y] = place(node.c, node.r);
+      const [x, y] = place(node);
       ends.set(node.id, [this.drawNode(node, [x, y]), y]);
       const parent = seen.get(node.parent);
       if (!parent || node.id === -1 || !ends.has(node.parent)) continue;
-      lines[node.win && parent.win ? 1 : 0] += line(ends.get(node.parent), [x, y]);
+      lines[node.winning && parent.winning ? 1 : 0] += line(ends.get(node.parent), [x, y]);
     }
     this.paths.forEach((path, k) => path.setAttribute("d", lines[k]));
     this.paths[1].style.stroke = this.colour("accepted");
     this.svg.querySelectorAll("text.fold").forEach((old) => old.remove());
-    const notes = tree.folds.map((fold) => [fold.t, ...place(fold.c, fold.r)]);
+    const notes = tree.folds.map((fold) => [fold.text, ...place(fold)]);
     if (tree.missing) notes.push([tree.missing, PAD, PAD + ROW]);
     for (const [words, x, y] of notes) this.svg.append(label(words, { class: "fold", x, y: y + 5 }));
   }
@@ -228,15 +230,15 @@ class LiveView {
       this.svg.append(group);
     }
     const [box, gauge, words] = group.children;
-    const colour = this.colour(node.m);
-    const shown = `${node.g} ${node.t}${node.v ? ` ${node.v}` : ""}`;
+    const colour = this.colour(node.mark);
+    const shown = [node.glyph, node.shown, node.value].filter(Boolean).join(" ");
     const width = (shown.length + 1) * CELL;
-    set(group, { "aria-label": `${node.t}, ${node.w}${node.v ? `, ${node.v}` : ""}`, "data-mark": node.m });
-    group.classList.toggle("lost", node.m === "rejected");
-    group.classList.toggle("never", node.m === "untested" || node.m === "pruned");
+    set(group, { "aria-label": [node.shown, node.word, node.value].filter(Boolean).join(", "), "data-mark": node.mark });
+    group.classList.toggle("lost", node.mark === "rejected");
+    group.classList.toggle("never", node.mark === "untested" || node.mark === "pruned");
     set(box, { x: x - 6, y: y - 14, width: width + 6, height: 28 });
     set(gauge, { x, y: y + 9, width: Math.max(0, (node.bar ?? 0) * width), height: 4, fill: colour });
-    set(words, { x, y: y + 4, fill: colour, "font-weight": node.win ? 700 : 400 });
+    set(words, { x, y: y + 4, fill: colour, "font-weight": node.winning ? 700 : 400 });
     if (words.textContent !== shown) words.textContent = shown;
     return x + width;
   }
@@ -257,7 +259,7 @@ class LiveView {
     }
     const nodes = this.shown.tree.nodes;
     const now = nodes.find((node) => node.id === here);
-    const level = nodes.filter((node) => node.c === now?.c).sort((a, b) => a.r - b.r);
+    const level = nodes.filter((node) => node.column === now?.column).sort((a, b) => a.row - b.row);
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const next = step
       ? level[level.findIndex((node) => node.id === here) + step]

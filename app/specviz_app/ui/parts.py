@@ -1,11 +1,11 @@
 """Pieces that several pages show. Token text reaches the page escaped (`specviz.text.html`) or as plain text only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from hashlib import blake2b
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -20,14 +20,38 @@ _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="u
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
 
 
-def plot(figure: Any, key: str, alt: str, rows: Sequence[Mapping[str, Any]] | None = None, **more: Any) -> Any:
-    """A figure with the words that stand for it, and its table for people who read rather than look."""
+Rows = Sequence[Mapping[str, Any]]
+
+
+def plot(figure: Any, key: str, alt: str, rows: Rows | None = None, pick: bool | Callable[[], None] = False) -> Any:
+    """A figure with the words that stand for it, and its table for people who read rather than look.
+
+    `pick`: points can be clicked, which makes the page again, or calls that.
+    """
+    more: dict[str, Any] = {"on_select": "rerun" if pick is True else pick, "selection_mode": "points"} if pick else {}
     event = st.plotly_chart(figure, key=key, alt=alt, config=_CONFIG, **more)
     if rows is not None:
         with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
             if box.open:
                 st.dataframe(list(rows), hide_index=True)
     return event
+
+
+def say(words: str) -> None:
+    """A caption of words that are no markdown."""
+    st.caption(plain(words))
+
+
+def lead(words: str, below: str = "") -> None:
+    """The sentence that a part of a page begins with; what stands below it in grey."""
+    st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(below)}</p>' if below else ""))
+
+
+def metrics(found: Iterable[tuple[str, str, str | None]], width: int | Literal["content"]) -> None:
+    """Numbers in a row: label, value, what it is."""
+    with st.container(horizontal=True, gap="small"):
+        for label, value, help_ in found:
+            st.metric(label, value, help=help_, width=width, border=True)
 
 
 def unlike(labels: Sequence[str]) -> list[str]:
@@ -59,20 +83,17 @@ def plain(text: str) -> str:
     return "".join(f"\\{c}" if c in r"\`*_{}[]()#+-.!|<>$~:&" else c for c in text)
 
 
-def escaped(text: str) -> str:
-    """Words as HTML text."""
-    return escape(text)
+def dim(words: str) -> None:
+    """A line in grey."""
+    st.html(f'<p class="sv-dim">{escape(words)}</p>')
 
 
 def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
-    models = f"{info.target} ⇐ {info.draft}" if info.draft else info.target
-    words = (models, info.method, info.shape, info.verifier, info.sampling)
-    line = " · ".join(escape(word) for word in words if word and word != "—")
     rest = [f"seed {info.seed}" if info.seed is not None else "", f"{n_rounds} rounds", f"level {info.level}"]
     tone = "ok" if info.lossless and not info.imported else "bad"
     st.html(
-        f'<div class="sv-run"><b>{line}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
+        f'<div class="sv-run"><b>{escape(info.title)}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
         f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
     )
 
@@ -118,7 +139,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
     )
     if why.residual is not None:
         residual = why.residual
-        st.html(f'<p class="sv-dim">{escape(residual.title)}</p>')
+        dim(residual.title)
         table = [
             {"token": e.shown, "share of the draw": e.prob, "p": e.p, "q": e.q, "drawn": e.drawn, "drafted": e.drafted}
             for e in residual.entries
@@ -127,7 +148,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
         taken = f" {drawn.shown} was drawn, share {drawn.text}." if drawn is not None else ""
         plot(fig_residual(residual, dark), f"{key}-residual", f"{residual.title}.{taken}", table)
         if residual.note:
-            st.html(f'<p class="sv-dim">{escape(residual.note)}</p>')
+            dim(residual.note)
 
 
 def facts(title: str, words: str, rows: Sequence[WhyRow], mark: Mark, dark: bool) -> None:

@@ -4,7 +4,7 @@
 `specviz tui --at`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,6 +91,21 @@ def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> 
     return known[1]
 
 
+def begin(key: str, held: Viewer, own: Mapping[str, Any], other: Mapping[str, Any] | None = None) -> None:
+    """Before sliders are placed: they begin at the run's `own` values, by their keys; those of another run go (with
+    what `other` sets as well)."""
+    if st.session_state.get(key) not in (None, held.name):
+        st.session_state.update(own if other is None else other)
+    st.session_state[key] = held.name
+    for name, value in own.items():
+        st.session_state.setdefault(name, value)
+
+
+def put(values: Mapping[str, Any]) -> None:
+    """For a button: set widgets by their keys."""
+    st.session_state.update(values)
+
+
 def known(key: str, options: Sequence[str]) -> None:
     """Before a list with that key in the address is placed: note what a link asks of it and it does not offer."""
     wanted = st.query_params.get(key)
@@ -104,7 +119,6 @@ def note(words: str) -> None:
 
 
 def tell() -> None:
-    """Say it, once."""
     for words in st.session_state.pop(_NOTES, ()):
         st.warning(parts.plain(words))
 

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from specviz.errors import SpecvizError
 from specviz.runlog.rounds import RoundPoint
 from specviz.sources import Source
-from specviz.view import ROOT, Cursor, Feed, Frame, Options, Player
+from specviz.view import Cursor, Feed, Frame, Options, Player
 from specviz.view.frame.frame import Folding, TreeNode
-from specviz.view.words.palette import CLOSING
-from specviz_app.server.core import Tap
+from specviz_app.server.core import NODE_NAMES, place_name
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
-_NAMES = {"root": ROOT, "closing": CLOSING}
 
 
 @dataclass
@@ -52,8 +50,6 @@ class Viewer:
         first, follows = not self.player.run.rounds, self._follows
         events = self.source.poll()
         self.player.extend(events)
-        while isinstance(self.source, Tap) and self.source.more:  # a long run comes in parts
-            self.player.extend(self.source.poll())
         if self.source.ended:
             self.finished = True
             self.source.close()
@@ -76,16 +72,12 @@ class Viewer:
         run = self.player.run
         if not run.rounds:
             return ""
-        record = run.rounds[self.player.cursor.index]
-        query = f"q{record.q}/" if len(run.queries) > 1 else ""
-        node = self.options.selected
-        named = {where: name for name, where in _NAMES.items()}
-        return f"{query}r{record.r}" + ("" if node is None else f"/{named.get(node, f'n{node}')}")
+        return place_name(run, self.player.cursor.index, self.options.selected)
 
     def go(self, place: str) -> None:
         """To a place of the address. Raises SpecvizError for what is none, or is not in this run."""
         head, _, tail = place.rpartition("/")
-        special = _NAMES.get(tail)
+        special = NODE_NAMES.get(tail)
         node = self.player.seek(head if special is not None else place)
         self.choose(special if special is not None else node)
 

@@ -1,6 +1,5 @@
 """`specviz sweep`: what other early-exit settings would have brought on a recorded text, without decoding it again."""
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 from specviz.cli.flags import max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.recording import check_place
-from specviz.cost.exit_grid import Text, grid
+from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import (
     Query,
     Setting,
@@ -20,7 +19,6 @@ from specviz.cost.exit_replay import (
     own_values,
     queries,
     temperature_of,
-    total,
 )
 from specviz.errors import KnobError, SpecvizError, WriteError
 from specviz.events import End, ExitTable, Header
@@ -34,7 +32,6 @@ METHODS = {m.name: depth for m in all_methods().values() if (depth := m.traits.r
 ADVISED = "advised exit layers"  # the part of a header that keeps what `auto` stands for
 ASKED, SHIPPED = "replayed heads", "shipped"  # and which heads were asked; those that nobody named
 STOPS = "stop tokens"  # and what is drafted but never fed
-_KNOBS = ("alpha", "tau", "d_max", "w_max")
 
 
 @click.command("sweep")
@@ -73,7 +70,7 @@ def command(method: str, trace: Path, heads: str | None, target: str | None, wri
     axes = _axes(method, n_layers, advised, base, values)
     as_run = values["exit_layers"] is None and (heads or own) == own
     checked = _checked(method, header, found, base, n_layers) if as_run else None
-    totals = _totals(base, [Text(q.table(n_layers), q.room, q.ends) for q in found], axes)
+    totals = grid([query.text(n_layers) for query in found], **axes, layers=base.layers).totals()
     if write is not None:
         _copy(trace, found, parts, write)
     if as_json:
@@ -147,7 +144,7 @@ def _refuse_other(header: Header, adapter: Any) -> None:
 def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> Setting:
     """The method's setting: the run's own values if it was that method, its defaults otherwise."""
     table = get_method(method).table
-    own = own_values(header, (*_KNOBS, "exit_layers")) if header.method == method else {}
+    own = own_values(header, (*AXES, "exit_layers")) if header.method == method else {}
     if exit_layers is not None:
         own["exit_layers"] = [exit_layers]
     limits = early.read(table.knobs(own).values, n_layers, METHODS[method], advised)
@@ -159,17 +156,11 @@ def _axes(
 ) -> dict[str, list[Any]]:  # fmt: skip
     """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
     table, axes = get_method(method).table, {}
-    for name in _KNOBS:
+    for name in AXES:
         text = given[name]
         fitted = None if text is None else early.fitted(table.spec(name), n_layers, METHODS[method], advised)
         axes[name] = [getattr(base, name)] if text is None or fitted is None else _values(fitted, text)
     return axes
-
-
-def _totals(base: Setting, texts: list[Text], axes: dict[str, list[Any]]) -> list[Total]:
-    """Every combination, the last knob fastest."""
-    found = grid(texts, **axes, layers=base.layers)
-    return [found.at(*place) for place in product(*(range(len(chosen)) for chosen in axes.values()))]
 
 
 def _values(spec: KnobSpec, text: str) -> list[Any]:
@@ -195,7 +186,7 @@ def _checked(method: str, header: Header, found: list[Query], base: Setting, n_l
         return None
     if header.knobs.get("draft_mode", "argmax") != "argmax" and temperature_of(header) > 0:
         return None
-    again = added([total(q.table(n_layers), base, q.room, q.ends) for q in found])
+    again = added([query.text(n_layers).total(base) for query in found])
     return {"replayed": again.tokens_per_round, "run": again.n_new / sum(query.n_rounds for query in found)}
 
 

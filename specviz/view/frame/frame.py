@@ -43,6 +43,17 @@ class RunInfo:
     imported: str | None = None
     overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
 
+    @property
+    def models(self) -> str:
+        """`target ⇐ draft model`."""
+        return f"{self.target} ⇐ {self.draft}" if self.draft else self.target
+
+    @property
+    def title(self) -> str:
+        """What runs, in one line."""
+        words = (self.models, self.method, self.shape, self.verifier, self.sampling)
+        return " · ".join(word for word in words if word and word != "—")
+
 
 @dataclass(frozen=True, slots=True)
 class State:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from specviz.commands import Command, Start
+from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.events import Event
 from specviz.runlog.fold import fold
-from specviz.sources import Source, TraceFile, Worker
+from specviz.sources import NoSource, Source, TraceFile, Worker
 from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.sources.worker import unused
 from specviz.view import Player
@@ -37,23 +36,6 @@ class Core:
     redact: bool = False
 
 
-class Nothing:
-    """The source of a screen on which nothing was opened yet."""
-
-    live, ended = False, True
-
-    def poll(self) -> list[Event]:
-        """Nothing comes."""
-        return []
-
-    def send(self, command: Command) -> None:
-        """Refused."""
-        raise SpecvizError("nothing is open; o opens a trace")
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
 @dataclass(frozen=True, slots=True)
 class Library:
     """Makes feeds. `animate` and `ascii` are the same for all of them."""
@@ -64,8 +46,7 @@ class Library:
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
-        """Nothing opened."""
-        return self._feed(Nothing(), "")
+        return self._feed(NoSource("nothing is open; o opens a trace"), "")
 
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
@@ -103,7 +84,6 @@ class Library:
             return None
 
     def open(self, choice: str) -> RunFeed:
-        """What was picked."""
         return self.live() if choice == LIVE else self.trace(choice)
 
     def choices(self) -> list[Choice]:

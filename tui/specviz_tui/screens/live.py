@@ -1,17 +1,29 @@
 """Keys that reach the core: knobs, hold, another prompt, stop, recording."""
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from specviz.commands import Start, Stop
+from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.view.frame.parts import KnobItem
 from specviz_tui.screens.dialogs import AskScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
-from specviz_tui.screens.start import StartScreen, Wanted
+from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
+
+
+def asks_core(do: "Callable[[LiveActions], None]") -> "Callable[[LiveActions], None]":
+    """For an action that needs a core: where there is none, or it refuses, that is said."""
+
+    @wraps(do)
+    def action(screen: "LiveActions") -> None:
+        screen.ask_core(lambda: do(screen))
+
+    return action
 
 
 class LiveActions(RunScreen):
@@ -29,60 +41,48 @@ class LiveActions(RunScreen):
 
     # Runs ------------------------------------------------------------------------------------------------------------
 
+    @asks_core
     def action_hold(self) -> None:
         """Hold the core, or let it go on."""
-        self.ask_core(self._hold)
-
-    def _hold(self) -> None:
         if not self.feed.running:
             raise SpecvizError("nothing is running; p starts a prompt")
-        held = self.feed.hold()
+        held = self.feed.toggle_hold()
         self.notify("the core holds before its next round; ] runs one, H goes on" if held else "the core goes on")
         self.feed.to_live()
 
+    @asks_core
     def action_pace(self) -> None:
         """A round at a time, each seen to its end, or full speed."""
-        self.ask_core(self._pace)
-
-    def _pace(self) -> None:
         paced = self.feed.switch_pace()
         self.notify("the core waits until each round was seen" if paced else "full speed: rounds may be passed over")
 
+    @asks_core
     def action_stop(self) -> None:
         """End the run; the models stay."""
-        self.ask_core(self._stop)
-
-    def _stop(self) -> None:
         if not self.feed.running:
             raise SpecvizError("nothing is running")
-        self.feed.send(Stop())
+        self.feed.stop()
 
+    @asks_core
     def action_start(self) -> None:
         """Ask what to decode."""
-        self.ask_core(self._ask_start)
-
-    def _ask_start(self) -> None:
         if self.feed.catalogue is None:
             raise SpecvizError("the models are still loading")
         self.app.push_screen(StartScreen(self.feed.catalogue.methods, self._wanted()), self._start)
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> Start:
         """What ran last, its knobs as they are now."""
-        run, last = self.feed.run, self.feed.last_start or self.feed.template
-        if last is None:
-            return Wanted("", "draft", None, {})
-        knobs = dict(run.knobs) if run.header is not None else last.knobs
-        return Wanted(last.prompt, last.method, last.verifier, knobs, lanes=last.lanes)
+        run, last = self.feed.run, self.feed.last_start
+        like = last or self.feed.template or Start()
+        knobs = dict(run.knobs) if run.header is not None else like.knobs
+        chat = last is not None and last.chat
+        return Start(
+            prompt=like.prompt, method=like.method, verifier=like.verifier, knobs=knobs, chat=chat, lanes=like.lanes
+        )
 
-    def _start(self, wanted: Wanted | None) -> None:
-        if wanted is None:
-            return
-        chat = self.feed.last_start.chat if self.feed.last_start else False
-        start = Start(
-            prompt=wanted.prompt, method=wanted.method, verifier=wanted.verifier, knobs=wanted.knobs, chat=chat,
-            paused=wanted.held, lanes=wanted.lanes,
-        )  # fmt: skip
-        self.ask_core(lambda: self.feed.start(start))
+    def _start(self, start: Start | None) -> None:
+        if start is not None:
+            self.ask_core(lambda: self.feed.start(start))
 
     # Knobs -----------------------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class LiveActions(RunScreen):
         desk, not at what is painted."""
         item = self._knob(name)
         if item is not None:
-            self.stage(name, knob_bar.stepped(item, self.feed.desk.wanted(name, item.value), step))
+            self.stage(name, knob_bar.stepped(item, self.feed.edits.wanted(name, item.value), step))
 
     def stage(self, name: str, value: Any) -> None:
         """Choose a value, or say why not."""
@@ -113,7 +113,7 @@ class LiveActions(RunScreen):
             self.app.bell()  # the reason stands in the line below the knobs
             return
         try:
-            self.feed.desk.stage(self._spec(name), value, item.value)
+            self.feed.edits.stage(self._spec(name), value, item.value)
         except SpecvizError as error:
             self.notify(str(error), severity="warning", markup=False)
         self.paint_soon()
@@ -135,25 +135,27 @@ class LiveActions(RunScreen):
     def knob_command(self, what: str, name: str | None) -> None:
         """Apply, undo, reset."""
         if what == "apply":
-            self.ask_core(self._apply)
+            self.apply_knobs()
         elif what == "undo":
-            if not self.feed.desk.undo():
+            if not self.feed.edits.undo():
                 self.notify("nothing to undo", markup=False)
         elif name is not None:
             self.stage(name, self._spec(name).default)
         self.paint_soon()
 
-    def _apply(self) -> None:
-        if not self.feed.apply_knobs():
+    @asks_core
+    def apply_knobs(self) -> None:
+        """Send what is staged."""
+        staged = self.feed.edits.take()
+        if not staged:
             raise SpecvizError("nothing is staged: arrows change a knob, a applies it")
+        self.feed.set_knobs(staged)
 
     # Recording -------------------------------------------------------------------------------------------------------
 
+    @asks_core
     def action_record(self) -> None:
         """On or off."""
-        self.ask_core(self._record)
-
-    def _record(self) -> None:
         path = self.feed.record(Path.cwd())
         what = "token ids only, no text" if self.feed.redact else "prompt, text and settings, for your eyes alone"
         said = f"recording from the first round on: {path} ({what})"

@@ -126,7 +126,7 @@ class MainScreen(LiveActions, LookingActions):
         if self.feed.never_ready:
             self.app.exit(return_code=2)  # the command line prints why
             return
-        for said in self.feed.said():
+        for said in self.feed.take_notices():
             if said.severe:
                 self.app.push_screen(error_page(said.title, said.message, self.feed.tail))
             else:

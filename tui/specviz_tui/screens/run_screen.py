@@ -9,7 +9,7 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from specviz.errors import SpecvizError
-from specviz.view import Frame, Player
+from specviz.view import Frame, Run
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.key_bar import KeyBar
@@ -36,7 +36,7 @@ class RunScreen(Screen[None]):
         super().__init__()
         self.feed = feed
         self.shown = TREE  # or the id of a panel
-        self._player: Player | None = None  # that of the last frame
+        self._run: Run | None = None  # that of the last frame
         self._due = False
 
     @property
@@ -65,10 +65,10 @@ class RunScreen(Screen[None]):
 
     def _take_options(self) -> None:
         """What was chosen in the panels, and which of them is on screen."""
-        if self._player is not None and self.feed.player is not self._player:
+        if self._run is not None and self.feed.player.run is not self._run:
             for pane in self.panes:
                 pane.chosen = pane.chosen.let_go()
-        self._player = self.feed.player
+        self._run = self.feed.player.run
         on = self.pane
         shown = () if on is None else tuple(panel.id for panel in (on.PANEL, *on.BESIDE))
         chosen = {pane.PANEL.id: pane.chosen for pane in self.panes}

@@ -1,8 +1,6 @@
 """What to decode next: prompt, method, verifier. The models stay loaded, staged knobs go along."""
 
-from dataclasses import dataclass
-from typing import Any
-
+import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -10,30 +8,19 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Select, Static, TextArea
 
+from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
+from specviz.names import LANES
 from specviz_tui.common.knobs import parse_settings, settings
 from specviz_tui.common.paint import FAINT
 
 DEFAULT = "default"
-LANES = ("auto", "serial", "threads", "streams", "two_device")  # ways to run target and draft; never other tokens
 HINT = "ctrl+s starts · ctrl+t starts held, ] then runs a round at a time · tab next field · esc back"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The answer of the dialog. `verifier` None: the method's default."""
-
-    prompt: str
-    method: str
-    verifier: str | None
-    knobs: dict[str, Any]
-    held: bool = False
-    lanes: str = "auto"
-
-
-class StartScreen(ModalScreen[Wanted | None]):
-    """Methods and verifiers come from the worker's catalogue."""
+class StartScreen(ModalScreen[Start | None]):
+    """Proposes what is `wanted`; methods and verifiers come from the worker's catalogue."""
 
     BINDINGS = [
         Binding("ctrl+s,f5", "start(False)", "start", show=False, priority=True),
@@ -41,7 +28,7 @@ class StartScreen(ModalScreen[Wanted | None]):
         Binding("escape", "cancel", "back", show=False, priority=True),
     ]
 
-    def __init__(self, methods: list[MethodInfo], wanted: Wanted) -> None:
+    def __init__(self, methods: list[MethodInfo], wanted: Start) -> None:
         super().__init__()
         self._methods = {method.name: method for method in sorted(methods, key=lambda m: m.missing is not None)}
         self._wanted = wanted
@@ -127,8 +114,11 @@ class StartScreen(ModalScreen[Wanted | None]):
             self._say(why, refused=True)
             return
         lanes = str(self.query_one("#run-lanes", Select).value)
-        self.dismiss(Wanted(prompt, method, None if verifier == DEFAULT else verifier, knobs, held, lanes))
+        asked = None if verifier == DEFAULT else verifier
+        start = msgspec.structs.replace(
+            self._wanted, prompt=prompt, method=method, verifier=asked, knobs=knobs, paused=held, lanes=lanes
+        )
+        self.dismiss(start)
 
     def action_cancel(self) -> None:
-        """Nothing starts."""
         self.dismiss(None)

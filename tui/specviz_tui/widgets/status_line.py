@@ -38,10 +38,9 @@ class StatusLine(FrameWidget):
             return joined([_name(), self._state(frame)], self.size.width, "   ")
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
-        models = Text(f"{run.target} ⇐ {run.draft}" if run.draft else run.target)
         again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, models),
+            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, Text(run.models)),
             (2, _method(run)), (1, self._warnings(frame)),
             (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
         ]  # fmt: skip

@@ -3,8 +3,6 @@ moves. Rounds come from `specviz.cost.exit_replay`, and are exact; here they are
 
 A run has this only when it holds `exit_table` records, which `specviz sweep` adds: what every head says after every
 token of the text. Layer calls behind a wrong draft are bounded, not known: where one number must stand, it is the most.
-
-Early exits over a whole run, as lists: predicted and measured time of every round, and every exit that was wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,21 +11,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from specviz.cost.exit_grid import Text, grid
-from specviz.cost.exit_replay import Query, Setting, Table, Total, added, n_layers_of, queries, total
+from specviz.cost.exit_grid import AXES, grid
+from specviz.cost.exit_replay import Query, Setting, Text, Total, added, n_layers_of, queries
 from specviz.errors import SpecvizError
-from specviz.events import GRID, Climb, Event, ExitRound, Gate
+from specviz.events import GRID, Climb, ExitRound, Gate
 from specviz.runlog.fold import Run
-from specviz.runlog.run import RoundRecord
 from specviz.view.panels.exits.climbs import exit_setting
-from specviz.view.panels.exits.parts import timing
+from specviz.view.panels.exits.sweeps import replay_events
 from specviz.view.words.numbers import number, percent
 
-KNOBS = ("alpha", "tau", "d_max", "w_max")
+KNOBS = AXES
 SYMBOLS = {"alpha": "α", "tau": "τ", "d_max": "d", "w_max": "w"}
-_KNOB_WORDS = {
-    "alpha": "annealing strength", "tau": "exit threshold", "d_max": "deepest layer", "w_max": "drafts a round",
-}  # fmt: skip
+_LABELS = {
+    "alpha": "α annealing strength",
+    "tau": "τ exit threshold",
+    "d_max": "d deepest layer",
+    "w_max": "w drafts a round",
+}
 TAUS = tuple(round(step / 20, 2) for step in range(21))
 WIDTHS = tuple(range(17))
 NOT_SWEPT = "This trace does not hold what the exit heads say of its text, so other settings cannot be replayed on it."
@@ -65,7 +65,7 @@ class Replay:
     """
 
     queries: tuple[Query, ...]
-    tables: tuple[Table, ...]
+    texts: tuple[Text, ...]  # as many
     n_layers: int
     own: Setting | None
     own_missing: str
@@ -78,7 +78,7 @@ class Replay:
     @property
     def layers(self) -> tuple[int, ...]:
         """Layers whose head was asked."""
-        return self.tables[0].layers
+        return self.texts[0].table.layers
 
     @property
     def start(self) -> Setting:
@@ -87,8 +87,7 @@ class Replay:
 
     def total(self, setting: Setting) -> Total:
         """All texts under a setting. Raises SpecvizError for an alpha that is off the grid."""
-        pairs = zip(self.queries, self.tables, strict=True)
-        return added([total(table, setting, query.room, query.ends) for query, table in pairs])
+        return added([text.total(setting) for text in self.texts])
 
     def grid(self, base: Setting, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
         """`total` of all pairs of two knobs, others from `base`."""
@@ -97,24 +96,20 @@ class Replay:
         if key not in self.known:
             if len(self.known) >= _KEPT:
                 self.known.clear()
-            self.known[key] = self._made(base, x, xs, y, ys)
+            axes: dict[str, Sequence[Any]] = {name: (getattr(base, name),) for name in KNOBS} | {x: xs, y: ys}
+            found = grid(self.texts, **axes, layers=base.layers)
+            self.known[key] = tuple(
+                tuple(found.at(*({x: i, y: j}.get(name, 0) for name in KNOBS)) for i in range(len(xs)))
+                for j in range(len(ys))
+            )
         return self.known[key]
-
-    def _made(self, base: Setting, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
-        axes: dict[str, Sequence[Any]] = {name: (getattr(base, name),) for name in KNOBS} | {x: xs, y: ys}
-        pairs = zip(self.queries, self.tables, strict=True)
-        found = grid([Text(table, query.room, query.ends) for query, table in pairs], **axes, layers=base.layers)
-        return tuple(
-            tuple(found.at(*({x: i, y: j}.get(name, 0) for name in KNOBS)) for i in range(len(xs)))
-            for j in range(len(ys))
-        )
 
 
 def replay_of(run: Run) -> Replay:
     """The run's texts, ready to be replayed. Raises SpecvizError with the reason when they are not."""
     if run.header is None:
         raise SpecvizError(NOT_SWEPT)
-    header, found = queries(_events(run))
+    header, found = queries(replay_events(run))
     if not any(query.records for query in found):
         raise SpecvizError(NOT_SWEPT)
     n_layers = n_layers_of(header)
@@ -122,7 +117,7 @@ def replay_of(run: Run) -> Replay:
     own, why = _own(run)
     changes = {change.name for change in run.changes}
     return Replay(
-        tuple(found), tuple(query.table(n_layers) for query in found), n_layers, own, why,
+        tuple(found), tuple(query.text(n_layers) for query in found), n_layers, own, why,
         bool(changes & {*KNOBS, "exit_layers", "draft_mode"}), _head_cost(run), _ran(run, n_layers), run.word,
     )  # fmt: skip
 
@@ -170,7 +165,7 @@ def exit_grid(replay: Replay, picked: Setting, measure: Measure, x: str = "alpha
     )  # fmt: skip
     place = (xs[best[1]], ys[best[0]]) if best is not None else None
     return ExitGrid(
-        x, y, _label(x), _label(y), xs, ys, values,
+        x, y, _LABELS[x], _LABELS[y], xs, ys, values,
         tuple(tuple(_hover(t, replay) for t in row) for row in totals), measure, place,
         (float(getattr(own, x)), float(getattr(own, y))) if fits else None,
         (float(getattr(picked, x)), float(getattr(picked, y))),
@@ -182,16 +177,6 @@ def exit_grid(replay: Replay, picked: Setting, measure: Measure, x: str = "alpha
 def _axis(replay: Replay, knob: str) -> tuple[float, ...]:
     axes: dict[str, Sequence[float]] = {"alpha": GRID, "tau": TAUS, "d_max": range(replay.n_layers), "w_max": WIDTHS}
     return tuple(axes[knob])
-
-
-def _label(knob: str) -> str:
-    words = {
-        "alpha": "annealing strength",
-        "tau": "exit threshold",
-        "d_max": "deepest layer",
-        "w_max": "drafts a round",
-    }
-    return f"{SYMBOLS[knob]} {words[knob]}"
 
 
 def _best(
@@ -231,30 +216,18 @@ def bounds_text(bounds: tuple[float, float]) -> str:
 
 def _hover(found: Total, replay: Replay) -> str:
     setting = found.setting
-    wrong = found.exits - found.kept
     cost = value(found, "layers", replay.head_cost)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
     lines = [
         knobs, f"{number(found.tokens_per_round)} tokens a round",
         f"{bounds_text(found.calls_per_token)} layer calls a token",
-        f"{found.kept} exits right, {wrong} wrong",
+        f"{found.kept} exits right, {found.wrong} wrong",
     ]  # fmt: skip
     lines += [f"{number(cost)} layers a token with heads"] if cost is not None else []
     return "\n".join(lines)
 
 
 # The run itself -----------------------------------------------------------------------------------------------------
-
-
-def _events(run: Run) -> list[Event]:
-    """What the replay reads of a run, in order."""
-    assert run.header is not None
-    out: list[Event] = [run.header]
-    for query in run.queries:
-        out += [query.prefill] if query.prefill is not None else []
-        for record in query.rounds:
-            out += [event for event in (record.commit, record.end) if event is not None]
-    return out + [event for query in run.queries for event in query.exit_table]
 
 
 def _own(run: Run) -> tuple[Setting | None, str]:
@@ -295,103 +268,3 @@ def _head_cost(run: Run) -> float | None:
         for ns, width in zip(climb.layer_ns, climb.width, strict=False) if width == 1 and ns
     ]  # fmt: skip
     return float(np.median(heads) / np.median(layers)) if heads and layers else None
-
-
-@dataclass(frozen=True, slots=True)
-class TimePoint:
-    """A round on the clock. `index` counts over the run."""
-
-    index: int
-    round: int
-    n_rows: int
-    predicted_ms: float
-    measured_ms: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class WrongExit:
-    """A row that stopped, and whose draft was not what the target chose."""
-
-    index: int
-    round: int
-    row: int
-    node: int  # the row's own token; -1 the root
-    layer: int
-    after: str
-    drafted: str
-    chosen: str
-    conf: float | None  # the head's own, raw
-    cost: int  # layer calls that bought nothing: its climb, and those of the drafts behind it
-
-
-@dataclass(frozen=True, slots=True)
-class ExitRun:
-    """Both lists, and what they say."""
-
-    times: tuple[TimePoint, ...]
-    times_words: str
-    wrong: tuple[WrongExit, ...]
-    wrong_words: str
-
-
-def exit_run(run: Run) -> ExitRun:
-    """The lists of all rounds that have ended."""
-    times: list[TimePoint] = []
-    wrong: list[WrongExit] = []
-    n_exits = 0
-    for record in run.rounds:
-        if record.complete:
-            times += [point for point in (_time(record),) if point is not None]
-            wrong += _wrong(run, record)
-            n_exits += sum(climb.exit_layer is not None for climb in record.every(Climb))
-    return ExitRun(tuple(times), _times_words(tuple(times)), tuple(wrong), _wrong_words(tuple(wrong), n_exits))
-
-
-def _time(record: RoundRecord) -> TimePoint | None:
-    found, costs = timing(record), record.every(ExitRound)
-    if found is None or found.predicted_ns is None or found.measured_ns is None or not costs:
-        return None
-    return TimePoint(
-        record.index, record.r, costs[-1].n_rows, found.predicted_ns / 1e6, found.measured_ns / 1e6, found.text
-    )  # fmt: skip
-
-
-def _times_words(times: tuple[TimePoint, ...]) -> str:
-    if not times:
-        return ""
-    predicted, measured = sum(p.predicted_ms for p in times), sum(p.measured_ms for p in times)
-    gap = measured / predicted - 1 if predicted else 0.0
-    return (
-        f"{len(times)} rounds took {number(measured)} ms, {number(predicted)} were predicted from the measured cost of "
-        f"layers and heads: {'+' if gap >= 0 else '−'}{number(abs(gap) * 100, 0)} %."
-    )
-
-
-def _wrong(run: Run, record: RoundRecord) -> list[WrongExit]:
-    """The first wrong draft of a round ends it: what was drafted behind it was paid for nothing as well."""
-    climbs = {climb.row: climb for climb in record.every(Climb)}
-    lost = [v.node for v in record.verdicts.values() if v.status == "rejected" and v.node in record.nodes]
-    out = []
-    for node in lost[:1]:
-        rank = sorted(record.nodes).index(node)  # draft k came of row k
-        climb = climbs.get(rank)
-        if climb is None or climb.exit_layer is None or record.closing is None or record.closing.token is None:
-            continue
-        behind = sum(c.exit_layer or 0 for row, c in climbs.items() if row > rank and not c.terminal)
-        parent = record.nodes[node].parent
-        out.append(WrongExit(
-            record.index, record.r, rank, parent if parent in record.nodes else -1, climb.exit_layer,
-            run.word(climb.token), run.word(record.nodes[node].token), run.word(record.closing.token), climb.raw_conf,
-            climb.exit_layer + behind,
-        ))  # fmt: skip
-    return out
-
-
-def _wrong_words(wrong: tuple[WrongExit, ...], n_exits: int) -> str:
-    if not n_exits:
-        return "No row stopped early in this run."
-    if not wrong:
-        return f"None of {n_exits} exits was found wrong."
-    lost = sum(found.cost for found in wrong)
-    return f"{len(wrong)} of {n_exits} exits were wrong; they and what was drafted behind them took {lost} layer calls."

@@ -5,17 +5,17 @@ exact; layer calls lie between two bounds behind a wrong draft. `Sweeps.missing`
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.errors import SpecvizError
 from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
-    from specviz.cost.exit_replay import Setting, Table, Total
-    from specviz.events import Header
+    from specviz.cost.exit_replay import Setting, Text, Total
+    from specviz.events import Event, Header
     from specviz.runlog.fold import Run
-    from specviz.runlog.run import Query, RoundRecord
+    from specviz.runlog.run import RoundRecord
 
 TAUS = (*(round(0.05 * k, 2) for k in range(1, 20)), 0.97, 0.99)
 ALPHAS = (*(round(0.1 * k, 1) for k in range(21)), 2.5, 3.0, 3.5, 4.0)
@@ -79,13 +79,17 @@ def nothing(why: str) -> Sweeps:
 
 def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     """The lines of the run at the setting of a round. Costs tens of milliseconds: keep what it returns."""
-    from specviz.cost.exit_replay import Setting  # numpy: not needed to open a window
+    from specviz.cost.exit_replay import Setting, queries  # numpy: not needed to open a window
     from specviz.view.panels.exits.climbs import exit_setting
 
-    texts, missing = recorded_texts(run)
     found = exit_setting(run, record)
+    missing = _missing(run)
     if missing is not None or found is None or found.alpha is None or found.tau is None:
         return nothing(missing or "the trace does not say at which setting it ran")
+    try:
+        texts = [query.text(found.n_layers) for query in queries(replay_events(run))[1] if query.records]
+    except SpecvizError as error:
+        return nothing(str(error))
     own = Setting(round(found.alpha, 1), found.tau, found.n_layers, found.w_max or 0, found.layers)
     taus = _line("tau", "τ", sorted({*TAUS, own.tau}), own, texts)
     alphas = _line("alpha", "α", sorted({*ALPHAS, own.alpha}), own, texts)
@@ -94,61 +98,46 @@ def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     return Sweeps((taus, alphas), held, f"replayed on the {tokens} tokens of this run: the text stays the same")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One query's text as the replay takes it."""
-
-    table: "Table"
-    room: int | None
-    eos: frozenset[int]
-
-
 def replayed_as(header: "Header") -> str:
     """The method whose settings a replay varies: the run's own where its rounds can be replayed."""
     return header.method if header.method_traits.replay_depth is not None else "specbound"
 
 
-def recorded_texts(run: "Run") -> tuple[list[Text], str | None]:
-    """Texts that can be replayed, or why there are none."""
+def _missing(run: "Run") -> str | None:
+    """Why nothing can be replayed."""
     header = run.header
     target = header.models.target if header else None
     if header is None or target is None or not target.n_layers:
-        return [], "the trace does not say how many layers its target has"
+        return "the trace does not say how many layers its target has"
     if not any(query.exit_table for query in run.queries):
         method = replayed_as(header)
-        return [], (
+        return (
             f"no exit_table in this trace: specviz sweep {method} TRACE --write NEW asks every head about the text, "
             "and then other thresholds can be replayed here"
         )
     if not header.keeps_tokens and float(header.sampling.get("temperature", 0)) > 0:
-        return [], f"under verifier {header.verifier} the text depends on the drafts: other settings cannot be replayed"
-    try:
-        return [_text(query, target.n_layers, header.sampling) for query in run.queries if query.exit_table], None
-    except SpecvizError as error:
-        return [], str(error)
+        return f"under verifier {header.verifier} the text depends on the drafts: other settings cannot be replayed"
+    return None
 
 
-def _text(query: "Query", n_layers: int, sampling: dict[str, Any]) -> Text:
-    from specviz.cost.exit_replay import Table
-
-    tokens = [token.token for token in query.tokens if token.mark != "prompt"]
-    finish = next((r.commit.finish for r in reversed(query.rounds) if r.commit is not None), None)
-    room = len(tokens) if finish in ("length", "context") else int(sampling.get("max_new_tokens", 0)) or None
-    eos = frozenset(tokens[-1:]) if finish == "eos" else frozenset[int]()
-    return Text(Table.of(query.exit_table, tokens, n_layers), room, eos)
-
-
-def total_of(texts: Sequence[Text], setting: "Setting") -> "Total":
-    """All texts under one setting."""
-    from specviz.cost.exit_replay import added, total
-
-    return added([total(text.table, setting, text.room, text.eos) for text in texts])
+def replay_events(run: "Run") -> "list[Event]":
+    """What a replay reads of a run, in order."""
+    assert run.header is not None
+    out: list[Event] = [run.header]
+    for query in run.queries:
+        out += [query.prefill] if query.prefill is not None else []
+        for record in query.rounds:
+            out += [event for event in (record.commit, record.end) if event is not None]
+    return out + [event for query in run.queries for event in query.exit_table]
 
 
 def _line(
-    knob: Literal["alpha", "tau"], symbol: str, values: Sequence[float], own: "Setting", texts: Sequence[Text]
+    knob: Literal["alpha", "tau"], symbol: str, values: Sequence[float], own: "Setting", texts: "Sequence[Text]"
 ) -> SweepLine:
-    totals = [total_of(texts, _set(own, knob, value)) for value in values]
+    from specviz.cost.exit_grid import AXES, grid
+
+    axes: dict[str, Sequence[Any]] = {name: (getattr(own, name),) for name in AXES} | {knob: values}
+    totals = grid(texts, **axes, layers=own.layers).totals()
     here = own.alpha if knob == "alpha" else own.tau
     least = min(range(len(totals)), key=lambda k: (totals[k].calls_per_token[1], abs(values[k] - here)))
     points = tuple(
@@ -161,10 +150,6 @@ def _line(
     return SweepLine(knob, symbol, points, words)
 
 
-def _set(own: "Setting", knob: Literal["alpha", "tau"], value: float) -> "Setting":
-    return replace(own, alpha=value) if knob == "alpha" else replace(own, tau=value)
-
-
 def point(value: float, total: "Total", own: bool, best: bool) -> SweepPoint:
     """The numbers of a replay under one setting."""
     rows, depth = total.exits + total.n_rounds, total.calls - total.n_rounds * total.n_layers
@@ -172,7 +157,7 @@ def point(value: float, total: "Total", own: bool, best: bool) -> SweepPoint:
     return SweepPoint(
         value=value, tokens_per_round=total.tokens_per_round, exit_rate=total.exits / rows if rows else None,
         mean_layer=depth / total.exits if total.exits else None,
-        wrong_rate=None if total.precision is None else 1 - total.precision, n_wrong=total.exits - total.kept,
+        wrong_rate=None if total.precision is None else 1 - total.precision, n_wrong=total.wrong,
         calls=(low, high), saved=(1 - high / total.n_layers, 1 - low / total.n_layers), own=own, best=best,
     )  # fmt: skip
 

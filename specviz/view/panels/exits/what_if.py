@@ -1,12 +1,11 @@
 """What a setting would have changed against the run, in numbers and along the text. Values only; see `exit_grid`."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from specviz.cost.exit_replay import Replayed, Setting, Table, Total, rounds
+from specviz.cost.exit_replay import Setting, Text, Total
 from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, Replay, bounds_text
 from specviz.view.words.numbers import UNKNOWN, number, percent
 
@@ -41,16 +40,40 @@ def exit_change(replay: Replay, picked: Setting) -> ExitChange:
     """What would change. Raises SpecvizError for an alpha off the grid."""
     here = replay.total(picked)
     again = replay.total(replay.own) if replay.own is not None else None
-    ran = replay.ran or again
+    ran, own, cost = replay.ran or again, replay.own, replay.head_cost
+    late, early = _regret(replay, picked)
+    late_ran, early_ran = _regret(replay, own) if own is not None else (None, None)
+    heads = "no times of heads and layers are on record"
+    if cost is not None:
+        heads = f"layer calls and heads: a head costs {number(cost)} layers of one row, as measured in this run"
     rows = (
-        _row("tokens per round", ran, here, lambda t: t.tokens_per_round, 1, "exact"),
-        _calls(ran, here),
-        _row("exits right", ran, here, lambda t: t.kept, 0, "stops whose token the target chose too"),
-        _row("exits wrong", ran, here, lambda t: t.exits - t.kept, -1, "stops whose token it did not choose"),
-        _row("target passes", ran, here, lambda t: t.n_rounds, -1, "rounds for the whole text"),
-        _row("head tests", ran, here, lambda t: t.tests, -1, "of the rows that are known"),
-        _head_row(replay, ran, here),
-        *_regret_rows(replay, picked),
+        _row("tokens per round", ran.tokens_per_round if ran else None, here.tokens_per_round, 1, "exact"),
+        _bounded(
+            "layer calls per token",
+            ran.calls_per_token if ran else None,
+            here.calls_per_token,
+            "layers read one after the other; behind a wrong draft bounded, not known",
+        ),
+        _row("exits right", ran.kept if ran else None, here.kept, 0, "stops whose token the target chose too"),
+        _row("exits wrong", ran.wrong if ran else None, here.wrong, -1, "stops whose token it did not choose"),
+        _row("target passes", ran.n_rounds if ran else None, here.n_rounds, -1, "rounds for the whole text"),
+        _row("head tests", ran.tests if ran else None, here.tests, -1, "of the rows that are known"),
+        _bounded("layers per token, heads counted", _with_heads(ran, cost), _with_heads(here, cost), heads),
+        # Along the whole text, round borders aside: how much later than the first right layer it stops.
+        _row(
+            "regret, layers too late",
+            late_ran,
+            late,
+            -1,
+            "mean over right stops of stop layer less the first layer whose head was right; 0 is the oracle",
+        ),
+        _row(
+            "tokens stopped too early",
+            early_ran,
+            early,
+            -1,
+            "tokens of the text at which it would stop before the head was right",
+        ),
     )
     words = _words(ran, here, replay.n_layers)
     return ExitChange(setting_text(picked), rows, words, *_check(replay, again), _regrets(replay, picked))
@@ -63,59 +86,33 @@ def setting_text(setting: Setting) -> str:
     return " · ".join([*knobs, f"layers {'all' if setting.layers is None else layers}"])
 
 
-def _row(label: str, ran: Total | None, here: Total, of: Callable[[Total], float], sign: int, help_: str) -> ChangeRow:
-    now = float(of(here))
-    if ran is None:
-        return ChangeRow(label, UNKNOWN, number(now), "", None, help_)
-    before = float(of(ran))
-    return ChangeRow(label, number(before), number(now), _delta(now - before), _better(now - before, sign), help_)
+def _row(label: str, ran: float | None, here: float | None, sign: int, help_: str) -> ChangeRow:
+    """`sign` 1: more is better, 0: neither is."""
+    if ran is None or here is None:
+        return ChangeRow(label, number(ran), number(here), "", None, help_)
+    gap = here - ran
+    better = None if abs(gap) < _SAME or sign == 0 else gap * sign > 0
+    return ChangeRow(label, number(ran), number(here), _delta(gap), better, help_)
 
 
-def _calls(ran: Total | None, here: Total) -> ChangeRow:
-    help_ = "layers read one after the other; behind a wrong draft bounded, not known"
-    return _bounded("layer calls per token", ran.calls_per_token if ran else None, here.calls_per_token, help_)
+Bounds = tuple[float, float]
 
 
-def _head_row(replay: Replay, ran: Total | None, here: Total) -> ChangeRow:
-    label, cost = "layers per token, heads counted", replay.head_cost
-    if cost is None:
-        return ChangeRow(label, UNKNOWN, UNKNOWN, "", None, "no times of heads and layers are on record")
-    help_ = f"layer calls and heads: a head costs {number(cost)} layers of one row, as measured in this run"
-    return _bounded(label, _with_heads(ran, cost) if ran else None, _with_heads(here, cost), help_)
-
-
-def _with_heads(found: Total, cost: float) -> tuple[float, float]:
+def _with_heads(found: Total | None, cost: float | None) -> Bounds | None:
+    if found is None or cost is None:
+        return None
     most = found.layers_per_token(cost)
     return most - found.calls_more / max(1, found.n_new), most
 
 
-def _bounded(label: str, ran: tuple[float, float] | None, here: tuple[float, float], help_: str) -> ChangeRow:
+def _bounded(label: str, ran: Bounds | None, here: Bounds | None, help_: str) -> ChangeRow:
     """A number between bounds, less being better: only when even the most is less than what the run took."""
-    if ran is None:
-        return ChangeRow(label, UNKNOWN, bounds_text(here), "", None, help_)
+    if ran is None or here is None:
+        return ChangeRow(label, UNKNOWN, bounds_text(here) if here else UNKNOWN, "", None, help_)
     low, high = here[0] - ran[1], here[1] - ran[0]
     change = _delta(low) if _delta(low) == _delta(high) else f"{_delta(low)} to {_delta(high)}"
     better = True if high < -_SAME else False if low > _SAME else None
     return ChangeRow(label, bounds_text(ran), bounds_text(here), change, better, help_)
-
-
-def _regret_rows(replay: Replay, picked: Setting) -> tuple[ChangeRow, ...]:
-    """Along the whole text, round borders aside: how much later than the first right layer it stops."""
-    here = _regret(replay, picked)
-    before = _regret(replay, replay.own) if replay.own is not None else None
-    late_help = "mean over right stops of stop layer less the first layer whose head was right; 0 is the oracle"
-    early_help = "tokens of the text at which it would stop before the head was right"
-    late = ChangeRow(
-        "regret, layers too late", number(before[0]) if before else UNKNOWN, number(here[0]),
-        _delta(here[0] - before[0]) if before and here[0] is not None and before[0] is not None else "",
-        _better(here[0] - before[0], -1) if before and here[0] is not None and before[0] is not None else None,
-        late_help,
-    )  # fmt: skip
-    early = ChangeRow(
-        "tokens stopped too early", number(before[1]) if before else UNKNOWN, number(here[1]),
-        _delta(here[1] - before[1]) if before else "", _better(here[1] - before[1], -1) if before else None, early_help,
-    )  # fmt: skip
-    return late, early
 
 
 def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, int], ...]:
@@ -127,17 +124,13 @@ def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, in
 
 def _gaps(replay: Replay, setting: Setting) -> list[int]:
     """Stop layer less first right layer, of every token at which the setting would stop."""
-    return [gap for table in replay.tables for gap in table.regret(setting) if gap is not None]
+    return [gap for text in replay.texts for gap in text.table.regret(setting) if gap is not None]
 
 
 def _regret(replay: Replay, setting: Setting) -> tuple[float | None, int]:
     found = _gaps(replay, setting)
     late = [gap for gap in found if gap >= 0]
     return (float(np.mean(late)) if late else None), len(found) - len(late)
-
-
-def _better(gap: float, sign: int) -> bool | None:
-    return None if abs(gap) < _SAME or sign == 0 else gap * sign > 0
 
 
 def _delta(gap: float) -> str:
@@ -210,15 +203,16 @@ class ExitText:
 def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48) -> ExitText:
     """The text of a query around a position, under a setting."""
     k = next((k for k, query in enumerate(replay.queries) if query.q == q), 0)
-    table, query = replay.tables[k], replay.queries[k]
+    text, query = replay.texts[k], replay.queries[k]
+    table = text.table
     n = len(table.tokens)
     low = max(0, min(pos - table.first, n - span))
     window = slice(low, min(n, low + span))
     full = [*query.prompt, *query.tokens]
     rows = full[table.first + window.start : table.first + window.stop]
     name = replay.words
-    here = _cells(replay, table, picked, k)[window]
-    own = _cells(replay, table, replay.own, k)[window] if replay.own is not None else None
+    here = _cells(text, picked)[window]
+    own = _cells(text, replay.own)[window] if replay.own is not None else None
     right = (table.top1 == table.tokens[:, None])[window].T
     oracle = [None if layer == table.n_layers else int(layer) for layer in table.first_right[window]]
     return ExitText(
@@ -229,11 +223,10 @@ def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48)
     )  # fmt: skip
 
 
-def _cells(replay: Replay, table: Table, setting: Setting, k: int) -> list[TextCell]:
+def _cells(text: Text, setting: Setting) -> list[TextCell]:
     """Every token of a text under a setting: the rounds are walked, so rows that are never tested are told apart."""
-    query = replay.queries[k]
+    table, found = text.table, text.rounds(setting)
     columns, _ = table.stops(setting)
-    found: list[Replayed] = list(rounds(table, setting, query.room, query.ends))
     starts = {done.start for done in found}
     stopped = {done.start + i: depth for done in found for i, depth in enumerate(done.exits)}
     full = {done.start + len(done.exits) for done in found if len(done.exits) >= setting.w_max}

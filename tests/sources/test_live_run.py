@@ -1,0 +1,177 @@
+"""`LiveRun` over a scripted source: what is asked of a core, when, and what is said of its answers."""
+
+import pytest
+
+from specviz import events as ev
+from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
+from specviz.errors import SpecvizError
+from specviz.sources import NoSource
+from specviz.sources.live_run import IdleWords, LiveRun
+from trace_factory import make_events
+
+WORDS = IdleWords("nothing", "ready", "preparing")
+RUN = make_events(temperature=0.8, new_tokens=24)
+
+
+class Script:
+    """A core that says what it is told to say, and remembers what it was asked."""
+
+    silence = None
+
+    def __init__(self) -> None:
+        self.live, self.ended = True, False
+        self.commands: list[Command] = []
+        self._waiting: list[ev.Event] = []
+
+    def play(self, events: list[ev.Event]) -> None:
+        self._waiting += events
+
+    def die(self) -> None:
+        self.live, self.ended = False, True
+
+    def poll(self) -> list[ev.Event]:
+        events, self._waiting = self._waiting, []
+        return events
+
+    def send(self, command: Command) -> None:
+        self.commands.append(command)
+
+    def close(self) -> None:
+        pass
+
+
+def catalogue() -> ev.Catalogue:
+    return ev.Catalogue(methods=[], verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")))
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+def live(script: Script) -> LiveRun:
+    """With models loaded."""
+    made = LiveRun(script, WORDS)
+    script.play([catalogue(), ev.State(state="idle")])
+    made.tick(0.0)
+    return made
+
+
+def run(live: LiveRun, script: Script, n: int | None = None) -> None:
+    """So many events of a run, all of them but its end without a number."""
+    script.play(RUN[: len(RUN) - 1 if n is None else n])
+    live.tick(1.0)
+
+
+def kinds(script: Script) -> list[type]:
+    return [type(command) for command in script.commands]
+
+
+def test_a_start_that_comes_within_a_run_waits_for_the_worker_to_be_idle(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a"))
+    assert live.status().detail == "preparing"
+    run(live, script)
+    live.start(Start(prompt="b"))
+    assert kinds(script) == [Start, Stop]
+    script.play(RUN[-1:])
+    live.tick(2.0)
+    assert kinds(script) == [Start, Stop]
+    assert live.last_start is not None
+    assert live.last_start.prompt == "b"
+    script.play([ev.State(state="idle")])
+    live.tick(3.0)
+    assert kinds(script) == [Start, Stop, Start]
+    run(live, script)
+    assert live.generation == 2
+
+
+def test_a_start_behind_one_that_is_refused_needs_no_idle(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="too long"))
+    live.start(Start(prompt="b"))
+    script.play([ev.Refused(id=script.commands[0].id, message="the prompt is too long")])
+    live.tick(1.0)
+    assert kinds(script) == [Start, Stop, Start]
+    (notice,) = live.take_notices()
+    assert (notice.message, notice.severe) == ("the prompt is too long", True)
+    assert live.take_notices() == []
+
+
+def test_what_nobody_pressed_is_refused_in_silence(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a"))
+    run(live, script)
+    live.stop()
+    live.set_knobs({"gamma": 99})
+    for command in script.commands[1:]:
+        script.play([ev.Refused(id=command.id, message=f"no {type(command).__name__}")])
+    live.tick(2.0)
+    assert live.refusals == [notice.message for notice in live.take_notices()] == ["no SetKnob"]
+    assert live.edits.sent == {}
+
+
+def test_a_paced_core_is_asked_round_by_round_and_held_by_a_person_alone(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a"), paced=True)
+    (start,) = script.commands
+    assert isinstance(start, Start)
+    assert start.paused
+    script.play([ev.State(state="paused")])
+    run(live, script, next(k for k, event in enumerate(RUN) if isinstance(event, ev.RoundStart)))
+    assert kinds(script) == [Start, StepRounds]
+    assert not live.held
+    live.hold(True)
+    live.tick(2.0)
+    live.hold(False)
+    assert kinds(script) == [Start, StepRounds]  # to the worker it is held all the time
+    assert live.switch_pace() is False
+    live.hold(True)
+    assert kinds(script)[2:] == [Resume, Pause]
+
+
+def test_what_is_asked_ends_with_the_run(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a"))
+    run(live, script)
+    live.set_knobs({"gamma": 6})
+    assert isinstance(script.commands[-1], SetKnob)
+    assert live.edits.sent == {"gamma": 6}
+    script.play([ev.End(reason="error", message="not finite")])
+    live.tick(2.0)
+    assert live.edits.sent == {}
+    assert [(notice.title, notice.message) for notice in live.take_notices()] == [("The run failed", "not finite")]
+    assert live.live
+    assert not live.running
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_core_that_goes_is_told_as_lost_only_if_it_was_ever_ready(loaded: bool, script: Script) -> None:
+    live = LiveRun(script, WORDS)
+    script.play([catalogue()] if loaded else [])
+    script.play([ev.End(reason="core_lost", message="SIGKILL")])
+    live.tick(0.0)
+    script.die()
+    live.tick(1.0)
+    assert live.failed == "SIGKILL"
+    assert live.status().name == ("core_lost" if loaded else "error")
+    assert live.never_ready is not loaded
+
+
+def test_another_core_keeps_what_was_decoded_until_it_decodes(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a"))
+    run(live, script)
+    rounds = len(live.run.rounds)
+    live.attach(second := Script())
+    live.tick(2.0)
+    assert len(live.run.rounds) == rounds
+    assert live.status().name == "loading"
+    second.play([catalogue(), *RUN[:3]])
+    live.tick(3.0)
+    assert len(live.run.rounds) < rounds
+
+
+def test_without_a_source_all_is_refused() -> None:
+    live = LiveRun(NoSource("load first"), WORDS)
+    live.tick(0.0)
+    assert live.status().detail == "nothing"
+    with pytest.raises(SpecvizError, match="load first"):
+        live.start(Start(prompt="a"))
+    with pytest.raises(SpecvizError, match="load first"):
+        live.hold(True)
