@@ -19,12 +19,6 @@ PROMPT = "abcabc"
 RUN = ("run", "--prompt", PROMPT, "--max-new-tokens", "24")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """`--target .. --draft ..`: planted bigrams, the draft model wrong about a quarter of them."""

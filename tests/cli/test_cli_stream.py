@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from adapt.stage import trained
 from cli.conftest import Cli
@@ -22,12 +21,6 @@ from specviz.trace import Trace, read_events
 
 PROMPTS = (("ab ab ab", "code"), ("xyz x", "code"), ("the cat", "prose"), ("12 12 1", "prose"))
 EAGER = ("--adapt", "on", "--adapt-cost-scale", "0", "--adapt-budget", "1", "--adapt-caution", "0")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
