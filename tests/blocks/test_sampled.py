@@ -15,7 +15,7 @@ from blocks.small import network
 from blocks.stage import session, trained
 from engine.zoo import build
 from law.enumerate import Branch, Law, deviation, law_of
-from law.table_model import HISTORY, TableModel
+from law.table_model import HISTORY, TableModel, law_by_rounds
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import KnobError, SpecvizError
@@ -83,12 +83,9 @@ def generated(table: Table, length: int, verifier: str = "tokenwise", **knobs: A
     own: KnobTable = SPECBLOCK.table
     asked = {"temperature": 1.0, "siblings": "sampled", "max_new_tokens": length, "widths": ["2,2,2,2"], **knobs}
 
-    def run(branch: Branch) -> tuple[int, ...]:
-        fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
-        parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
-        return tuple(Session(parts, PROMPT, own, own.knobs(asked), draws=branch.keys).generate())
-
-    return law_of(run)
+    fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
+    parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
+    return law_by_rounds(Session(parts, PROMPT, own, own.knobs(asked)), stateless=[mine.trained, mine.trained.network])
 
 
 def off(table: Table, length: int, **options: Any) -> float:

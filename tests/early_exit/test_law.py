@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from early_exit.layered import Mixed, stack
-from law.enumerate import Law, deviation, law_of, total_variation
+from law.enumerate import Law, deviation, total_variation
+from law.table_model import law_by_rounds
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
@@ -36,21 +38,17 @@ def early_law(
     knobs = method.table.knobs({**SETTING, "temperature": 1.0, "max_new_tokens": length, **changes})
     fed: list[int] = []
 
-    def run(branch: Any) -> tuple[int, ...]:
-        model, heads = stack(TARGET, LOW, HIGH)
-        parts = Parts(Models(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
-        running = Session(
-            parts, model.prompt, method.table, knobs, eos=frozenset(eos), draws=branch.keys
-        )  # fmt: skip
+    model, heads = stack(TARGET, LOW, HIGH)
+    parts = Parts(Models(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
+    start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
+
+    def between(running: Session, done: Round | None) -> None:
+        if done is not None:
+            fed.append(done.draft.n_fed)
         if steer:
             steer(running)
-        for done in running.rounds():
-            fed.append(done.draft.n_fed)
-            if steer:
-                steer(running)
-        return tuple(running.new_tokens)
 
-    found = law_of(run)
+    found = law_by_rounds(start, between, [heads])
     return found, max(fed), sum(fed)
 
 

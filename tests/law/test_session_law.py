@@ -1,6 +1,6 @@
 """The production `Session`, drafters and sampling under the enumerating draws: the exact law of whole generations.
 
-Every path of random decisions is a run of a fresh session, over several rounds, with a cache of token ids in between
+Every path of random decisions is run over several rounds, with a cache of token ids in between
 (verification.md 10, group 6, without the sampling noise). Laws are float64: the session softmaxes logits.
 """
 
