@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.served import Served, free_port, served
-from exit_trace import exit_events
-from rank_trace import rank_events
+from support.exit_trace import exit_events
+from support.rank_trace import rank_events
+from support.traces import write_trace
 from tools.chromium import chromium, executable
-from trace_factory import write_trace
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

@@ -15,7 +15,7 @@ from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
 from specviz_app.server.settings import Settings
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 
 def _spec(chart) -> dict:  # type: ignore[no-untyped-def,type-arg]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.zoo import planted, save
+from support.models import planted, save
 
 
 @pytest.fixture(scope="session")

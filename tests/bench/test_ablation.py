@@ -7,7 +7,6 @@ import msgspec
 import pytest
 import torch
 
-from branch_trace import worked
 from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, Recorded, Row, claims_of
 from specviz.bench.ablation.run import Question, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
@@ -19,7 +18,8 @@ from specviz.cost.timing import run_facts
 from specviz.engine.run.local import load_pair
 from specviz.events import RoundEnd
 from specviz.metrics.estimate import Estimate
-from trace_factory import make_header
+from support.branch_trace import worked
+from support.traces import make_header
 
 Captured = pytest.CaptureFixture[str]
 Folders = tuple[str, str]

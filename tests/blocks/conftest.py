@@ -8,7 +8,6 @@ import torch
 from blocks.recorded import Run
 from blocks.stage import trained
 from blocks.test_eagle import made as eagle_made
-from engine.zoo import build, save
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
@@ -16,6 +15,7 @@ from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.specblock import files as block_files
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.fixtures import global_generator_untouched
+from support.models import build, save
 
 __all__ = ["global_generator_untouched", "loaded", "run"]
 

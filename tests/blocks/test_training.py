@@ -10,7 +10,6 @@ import torch
 from click.testing import CliRunner
 
 from blocks.stage import trained as random_drafter
-from engine.zoo import build, save
 from specviz.cli.train.trees import block_drafter as block_command
 from specviz.cli.train.trees import eagle3 as eagle_command
 from specviz.cli.train.trees import medusa as medusa_command
@@ -42,6 +41,7 @@ from specviz.train.trees import objectives as block_loop
 from specviz.train.trees import objectives as eagle_loop
 from specviz.train.trees import objectives as medusa_loop
 from specviz.train.trees.loop import DrafterRun, Lesson
+from support.models import build, save
 from train.little_text import little_corpus
 
 STEPS = 60

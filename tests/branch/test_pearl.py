@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from branch.watch import Watch, fact
-from law.table_model import TableModel, session
 from specviz.cost.pipelines import rollback_pearl
 from specviz.engine.model.adapter import Models
 from specviz.events import Fork, Posterior, Rollback, Signal
 from specviz.probability.table_models import Iid, exact_row
+from support.table_session import TableModel, session
 
 
 class Flat(TableModel):

@@ -6,7 +6,7 @@ from cli.scripted import Script
 from specviz import events
 from specviz.cli.printing import Narrator, TextStream, terminal_text
 from specviz.cli.run.lines import RoundLines
-from trace_factory import make_events
+from support.traces import make_events
 
 
 class _Screen(io.StringIO):

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from cli.conftest import Cli
-from engine.zoo import planted, save, tokenizer
 from specviz import events
 from specviz.trace import Trace
+from support.models import planted, save, tokenizer
 
 PROMPT = "abcabc"
 RUN = ("run", "--prompt", PROMPT, "--max-new-tokens", "24")

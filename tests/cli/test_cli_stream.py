@@ -12,12 +12,12 @@ import pytest
 
 from adapt.stage import trained
 from cli.conftest import Cli
-from engine.zoo import build, save
 from specviz import events
 from specviz.engine.run.local import load_pair
 from specviz.methods.specblock.files import KIND
 from specviz.metrics import Tally
 from specviz.trace import Trace, read_events
+from support.models import build, save
 
 PROMPTS = (("ab ab ab", "code"), ("xyz x", "code"), ("the cat", "prose"), ("12 12 1", "prose"))
 EAGER = ("--adapt", "on", "--adapt-cost-scale", "0", "--adapt-budget", "1", "--adapt-caution", "0")

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from law.table_model import PROMPT, TableModel
 from specviz.engine.model.cache import KVCache
 from specviz.probability.table_models import Table, exact_row
+from support.table_session import PROMPT, TableModel
 
 L = 3
 

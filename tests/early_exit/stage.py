@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.driver import session
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
@@ -14,6 +13,7 @@ from specviz.events import Event
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.recorder import Look, Trail
 from specviz.methods.early_exit.spec import Limits
+from support.driver import session
 
 SURE = 60.0
 

@@ -11,8 +11,6 @@ import torch
 
 from early_exit.kangaroo_stage import TableAdapter
 from early_exit.layered import LayeredTable, Mixed
-from law.enumerate import Law, deviation, total_variation
-from law.table_model import PROMPT, law_by_rounds
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.round import Round
@@ -26,7 +24,9 @@ from specviz.methods.kangaroo.drafter import Kangaroo
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.table_session import PROMPT, law_by_rounds
 
 EXACT = 1e-12
 TARGET, SAID = Mixed(3), Mixed(4, 2)

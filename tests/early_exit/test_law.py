@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from early_exit.layered import Mixed, stack
-from law.enumerate import Law, deviation, total_variation
-from law.table_model import law_by_rounds
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.round import Round
@@ -21,7 +19,9 @@ from specviz.methods.early_exit.recorder import Look, Trail
 from specviz.methods.early_exit.spec import Limits
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.table_session import law_by_rounds
 
 EXACT = 1e-12
 TARGET, LOW, HIGH = Mixed(3), Mixed(8, 2), Mixed(5, 2)

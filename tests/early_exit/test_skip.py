@@ -8,11 +8,6 @@ import torch
 
 from early_exit.layered import LayeredTable, Mixed
 from early_exit.stage import Sink, plain
-from engine.driver import session
-from engine.zoo import planted
-from law.enumerate import Law, deviation, total_variation
-from law.table_model import PROMPT as TABLE_PROMPT
-from law.table_model import law_by_rounds
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
@@ -28,7 +23,12 @@ from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.driver import session
+from support.models import planted
+from support.table_session import PROMPT as TABLE_PROMPT
+from support.table_session import law_by_rounds
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, LAYERS = 24, 4

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from law.drafts import Builder, Grow
-from law.enumerate import Law, Play, chained, deviation, paths
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Outcome, Plan, Verifier
 from specviz.probability.table_models import Problem, Table, law
+from specviz.prove.enumerate import Law, deviation, paths
+from specviz.prove.several import Play, chained
 
 
 def target_rows(table: Table, text: tuple[int, ...], draft: Draft) -> Any:

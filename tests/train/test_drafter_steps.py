@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
@@ -15,6 +14,7 @@ from specviz.train.common.tokens import Feed
 from specviz.train.common.workers import Workers
 from specviz.train.trees import block_drafter, block_text, eagle3, loop
 from specviz.train.trees.loop import Lesson, Pace
+from support.models import build
 from train.small_drafter import WINDOWS, quiet, run_of
 
 HERE = Path("here")

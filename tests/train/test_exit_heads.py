@@ -8,7 +8,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from engine.zoo import build, save
 from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
@@ -21,6 +20,7 @@ from specviz.train.common.job import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import Feed, Store
 from specviz.train.exits import card, loop, measure, train
+from support.models import build, save
 from train.little_text import little_corpus
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.train.common import workers
 from specviz.train.common.job import Console
@@ -19,6 +18,7 @@ from specviz.train.common.tokens import Feed
 from specviz.train.trees import block_drafter, block_text, loop
 from specviz.train.trees.block_text import Windows
 from specviz.train.trees.loop import DrafterRun, Lesson
+from support.models import build
 
 STEPS = 3
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from textual.css.stylesheet import Stylesheet
 
-from branch_trace import worked
-from exit_trace import exit_events
-from rank_trace import rank_events
 from specviz import events as ev
-from trace_factory import Recipe, make_header, write_trace
-from tui_stage import recorded
-from worked_trace import worked_events
+from support.branch_trace import worked
+from support.exit_trace import exit_events
+from support.live import recorded
+from support.rank_trace import rank_events
+from support.traces import Recipe, make_header, write_trace
+from support.worked_trace import worked_events
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from specviz_tui.widgets.tree import rows as tree_rows
 from specviz_tui.widgets.tree.box import neighbour
 from specviz_tui.widgets.tree.judged_rows import judged
 from specviz_tui.widgets.tree.rows import Row
-from trace_factory import make_events
+from support.traces import make_events
 
 PAINTER = Painter()
 

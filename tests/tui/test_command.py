@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
-from trace_factory import make_events, make_header, write_trace
+from support.traces import make_events, make_header, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]

@@ -6,7 +6,7 @@ from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.panels.exits.model import HeatMap, Layers
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
-from trace_factory import Recipe, make_header
+from support.traces import Recipe, make_header
 
 
 def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:

@@ -6,7 +6,7 @@ from specviz.metrics import measure
 from specviz.runlog.fold import fold
 from specviz.view import Player
 from specviz.view.frame.series import Meter, histogram, records_of, series
-from trace_factory import make_events, plain_round, plain_run
+from support.traces import make_events, plain_round, plain_run
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree", "none"])

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from law.enumerate import Branch, Known, Law, paths
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
@@ -22,6 +21,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.table_models import Problem, Table, exact_row
+from specviz.prove.enumerate import Branch, Known, Law, paths
 from specviz.verifiers import get_verifier
 
 PROMPT = (0,)
