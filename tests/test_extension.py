@@ -22,8 +22,8 @@ from specviz_tui.common import guide, pane
 from specviz_tui.common.keymap import Key
 from specviz_tui.common.paint import Painter
 from specviz_tui.screens.page import help_page
-from trace_factory import make_events
-from tui_stage import WIDE, Script, catalogue, live_app, shown
+from support.live import WIDE, Script, catalogue, live_app, shown
+from support.traces import make_events
 
 
 class Guess(Event, tag="guess"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]

@@ -8,7 +8,6 @@ import torch
 
 from blocks.small import VOCAB, Text
 from blocks.stage import trained
-from engine.zoo import build, save
 from specviz.commands import Prompt, Start
 from specviz.engine.decode.drafter import QueryEnd
 from specviz.engine.decode.round import QueryStats
@@ -22,6 +21,7 @@ from specviz.methods.online.update import pair_states
 from specviz.methods.specblock.files import KIND
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.models import build, save
 
 PROMPTS = ("ab ab ab", "xyz x", "the cat the cat", "12 12 1", "b", "ab ba ab")
 

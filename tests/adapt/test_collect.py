@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from blocks.stage import Hearsay, session, trained
-from engine.driver import session as plain_session
-from engine.zoo import build
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Expansion
@@ -18,6 +16,8 @@ from specviz.methods.online.update import anew, coverage
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.growth import Sizes
+from support.driver import session as plain_session
+from support.models import build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

@@ -9,7 +9,6 @@ import torch
 from adapt.stage import lesson, spoken
 from blocks.small import network
 from blocks.stage import trained
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.online import update
 from specviz.methods.online.batches import RING, TOP, Laws, Lesson, Memory, Slot
@@ -19,6 +18,7 @@ from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.ranks import ranks
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.models import build
 
 SIZES = Sizes((2, 4, 10, 0), 10)
 

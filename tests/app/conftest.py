@@ -1,13 +1,14 @@
 """Recorded runs for the pages, and a fresh server for every test."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
@@ -33,6 +34,16 @@ def tree_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(
         tmp_path_factory.mktemp("tree") / "tree", make_events(shape="tree", temperature=0.7, new_tokens=32)
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packages_are_asked_once() -> Iterator[None]:
+    """Every run of a script asks all installed packages for components of theirs, which takes longer than our page."""
+    from streamlit.components.v2 import manifest_scanner as scanner
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanner, "scan_component_manifests", cache(scanner.scan_component_manifests))
+        yield
 
 
 @pytest.fixture

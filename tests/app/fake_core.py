@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Shutdown, Start, StepRounds, Stop, decode_command
 from specviz.methods import all_methods
-from trace_factory import make_events
+from support.traces import make_events
 
 HOSTILE = "<img src=x onerror=alert(1)>"  # a token that would like to be more than text
 

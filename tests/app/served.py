@@ -28,12 +28,17 @@ class Served:
         return self.process.wait(20)
 
 
-@contextmanager
-def served(replay: Path | None = None) -> Iterator[Served]:
-    """Start one on a free port; it is gone afterwards."""
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(replay: Path | None = None, port: int = 0) -> Iterator[Served]:
+    """Start one on the port (0: a free one); it is gone afterwards."""
+    port = port or free_port()
     words = [sys.executable, str(_SCRIPT), str(port), *([str(replay)] if replay else [])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(_ROOT / name) for name in ("", "app", "assets", "tests"))}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:

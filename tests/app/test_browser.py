@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.served import Served, served
-from exit_trace import exit_events
-from rank_trace import rank_events
+from app.served import Served, free_port, served
+from support.exit_trace import exit_events
+from support.rank_trace import rank_events
+from support.traces import write_trace
 from tools.chromium import chromium, executable
-from trace_factory import write_trace
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
@@ -28,10 +28,17 @@ _COUNT_RUNS = """() => {
 _WAIT_MS = 30_000
 
 
+# What a page of another test has left behind is gone before the first script of the next one runs.
+_FORGET = "if (!window.name) { window.name = 'seen'; localStorage.clear(); sessionStorage.clear(); }"
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """One context for all pages: what one has fetched, the next need not fetch and compile."""
     with chromium() as found:
-        yield found
+        context = found.new_context()
+        context.add_init_script(_FORGET)
+        yield context
 
 
 @pytest.fixture
@@ -40,7 +47,10 @@ def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
     pages: list[tuple[Any, list[str]]] = []
 
     def opened(address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+        browser.clear_cookies()
+        page = browser.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
         said: list[str] = []
         page.on("console", lambda message: said.append(message.text) if _ours(message) else None)
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -55,9 +65,15 @@ def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
     assert [words for _, said in pages for words in said] == []
 
 
+@pytest.fixture(scope="module")
+def one_port() -> int:
+    """For one live server after the other: a browser keeps what it fetched by the address."""
+    return free_port()
+
+
 @pytest.fixture
-def live() -> Iterator[Served]:
-    with served() as found:
+def live(one_port: int) -> Iterator[Served]:
+    with served(port=one_port) as found:
         yield found
 
 
@@ -358,7 +374,8 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
 
 
 def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:
-    page = browser.new_page(reduced_motion="reduce")
+    page = browser.new_page()
+    page.emulate_media(reduced_motion="reduce")
     page.set_default_timeout(_WAIT_MS)
     page.goto(live.url)
     _start(page, "watch")

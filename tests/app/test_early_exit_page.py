@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from app.conftest import Open, box
-from exit_trace import SETTING, exit_events
 from specviz.cost.exit_replay import Setting
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
@@ -49,7 +48,8 @@ from specviz_app.figures.exits_run import (
 )
 from specviz_app.server.settings import Settings
 from specviz_app.server.sweep_job import SweepJob, arguments
-from trace_factory import make_events, write_trace
+from support.exit_trace import SETTING, exit_events
+from support.traces import make_events, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")
 

@@ -19,7 +19,7 @@ from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, f
 from specviz_app.server import live_source
 from specviz_app.ui.theme import GROUNDS
 from specviz_app.ui.viewer import FILTERS, Viewer
-from trace_factory import make_events
+from support.traces import make_events
 
 
 class _Ended:

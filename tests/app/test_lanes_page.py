@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.conftest import Open, box
-from branch_trace import worked
 from specviz import events as ev
 from specviz.cost import pipelines
 from specviz.runlog.fold import fold
@@ -32,7 +31,8 @@ from specviz_app.figures.lanes import (
     step_rows,
 )
 from specviz_app.server.settings import Settings
-from trace_factory import make_events, plain_run, write_trace
+from support.branch_trace import worked
+from support.traces import make_events, plain_run, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>')
 

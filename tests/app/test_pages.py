@@ -16,7 +16,7 @@ from specviz.view import Player
 from specviz.view.panels.overview.build import overview
 from specviz_app.server.settings import Settings
 from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 
 def _spec(chart) -> dict:  # type: ignore[no-untyped-def,type-arg]

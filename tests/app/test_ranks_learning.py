@@ -8,7 +8,6 @@ import pytest
 
 from app.conftest import Open
 from app.test_ranks_page import numbers, spec, trace
-from rank_trace import rank_events
 from specviz.events import Adapt, Event
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
@@ -25,7 +24,8 @@ from specviz_app.figures.learning import (
     stream_rows,
 )
 from specviz_app.server.settings import Settings
-from trace_factory import write_trace
+from support.rank_trace import rank_events
+from support.traces import write_trace
 
 
 def stream() -> list[Event]:

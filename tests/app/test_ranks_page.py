@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from app.conftest import Open, box
-from rank_trace import rank_events
 from specviz.errors import SpecvizError
 from specviz.events import Event, Expansion, Node
 from specviz.runlog.fold import fold
@@ -35,7 +34,8 @@ from specviz_app.figures.ranks import (
 )
 from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
 from specviz_app.server.settings import Settings
-from trace_factory import make_events, of_kind, write_trace
+from support.rank_trace import rank_events
+from support.traces import make_events, of_kind, write_trace
 
 HOSTILE = ("<b>x</b>", "<script>", "[red]", "\x1b[31m", "&amp;", '"><i>', "‮", "a<br>b")
 ALL, PATH = RankFilter(), RankFilter(path_only=True)

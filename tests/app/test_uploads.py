@@ -9,7 +9,7 @@ from specviz.errors import TraceError
 from specviz.events import encode
 from specviz.trace import read_events
 from specviz_app.ui import uploads
-from trace_factory import make_header
+from support.traces import make_header
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["zipped", "plain"])

@@ -32,8 +32,8 @@ from specviz_app.figures.verification import (
     stairs_rows,
 )
 from specviz_app.server.settings import Settings
-from trace_factory import make_events, write_trace
-from worked_trace import worked_events
+from support.traces import make_events, write_trace
+from support.worked_trace import worked_events
 
 
 @pytest.fixture(scope="module")

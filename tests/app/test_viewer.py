@@ -5,7 +5,7 @@ from itertools import groupby
 from specviz.commands import Command
 from specviz.events import Event
 from specviz_app.ui.viewer import Viewer
-from trace_factory import make_events
+from support.traces import make_events
 
 
 class Growing:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 import torch
 
-from branch_trace import worked
 from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, RecordedRuns, VariantResult, claims_of
 from specviz.bench.ablation.run import AblationSettings, ablate, arms_of, disturb
 from specviz.bench.ours import OurArm
@@ -20,7 +19,8 @@ from specviz.cost.timing import run_facts
 from specviz.engine.run.local import load_pair
 from specviz.events import RoundEnd
 from specviz.metrics.estimate import Estimate
-from trace_factory import make_header
+from support.branch_trace import worked
+from support.traces import make_header
 
 Captured = pytest.CaptureFixture[str]
 Folders = tuple[str, str]

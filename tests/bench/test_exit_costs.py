@@ -2,7 +2,6 @@
 
 import pytest
 
-from engine.zoo import build, planted, save, tokenizer
 from specviz.bench.arms import Split
 from specviz.bench.exit_costs import costs_of_records, costs_of_splits
 from specviz.bench.peers import PeerArm, Peers, exit_layer, refusal
@@ -11,7 +10,8 @@ from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, BenchSettings, conte
 from specviz.bench.speed.run import bench
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, ExitRound
-from trace_factory import plain_round
+from support.models import build, planted, save, tokenizer
+from support.traces import plain_round
 
 MS = 1_000_000
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.zoo import planted, tokenizer
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.settings import DEFAULT, OURS, BenchSettings, contestants
 from specviz.bench.speed.run import bench
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
+from support.models import planted, tokenizer
 
 PROMPT, N = "abcabc", 24
 Folders = tuple[str, str]

@@ -1,6 +1,5 @@
-"""One thread and no global randomness, as for all that runs torch."""
+"""Random parts of every method for one target from disk, and whole runs with them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,27 +8,16 @@ import torch
 from blocks.recorded import Run
 from blocks.stage import trained
 from blocks.test_eagle import made as eagle_made
-from engine.zoo import build, save
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.specblock import files as block_files
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.fixtures import global_generator_untouched
+from support.models import build, save
 
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def global_generator_untouched() -> Iterator[None]:
-    """Nothing here may draw from torch's global generator."""
-    before = torch.random.get_rng_state()
-    yield
-    assert torch.equal(before, torch.random.get_rng_state()), "the global generator was used"
+__all__ = ["global_generator_untouched", "loaded", "run"]
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.driver import session as plain_session
-from engine.zoo import CONFIGS, build
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.methods import get_method
@@ -19,6 +17,8 @@ from specviz.methods.specblock.drafter import SpecBlock
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import block_drafter, eagle3, medusa
 from specviz.verifiers import get_verifier
+from support.driver import session as plain_session
+from support.models import CONFIGS, build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from blocks.small import FEATURES, SHAPE, VOCAB, Text
-from engine.driver import session as plain_session
-from engine.zoo import build
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
@@ -25,6 +23,8 @@ from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
+from support.driver import session as plain_session
+from support.models import build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

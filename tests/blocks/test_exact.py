@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from blocks.stage import Hearsay, session, trained
-from engine.driver import session as plain_session
-from engine.zoo import build
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Warn
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.trained.calls import Link, Start
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.driver import session as plain_session
+from support.models import build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

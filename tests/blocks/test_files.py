@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from blocks.stage import session, trained
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
 from specviz.methods.specblock import files
@@ -17,6 +16,7 @@ from specviz.methods.specblock.drafter import make
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.parts import taps
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.models import build
 
 
 @pytest.fixture(scope="module")

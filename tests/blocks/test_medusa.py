@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from engine.driver import session as plain_session
-from engine.zoo import build
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
@@ -21,6 +19,8 @@ from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
+from support.driver import session as plain_session
+from support.models import build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 RIGHT = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2))

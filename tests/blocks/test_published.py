@@ -15,7 +15,6 @@ from blocks.test_eagle import made as eagle_made
 from blocks.test_eagle import session as eagle_session
 from blocks.test_medusa import made as medusa_made
 from blocks.test_medusa import session as medusa_session
-from engine.zoo import build
 from specviz.cli.look import convert
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
@@ -23,6 +22,7 @@ from specviz.methods.eagle3.network import KIND as EAGLE
 from specviz.methods.medusa.network import KIND as MEDUSA
 from specviz.methods.trained.rank_shapes import best_paths
 from specviz.methods.trained.vocabulary import Vocabulary
+from support.models import build
 
 EAGLE_CONFIG = {
     "architectures": ["LlamaForCausalLMEagle3"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -13,9 +13,6 @@ import torch
 
 from blocks.small import network
 from blocks.stage import session, trained
-from engine.zoo import build
-from law.enumerate import Branch, Law, deviation, law_of
-from law.table_model import HISTORY, TableModel
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import KnobError, SpecvizError
@@ -32,7 +29,10 @@ from specviz.methods.trained.ranks import Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law
+from specviz.prove.enumerate import Branch, Law, deviation, law_of
 from specviz.verifiers import get_verifier
+from support.models import build
+from support.table_session import HISTORY, TableModel, law_by_rounds
 
 EXACT = 1e-12
 PROMPT = (0, 1, 0)
@@ -83,12 +83,9 @@ def generated(table: Table, length: int, verifier: str = "tokenwise", **knobs: A
     own: KnobTable = SPECBLOCK.table
     asked = {"temperature": 1.0, "siblings": "sampled", "max_new_tokens": length, "widths": ["2,2,2,2"], **knobs}
 
-    def run(branch: Branch) -> tuple[int, ...]:
-        fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
-        parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
-        return tuple(Session(parts, PROMPT, own, own.knobs(asked), draws=branch.keys).generate())
-
-    return law_of(run)
+    fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
+    parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
+    return law_by_rounds(Session(parts, PROMPT, own, own.knobs(asked)), stateless=[mine.trained, mine.trained.network])
 
 
 def off(table: Table, length: int, **options: Any) -> float:

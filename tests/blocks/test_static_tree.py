@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from blocks.test_eagle import PROMPT, made
-from engine.driver import session as plain_session
-from engine.zoo import build
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
@@ -21,6 +19,8 @@ from specviz.methods.eagle3.spec import STATIC_TREE
 from specviz.methods.trained.rank_shapes import NAME, best_paths, read_table, write_table
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
+from support.driver import session as plain_session
+from support.models import build
 
 RIGHT = ((0.6, 0.2, 0.1, 0.05), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2), (0.3, 0.2))
 

@@ -11,7 +11,6 @@ import torch
 from click.testing import CliRunner
 
 from blocks.stage import trained as random_drafter
-from engine.zoo import build, save
 from specviz.cli.train.trees import block_drafter as block_command
 from specviz.cli.train.trees import eagle3 as eagle_command
 from specviz.cli.train.trees import medusa as medusa_command
@@ -31,6 +30,7 @@ from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, train
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from support.models import build, save
 from train.little_text import little_corpus
 
 STEPS = 60

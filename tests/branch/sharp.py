@@ -2,8 +2,8 @@
 
 import torch
 
-from engine.zoo import blurred, build
 from specviz.engine.model.adapter import ModelAdapter
+from support.models import blurred, build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

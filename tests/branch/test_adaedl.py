@@ -8,10 +8,6 @@ import pytest
 import torch
 
 from branch.habits import problem
-from engine.driver import session as real_session
-from engine.zoo import blurred, build
-from law.enumerate import deviation
-from law.table_model import HISTORY, session, session_law, table_models
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.round import Round
@@ -23,6 +19,10 @@ from specviz.methods.common.runner import laws
 from specviz.methods.draft_model.adaedl import AdaEdl, Controller
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.table_models import CASE_B, CASE_C, Iid, Problem, exact_row, law
+from specviz.prove.enumerate import deviation
+from support.driver import session as real_session
+from support.models import blurred, build
+from support.table_session import HISTORY, session, session_law, table_models
 
 EXACT = 1e-12
 CASES = {"H": HISTORY, "B": CASE_B, "C": CASE_C}

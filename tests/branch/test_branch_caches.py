@@ -8,13 +8,13 @@ import torch
 
 from branch.sharp import PROMPT, sharp_pair
 from branch.watch import Watch, fact, facts
-from engine.driver import session
 from engine.test_session import cached_tokens
-from engine.zoo import VOCAB
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.rows import Rows
 from specviz.events import Fork, Match, Rollback
 from specviz.methods.branch.spec import branch_count
+from support.driver import session
+from support.models import VOCAB
 
 
 @pytest.fixture(scope="module")

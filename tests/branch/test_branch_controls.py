@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from law.enumerate import Branch, BranchKeys, Law, law_of, total_variation
-from law.table_model import session, session_law, table_models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
@@ -17,6 +15,8 @@ from specviz.methods.branch.round import Flight
 from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
+from specviz.prove.enumerate import Branch, BranchKeys, Law, law_of, total_variation
+from support.table_session import session, session_law, table_models
 
 
 def iid(p: str, q: str) -> Problem:

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("torch")
 
 from branch.small import THREE
-from law.enumerate import deviation, law_of
-from law.table_model import HISTORY, Letters, session, session_law, table_models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import deviation, law_of
+from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12
 

@@ -9,13 +9,13 @@ import torch
 
 from branch.sharp import PROMPT, sharp_pair
 from branch.watch import Watch, fact, facts
-from engine.driver import session
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.rows import Rows
 from specviz.errors import SpecvizError
 from specviz.events import Fork, Match, Posterior, Rollback, Settle, Span
 from specviz.methods.branch.drafter import Branching
+from support.driver import session
+from support.models import build
 
 METHODS = ["specbranch", "pearl"]
 

@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("torch")
 
 from branch.small import THREE
-from law.enumerate import Branch, deviation, law_of
-from law.table_model import HISTORY, Letters, session, table_models
 from law.test_recorded_law import check_verdict
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Branch, deviation, law_of
 from specviz.trace.check import Checker
+from support.table_session import HISTORY, Letters, session, table_models
 
 
 @pytest.mark.parametrize(

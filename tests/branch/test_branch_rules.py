@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from law.enumerate import Branch, law_of
 from specviz.methods.branch.fork import Choice, choose
 from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import exact_row
+from specviz.prove.enumerate import Branch, law_of
 from specviz.verifiers import get_verifier
 
 TOKENWISE = get_verifier("tokenwise").plan

@@ -10,9 +10,6 @@ import pytest
 import torch
 
 from branch.watch import Watch, fact, facts
-from engine.driver import session as real_session
-from engine.zoo import build
-from law.table_model import session, table_models
 from specviz.engine.decode.context import Observation
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
@@ -24,6 +21,9 @@ from specviz.methods.branch.signal import Classifier, Signals
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import Problem
 from specviz.verifiers import get_verifier
+from support.driver import session as real_session
+from support.models import build
+from support.table_session import session, table_models
 
 P = 11  # prompt tokens; its last one is the root of the first round (in the spec the first token of the text)
 DRAFT = {0: 0.8, 1: 0.6, 2: 0.2, 3: 0.81, 4: 0.66, 5: 0.93, 6: 0.9}  # the top of the draft row, by place in the text

@@ -9,8 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.driver import session as real_session
-from engine.zoo import blurred, build, save
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import ModelError
@@ -20,6 +18,8 @@ from specviz.methods.draft_model.drafter import Chain
 from specviz.methods.trained.parts import fingerprint
 from specviz.train.hrad.rounds import RoundCollector, RoundSettings
 from specviz.train.hrad.train import save as save_hrad
+from support.driver import session as real_session
+from support.models import blurred, build, save
 
 PROMPT = [5, 77, 12, 5, 9, 30]
 

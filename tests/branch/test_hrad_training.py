@@ -10,7 +10,6 @@ import torch
 from click.testing import CliRunner
 
 from branch.test_hrad import blank
-from engine.zoo import blurred, build, save
 from specviz.cli.train.train import command
 from specviz.engine.decode.round import Round
 from specviz.engine.model.adapter import ModelAdapter
@@ -28,6 +27,7 @@ from specviz.train.hrad import rounds as hrad_rounds
 from specviz.train.hrad import train as hrad
 from specviz.train.hrad.objective import FittedHrad, HradObjective, LabelledRounds
 from specviz.train.hrad.rounds import HradRounds, RoundCollector, RoundSettings, censored, label
+from support.models import blurred, build, save
 
 GAMMA = 4
 
@@ -64,7 +64,7 @@ def test_labels_of_a_scripted_trace() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None:
     """Every round but the cut ones, in order, with what it accepted."""
-    from engine.driver import session as real_session
+    from support.driver import session as real_session
 
     target = ModelAdapter(build("llama", seed=2))
     draft = ModelAdapter(blurred(build("llama", seed=2), 0.1))

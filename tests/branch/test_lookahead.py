@@ -9,11 +9,6 @@ import pytest
 import torch
 
 from branch.habits import Habits, problem
-from engine.driver import greedy
-from engine.driver import session as real_session
-from engine.zoo import build
-from law.enumerate import deviation
-from law.table_model import HISTORY, TableModel, session, session_law
 from specviz.engine.decode.round import Round
 from specviz.engine.model.adapter import Models
 from specviz.engine.model.rows import Rows
@@ -24,6 +19,11 @@ from specviz.methods import get_method
 from specviz.methods.lookahead.window import Pool, Window
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
+from specviz.prove.enumerate import deviation
+from support.driver import greedy
+from support.driver import session as real_session
+from support.models import build
+from support.table_session import HISTORY, TableModel, session, session_law
 
 PROMPT = (2, 4, 1, 4, 0)
 SIZES = [(5, 7, 7), (3, 2, 2), (2, 4, 3), (4, 1, 1), (8, 3, 2), (2, 1, 2), (5, 6, 0)]

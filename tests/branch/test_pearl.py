@@ -7,10 +7,10 @@ import torch
 
 from branch.watch import Watch, fact
 from cost.rollback import rollback_pearl
-from law.table_model import TableModel, session
 from specviz.engine.model.adapter import Models
 from specviz.events import Fork, Posterior, Rollback, Signal
 from specviz.probability.table_models import Iid, exact_row
+from support.table_session import TableModel, session
 
 
 class Flat(TableModel):

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from branch.habits import problem
-from engine.driver import session as real_session
-from engine.zoo import blurred, build
-from law.enumerate import deviation
-from law.table_model import HISTORY, session, session_law, table_models
 from specviz.probability.table_models import CASE_B, law
+from specviz.prove.enumerate import deviation
+from support.driver import session as real_session
+from support.models import blurred, build
+from support.table_session import HISTORY, session, session_law, table_models
 
 
 @pytest.mark.parametrize(

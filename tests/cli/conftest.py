@@ -1,7 +1,6 @@
 """`cli`: the command line in this process, as `(exit code, standard output, standard error)`."""
 
 import io
-import os
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,8 +8,6 @@ from typing import NamedTuple
 import pytest
 
 from specviz.cli import main
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 class Done(NamedTuple):

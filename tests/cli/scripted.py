@@ -11,7 +11,7 @@ from specviz import events
 from specviz.commands import Start
 from specviz.errors import ModelError
 from specviz.events import Event
-from trace_factory import make_events
+from support.traces import make_events
 
 
 class Script:

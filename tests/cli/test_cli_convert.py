@@ -10,12 +10,12 @@ import torch
 from click.testing import CliRunner, Result
 from safetensors.torch import load_file
 
-from engine.zoo import build
 from specviz.cli import COMMANDS
 from specviz.cli.look.convert import command, read
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.early_exit.heads import load
+from support.models import build
 
 
 def convert(*words: Any) -> Result:

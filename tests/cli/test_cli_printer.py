@@ -8,7 +8,7 @@ from specviz import events
 from specviz.cli.printing import Narrator, Sink, TextStream, fan_out, terminal_text
 from specviz.cli.run.lines import RoundLines
 from specviz.runlog.fold import Run
-from trace_factory import make_events
+from support.traces import make_events
 
 
 class _Screen(io.StringIO):

@@ -11,18 +11,12 @@ import pytest
 import torch
 
 from cli.conftest import Cli
-from engine.zoo import planted, save, tokenizer
 from specviz import events
 from specviz.trace import Trace
+from support.models import planted, save, tokenizer
 
 PROMPT = "abcabc"
 RUN = ("run", "--prompt", PROMPT, "--max-new-tokens", "24")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from cli.scripted import Script
 from specviz import events
 from specviz.metrics import Tally
 from specviz.trace import Trace
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 
 @pytest.fixture

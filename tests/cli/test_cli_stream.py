@@ -9,25 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from adapt.stage import trained
 from cli.conftest import Cli
-from engine.zoo import build, save
 from specviz import events
 from specviz.engine.run.local import load_pair
 from specviz.methods.specblock.files import KIND
 from specviz.metrics import Tally
 from specviz.trace import Trace, read_events
+from support.models import build, save
 
 PROMPTS = (("ab ab ab", "code"), ("xyz x", "code"), ("the cat", "prose"), ("12 12 1", "prose"))
 EAGER = ("--adapt", "on", "--adapt-cost-scale", "0", "--adapt-budget", "1", "--adapt-caution", "0")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from rank_trace import rank_events
 from specviz import events as ev
 from specviz.cli import main
 from specviz.cli.printing import fan_out
 from specviz.cli.run.lines import RoundLines
 from specviz.metrics import measure
 from specviz.runlog.fold import Run
-from trace_factory import write_trace
+from support.rank_trace import rank_events
+from support.traces import write_trace
 
 
 def lines(events: list[ev.Event], verbose: bool = False) -> list[str]:

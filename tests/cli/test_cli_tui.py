@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Cli
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 
 def test_without_a_terminal_it_says_what_works_instead(cli: Cli, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from branch_trace import node, verdict, worked
 from specviz.cost import pipelines
 from specviz.cost.model_clock import Facts, Forward, ModelClock, Played, Rates, Timing, timing
 from specviz.cost.timing import run_facts
 from specviz.events import Calibration, Climb, DraftStep, Event, Node, RoundEnd
-from trace_factory import Recipe, make_events, plain_round
+from support.branch_trace import node, verdict, worked
+from support.traces import Recipe, make_events, plain_round
 
 SPEC = Rates(t=1, c=4, kappa_q=0)
 

@@ -6,7 +6,6 @@ What is only read, and why, stands in `READ_ONLY`; a block that can do neither s
 
 import io
 import json
-import os
 import re
 import sys
 import tomllib
@@ -16,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from docs.pages import DOCS, PAGES, ROOT, Block, blocks
 from docs.shell import Pipeline, flags, parse, prints, typed
 from specviz.cli import COMMANDS, main
 from specviz.metrics.registry import METRICS, RATIOS
 from tools.check_versions import main as check_versions
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 LANGUAGES = {"sh", "console", "python", "text"}
 # Commands that a test does not carry out.
@@ -38,12 +34,6 @@ READ_ONLY = {
 OWN_MODELS = ("path/to/", "pair/")  # folders of the reader's
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 NAMES = [str(page.relative_to(ROOT)) for page in WITH_BLOCKS]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    """Small models on busy machines crawl otherwise."""
-    torch.set_num_threads(1)
 
 
 def _questions(path: Path) -> None:

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from early_exit.layered import LayeredTable
-from engine.driver import session
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.model.cache import KVCache
 from specviz.methods.kangaroo import drafter as kangaroo
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape
 from specviz.probability.table_models import Table
+from support.driver import session
 
 CAPACITY = 640
 

@@ -8,14 +8,15 @@ hide. What head l says after a text is a table of its own.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import torch
 
-from law.table_model import PROMPT, TableModel
 from specviz.engine.model.cache import KVCache
 from specviz.probability.table_models import Table, exact_row
+from support.table_session import PROMPT, TableModel
 
 L = 3
 
@@ -55,7 +56,8 @@ class LayeredTable(TableModel):
         for layer in range(lo, hi):
             keys, values = cache.update(hidden[None, :, :, :1], hidden[None, :, :, 1:2], layer)
             tokens, places = keys.flatten().tolist(), values.flatten().tolist()
-            seen = [range(len(tokens))] * hidden.shape[1] if block is None else [np.flatnonzero(row) for row in block]
+            every = range(len(tokens))
+            seen = [every] * hidden.shape[1] if block is None else [[*compress(every, row)] for row in block.tolist()]
             texts = [self._text(tokens, places, slots) for slots in seen]
             assert [(t[-1], len(t) - 1) for t in texts] == [tuple(h[:2]) for h in hidden[0].tolist()]
             numbers = torch.tensor([[self._number(text) + 1 for text in texts]], dtype=torch.float64)

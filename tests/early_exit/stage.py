@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.driver import session
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
@@ -15,6 +14,7 @@ from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
+from support.driver import session
 
 SURE = 60.0
 

@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from early_exit.stage import Hearsay, Placed, Sink, early, plain
-from engine.driver import greedy, session
-from engine.zoo import CONFIGS, build, planted
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
@@ -23,6 +21,8 @@ from specviz.knobs import KnobTable
 from specviz.methods import get_method
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.spec import Limits, fitted, layers, read
+from support.driver import greedy, session
+from support.models import CONFIGS, build, planted
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 24

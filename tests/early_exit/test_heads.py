@@ -9,8 +9,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from early_exit.stage import Sink, early, plain
-from engine.driver import session
-from engine.zoo import build, planted, save
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
@@ -19,6 +17,8 @@ from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
 from specviz.methods.early_exit.head_files import Config, fingerprint
 from specviz.methods.early_exit.heads import LogitLens, TrainedHeads, cost_in_layers, describe, load, pick
 from specviz.train.exits.train import save as save_heads
+from support.driver import session
+from support.models import build, planted, save
 
 PROMPT = [5, 77, 12, 5, 9]
 

@@ -8,7 +8,6 @@ import torch
 
 from early_exit.kangaroo_stage import adapter_for, kangaroo_run, uncached
 from early_exit.stage import Sink, plain
-from engine.zoo import CONFIGS, build, planted
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
@@ -17,6 +16,7 @@ from specviz.events import Climb, DraftStep, ExitRound, Gate
 from specviz.methods import get_method
 from specviz.methods.kangaroo.adapter import Adapter, Reader, Shape
 from specviz.methods.kangaroo.spec import example
+from support.models import CONFIGS, build, planted
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, LAYERS = 24, 4

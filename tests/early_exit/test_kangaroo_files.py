@@ -10,8 +10,6 @@ from safetensors.torch import load_file, save_file
 
 from early_exit.kangaroo_stage import adapter_for
 from early_exit.stage import Sink
-from engine.driver import session
-from engine.zoo import build, planted, save
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
@@ -20,6 +18,8 @@ from specviz.methods.kangaroo.adapter import Shape
 from specviz.methods.kangaroo.files import Config, load, pick
 from specviz.methods.kangaroo.files import save as save_adapter
 from specviz.methods.trained.parts import fingerprint
+from support.driver import session
+from support.models import build, planted, save
 
 PROMPT = [5, 77, 12, 5, 9]
 

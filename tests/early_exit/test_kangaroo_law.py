@@ -11,10 +11,9 @@ import torch
 
 from early_exit.kangaroo_stage import TableAdapter
 from early_exit.layered import LayeredTable, Mixed
-from law.enumerate import Law, deviation, law_of, total_variation
-from law.table_model import PROMPT
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
@@ -26,7 +25,9 @@ from specviz.methods.kangaroo.drafter import Kangaroo
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.table_session import PROMPT, law_by_rounds
 
 EXACT = 1e-12
 TARGET, SAID = Mixed(3), Mixed(4, 2)
@@ -43,24 +44,20 @@ def kangaroo_law(
     method = get_method("kangaroo")
     knobs = method.table.knobs({"tau": TAU, "w_max": 2, "temperature": 1.0, "max_new_tokens": length, **changes})
     ends: set[str] = set()
-    longest = 0
+    lengths: list[int] = []
+    model = LayeredTable(TARGET, PROMPT)
+    adapter = TableAdapter(model, SAID)
+    parts = Parts(Models(model, None, 64), drafter(model, 2, reader(adapter, 64), mode), get_verifier(verifier))
+    start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
 
-    def run(branch: Any) -> tuple[int, ...]:
-        nonlocal longest
-        model = LayeredTable(TARGET, PROMPT)
-        made = drafter(model, 2, reader(TableAdapter(model, SAID), 64), mode)
-        parts = Parts(Models(model, None, 64), made, get_verifier(verifier))
-        running = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos), draws=branch.keys)
+    def between(running: Session, done: Round | None) -> None:
+        if done is not None:
+            ends.add(done.draft.draft_end)
+            lengths.append(len(done.draft))
         if steer:
             steer(running)
-        for done in running.rounds():
-            ends.add(done.draft.draft_end)
-            longest = max(longest, len(done.draft))
-            if steer:
-                steer(running)
-        return tuple(running.new_tokens)
 
-    return law_of(run), ends, longest
+    return law_by_rounds(start, between, [adapter]), ends, max(lengths)
 
 
 @pytest.mark.parametrize("rule", RULES)

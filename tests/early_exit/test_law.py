@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from early_exit.layered import Mixed, stack
-from law.enumerate import Law, deviation, law_of, total_variation
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
 from specviz.methods import get_method
@@ -20,7 +20,9 @@ from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.table_session import law_by_rounds
 
 EXACT = 1e-12
 TARGET, LOW, HIGH = Mixed(3), Mixed(8, 2), Mixed(5, 2)
@@ -37,21 +39,17 @@ def early_law(
     knobs = method.table.knobs({**SETTING, "temperature": 1.0, "max_new_tokens": length, **changes})
     fed: list[int] = []
 
-    def run(branch: Any) -> tuple[int, ...]:
-        model, heads = stack(TARGET, LOW, HIGH)
-        parts = Parts(Models(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
-        running = Session(
-            parts, model.prompt, method.table, knobs, eos=frozenset(eos), draws=branch.keys
-        )  # fmt: skip
+    model, heads = stack(TARGET, LOW, HIGH)
+    parts = Parts(Models(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
+    start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
+
+    def between(running: Session, done: Round | None) -> None:
+        if done is not None:
+            fed.append(done.draft.n_fed)
         if steer:
             steer(running)
-        for done in running.rounds():
-            fed.append(done.draft.n_fed)
-            if steer:
-                steer(running)
-        return tuple(running.new_tokens)
 
-    found = law_of(run)
+    found = law_by_rounds(start, between, [heads])
     return found, max(fed), sum(fed)
 
 

@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from early_exit.stage import Hearsay, Placed, Sink, early, plain
-from engine.driver import session
-from engine.zoo import planted, save
 from specviz.commands import Start
 from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import RoundCost
@@ -17,6 +15,8 @@ from specviz.engine.run.local import LocalRun, load_pair
 from specviz.events import Climb, Event, ExitRound, Gate, RoundEnd, decode, encode
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
+from support.driver import session
+from support.models import planted, save
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, L = 24, 5

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from early_exit.stage import Sink, early, plain
-from engine.zoo import planted
 from specviz.cost.exit_replay import Setting, Table, advised, rounds, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, ExitTable
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import exit_table
+from support.models import planted
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 40

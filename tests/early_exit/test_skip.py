@@ -8,10 +8,6 @@ import torch
 
 from early_exit.layered import LayeredTable, Mixed
 from early_exit.stage import Sink, plain
-from engine.driver import session
-from engine.zoo import planted
-from law.enumerate import Law, deviation, law_of, total_variation
-from law.table_model import PROMPT as TABLE_PROMPT
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
@@ -27,7 +23,12 @@ from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from support.driver import session
+from support.models import planted
+from support.table_session import PROMPT as TABLE_PROMPT
+from support.table_session import law_by_rounds
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N, LAYERS = 24, 4
@@ -135,14 +136,10 @@ def skip_law(rule: str, length: int, eos: tuple[int, ...] = (), drafter: Any = S
     method = get_method("draft_and_verify")
     knobs = method.table.knobs({"tau": 0.5, "w_max": 2, "temperature": 1.0, "max_new_tokens": length, **changes})
 
-    def run(branch: Any) -> tuple[int, ...]:
-        model = LayeredTable(TARGET, TABLE_PROMPT)
-        made = drafter(LayeredTable(SAID, TABLE_PROMPT), 2, mode)
-        parts = Parts(Models(model, None, 64), made, get_verifier(verifier))
-        running = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos), draws=branch.keys)
-        return tuple(running.generate())
-
-    return law_of(run)
+    model, said = LayeredTable(TARGET, TABLE_PROMPT), LayeredTable(SAID, TABLE_PROMPT)
+    parts = Parts(Models(model, None, 64), drafter(said, 2, mode), get_verifier(verifier))
+    start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
+    return law_by_rounds(start, stateless=[said])
 
 
 @pytest.mark.parametrize("rule", RULES)

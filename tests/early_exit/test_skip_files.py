@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from early_exit.stage import Sink
-from engine.driver import session
-from engine.zoo import planted, save
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import KnobError, ModelError
@@ -19,6 +17,8 @@ from specviz.methods.self_skip.files import Config, load, pick
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
+from support.driver import session
+from support.models import planted, save
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

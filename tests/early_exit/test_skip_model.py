@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from engine.zoo import CONFIGS, build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.rows import Rows, fill
 from specviz.errors import ModelError
 from specviz.methods.self_skip.model import ATTENTION, MLP, Borrowed, SkippedModel, _name
 from specviz.methods.self_skip.spec import SkipSet
+from support.models import CONFIGS, build
 
 IDS = [5, 77, 12, 200, 31, 9, 54, 3]
 SETS = ["a1", "m2", "a2 m2", "a1 a3 m1 m2", "a1 a2 a3 m1 m2 m3"]

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from early_exit.stage import Script, Sink, early
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Climb, ExitRound
+from support.models import build
 
 PROMPT = [5, 77, 12, 5, 9]
 

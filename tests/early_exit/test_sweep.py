@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.zoo import planted, save
 from specviz.cli.measure.sweep import _values, command
 from specviz.commands import Start
 from specviz.cost.exit_replay import Setting, queries, rounds
@@ -18,6 +17,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd
 from specviz.methods import get_method
 from specviz.trace import Recorder, Trace
+from support.models import planted, save
 
 L = 5
 

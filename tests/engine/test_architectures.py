@@ -8,13 +8,13 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt_oss import modeling_gpt_oss
 
-from engine.driver import greedy, session
-from engine.zoo import CONFIGS, MORE, REFUSED, blurred, build, save
 from specviz.engine.model import attention
 from specviz.engine.model.loading import load
 from specviz.engine.model.rows import Rows
 from specviz.errors import ModelError
 from specviz.probability.draft import ROOT
+from support.driver import greedy, session
+from support.models import CONFIGS, MORE, REFUSED, blurred, build, save
 
 PLAIN = {"gemma2": "eager"}  # its only path with a soft cap; it rounds its softmax to float32 even in float64
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]

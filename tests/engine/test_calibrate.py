@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from engine.zoo import build
 from specviz.cost.ledger import Clock
 from specviz.engine.decode import overlap_choice as cal
 from specviz.engine.model.adapter import ModelAdapter, Models
+from support.models import build
 
 
 def pair() -> Models:

@@ -5,13 +5,13 @@ import copy
 import pytest
 import torch
 
-from engine.driver import session
-from engine.zoo import CONFIGS, build
 from specviz.engine.decode.round import Round
 from specviz.engine.model.adapter import ModelAdapter, fuse_norms
 from specviz.engine.model.attention import RopeTable
 from specviz.engine.record.probe import confidences
 from specviz.events import Knob, Level
+from support.driver import session
+from support.models import CONFIGS, build
 
 IDS = torch.tensor([[5, 9, 200, 31, 7, 7, 80]])
 

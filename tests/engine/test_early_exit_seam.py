@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from engine.driver import session
-from engine.zoo import build, planted
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import Tree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.probability.draft import ROOT, Draft
+from support.driver import session
+from support.models import build, planted
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 

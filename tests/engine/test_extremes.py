@@ -9,8 +9,6 @@ import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from engine.driver import greedy, session
-from engine.zoo import blurred, build, save, tokenizer
 from specviz.commands import Command, Shutdown, Start, Stop
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model import rows
@@ -20,6 +18,8 @@ from specviz.engine.run.worker import Worker
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import End, Event, Refused, RoundEnd
 from specviz.methods import get_method
+from support.driver import greedy, session
+from support.models import blurred, build, save, tokenizer
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 SHAPES: list[dict[str, Any]] = [{"gamma": 5}, {"shape": "tree", "d_max": 3, "node_budget": 12},

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.zoo import build, save
 from specviz.engine.model import hub
 from specviz.engine.model.loading import load
 from specviz.errors import ModelError
+from support.models import build, save
 
 NAME = "pair/targt"
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine.driver import session
 from engine.pipelined import Ahead
-from engine.zoo import blurred, build
 from specviz.engine.decode import overlap_choice
 from specviz.engine.decode.overlap import Launched, Overlap, Serial, Threads
 from specviz.engine.decode.overlap_choice import choose, possible, probed, threads_of
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.errors import SpecvizError
+from support.driver import session
+from support.models import blurred, build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 CUDA = torch.cuda.is_available()

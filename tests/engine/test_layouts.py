@@ -10,15 +10,15 @@ import pytest
 import torch
 from scipy.stats import chi2_contingency
 
-from engine.driver import greedy, session
 from engine.test_session import cached_tokens
-from engine.zoo import VOCAB, blurred, build, planted, save
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.methods import get_method
 from specviz.methods.draft_model.drafter import WIDEST
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
+from support.driver import greedy, session
+from support.models import VOCAB, blurred, build, planted, save
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 METHOD = get_method("draft")

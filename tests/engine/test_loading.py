@@ -9,12 +9,12 @@ import pytest
 import torch
 from tokenizers import AddedToken
 
-from engine.zoo import build, save, tokenizer
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import compare_tokenizers, load, pick_device, pick_dtype, stop_tokens
 from specviz.engine.model.selftest import reference, self_test
 from specviz.engine.run.local import load_pair
 from specviz.errors import ModelError
+from support.models import build, save, tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from engine.zoo import blurred, build, save
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
@@ -33,6 +32,7 @@ from specviz.events import (
 )
 from specviz.methods import get_method
 from specviz.trace import Recorder, read_events
+from support.models import blurred, build, save
 
 RUNS: list[dict[str, Any]] = [
     {"method": "ar"},

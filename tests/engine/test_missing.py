@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.zoo import build, save
 from specviz.cli import group
 from specviz.commands import Start
 from specviz.engine.model.loading import fingerprint
@@ -17,6 +16,7 @@ from specviz.errors import ModelError
 from specviz.events import Catalogue, Event, Missing, decode, encode
 from specviz.methods import all_methods
 from specviz.methods.common.missing import missing, missing_part
+from support.models import build, save
 
 PARTED = [method.name for method in all_methods().values() if method.part is not None]
 

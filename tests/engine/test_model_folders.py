@@ -19,10 +19,10 @@ from safetensors.torch import load_file, save_file
 
 import specviz
 from cli.conftest import Cli, cli  # noqa: F401 (a fixture)
-from engine.zoo import COMMON, build, save
 from specviz.cli.request import check_models
 from specviz.engine.model.loading import load, plain_model
 from specviz.errors import ModelError
+from support.models import COMMON, build, save
 
 YES = b"y\n" * 6
 

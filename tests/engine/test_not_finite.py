@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from blocks.test_published import medusa_folder
-from engine.zoo import blurred, build, save
 from specviz.commands import Start
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.methods import all_methods
 from specviz.probability.draws import NOT_FINITE
+from support.models import blurred, build, save
 
 PROMPT = "abc abc"
 BAD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from engine.zoo import blurred, build, save, tokenizer
 from specviz.commands import Start
 from specviz.engine.run import build_drafter, local
 from specviz.engine.run.local import LocalRun, Pair, load_pair
@@ -15,6 +14,7 @@ from specviz.errors import KnobError
 from specviz.events import Calibration, Event, Header, Prefill, RoundEnd, RoundStart, Warn, decode, encode
 from specviz.knobs import KnobTable
 from specviz.methods import get_method
+from support.models import blurred, build, save, tokenizer
 
 
 @pytest.fixture(scope="module")

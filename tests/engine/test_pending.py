@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from engine.driver import session
 from engine.pipelined import Ahead
-from engine.zoo import blurred, build, tokenizer
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.record.probe import Probe
 from specviz.events import Commit, Event, Node, RoundEnd, RoundStart, Span, Verify
+from support.driver import session
+from support.models import blurred, build, tokenizer
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 SETTINGS = [{}, {"depth": 1, "width": 3, "more": 4}, {"depth": 0}, {"width": 0}, {"more": 0}, {"depth": 3, "width": 5}]

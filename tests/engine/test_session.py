@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from engine.driver import greedy, session
-from engine.zoo import VOCAB, blurred, build, planted, tokenizer
 from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import KnobError, SpecvizError
+from support.driver import greedy, session
+from support.models import VOCAB, blurred, build, planted, tokenizer
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 DRAFTERS: list[dict[str, Any]] = [

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from early_exit.stage import Hearsay, Placed
-from engine.driver import session
-from engine.zoo import blurred, build
 from specviz.engine.decode.context import Observation
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model import rows as rows_module
 from specviz.engine.model.adapter import ModelAdapter, Models
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
+from support.driver import session
+from support.models import blurred, build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 EXACT = 1e-10

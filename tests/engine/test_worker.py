@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from engine.zoo import blurred, build, save
 from specviz.commands import (
     MAX_LINE,
     Command,
@@ -28,6 +27,7 @@ from specviz.commands import (
 )
 from specviz.engine.run.worker import lines
 from specviz.events import Beat, Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
+from support.models import blurred, build, save
 
 PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any honest answer
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from law import drafts
-from law.enumerate import Play, paths
 from law.rounds import draw_draft, emitted, target_rows
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import Problem
+from specviz.prove.enumerate import paths
+from specviz.prove.rounds import Play
 from specviz.verifiers import get_verifier
 
 ROUNDS = 64  # keys of a block: its rounds are numbered from a multiple of this

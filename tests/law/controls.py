@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from law.drafts import Builder, Grow, chain, siblings, without
-from law.enumerate import BranchKeys, Law, chained
 from law.rounds import emitted, play_once
 from specviz.probability.draft import ROOT, Draft, Spelling
 from specviz.probability.draws import Tested
@@ -19,6 +18,8 @@ from specviz.probability.table_models import Problem
 from specviz.prove.controls import retested as retested
 from specviz.prove.controls import softmax_argmax as softmax_argmax
 from specviz.prove.controls import stop_dropped as stop_dropped
+from specviz.prove.enumerate import BranchKeys, Law
+from specviz.prove.rounds import chained
 from specviz.verifiers import tokenwise, walk
 
 

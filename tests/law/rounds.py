@@ -4,11 +4,12 @@ from fractions import Fraction
 from typing import Any
 
 from law.drafts import Builder, Grow
-from law.enumerate import Law, Play, chained, deviation, paths
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Outcome, Plan, Verifier
 from specviz.probability.table_models import Problem, law
+from specviz.prove.enumerate import Law, deviation, paths
 from specviz.prove.proof import mean as mean
+from specviz.prove.rounds import Play, chained
 from specviz.prove.rounds import emitted as emitted
 from specviz.prove.rounds import target_rows as target_rows
 

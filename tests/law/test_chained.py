@@ -6,10 +6,11 @@ import pytest
 
 from law import drafts
 from law.blocks import Blocks
-from law.enumerate import chained, deviation
 from law.rounds import off_target
 from law.table_rows import random_table
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
+from specviz.prove.enumerate import deviation
+from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 
 BASE = "walk tokenwise"

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from law import controls, drafts
-from law.enumerate import law_of, total_variation
 from law.rounds import accepted_law, draw_draft, mean, target_rows
 from specviz.probability.draws import Keys, Tested
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
+from specviz.prove.enumerate import law_of, total_variation
 from specviz.verifiers import get_verifier
 
 TOKENWISE, WALK = get_verifier("tokenwise").plan, get_verifier("walk").plan

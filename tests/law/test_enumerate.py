@@ -8,10 +8,11 @@ import pytest
 
 from law import drafts
 from law.controls import backward_scan
-from law.enumerate import Branch, chained, law_of, paths
 from law.rounds import play
 from specviz.probability.rows import Certain
 from specviz.probability.table_models import CASE_A, CASE_B, exact_row
+from specviz.prove.enumerate import Branch, law_of, paths
+from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 
 HALF, THIRD, QUARTER = Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)

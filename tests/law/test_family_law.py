@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from law.enumerate import Branch, Law, deviation, law_of, total_variation
-from law.table_model import HISTORY, Letters, session, session_law, table_models
 from specviz.engine.decode.session import Session
 from specviz.methods import get_method
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
+from specviz.prove.enumerate import Branch, Law, deviation, law_of, total_variation
 from specviz.verifiers import get_verifier
+from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12
 PROBLEMS = CASES | {"H": HISTORY}

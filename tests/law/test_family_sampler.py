@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from law.table_model import HISTORY, session, table_models
 from law.test_family_law import LAYOUTS, LOSSLESS
 from law.test_sampler import rejected, sample
 from specviz.probability.table_models import CASE_A, Iid, Problem, exact_row, law
+from support.table_session import HISTORY, session, table_models
 
 GAMMA, LENGTH = 2, 7
 CHIEF = [(layout, verifier) for layout, verifier in LOSSLESS if layout == "chain"]

@@ -9,11 +9,11 @@ import pytest
 
 from law import drafts
 from law.controls import control_law
-from law.enumerate import total_variation
 from law.rounds import accepted_law, fractions, mean
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Test
 from specviz.probability.table_models import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
+from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, get_verifier
 
 CAPPED = [get_verifier("blockwise"), get_verifier("hsd")]

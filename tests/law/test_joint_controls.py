@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from law import controls, drafts
-from law.enumerate import total_variation
 from law.rounds import accepted_law, mean
 from specviz.knobs import Knobs
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Plan, Step, Test
 from specviz.probability.rows import CertainRows
 from specviz.probability.table_models import CASE_A, CASE_B, CASES, Iid, Problem, exact_row, law
+from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, all_verifiers, get_verifier, slack
 from specviz.verifiers._scan import nodes_of
 from specviz.verifiers.multi_hsd import _MultiHsd

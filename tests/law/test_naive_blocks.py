@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from law.blocks import Block, Blocks, expected
-from law.enumerate import chained, deviation
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
+from specviz.prove.enumerate import deviation
+from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 
 

@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from law.enumerate import Branch, deviation, law_of
-from law.table_model import Letters, session, table_models
 from law.test_family_law import FITS, LAYOUTS, LONG, PROBLEMS
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
+from specviz.prove.enumerate import Branch, deviation, law_of
 from specviz.verifiers import get_verifier
+from support.table_session import Letters, session, table_models
 
 TREE = {"shape": "tree", "d_max": 2, "w_max": 2, "k_max": 2, "node_budget": 5}
 RUNS = [

@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import chi2, ncx2
 
 from law import controls, drafts
-from law.enumerate import Law
 from law.rounds import play
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, law
+from specviz.prove.enumerate import Law
 from specviz.verifiers import get_verifier
 
 ALARM = 1e-4
@@ -95,7 +95,7 @@ def test_missing_round_is_rejected() -> None:
 def test_the_whole_engine(method: str, verifier: str) -> None:
     """Session, drafter, sampling and keys together: five tokens, N = 300 (sees a cell moved by about .05)."""
     pytest.importorskip("torch")
-    from law.table_model import HISTORY, session, table_models
+    from support.table_session import HISTORY, session, table_models
 
     models, knobs = table_models(HISTORY), {"gamma": 2} if method == "draft" else {}
 

@@ -1,6 +1,6 @@
 """The production `Session`, drafters and sampling under the enumerating draws: the exact law of whole generations.
 
-Every path of random decisions is a run of a fresh session, over several rounds, with a cache of token ids in between
+Every path of random decisions is run over several rounds, with a cache of token ids in between
 (verification.md 10, group 6, without the sampling noise). Laws are float64: the session softmaxes logits.
 """
 
@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from law.enumerate import Law, deviation, law_of, total_variation
-from law.table_model import HISTORY, Letters, session, session_law, table_models
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Session
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
+from specviz.prove.enumerate import Law, deviation, law_of, total_variation
+from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12
 PROBLEMS = CASES | {"H": HISTORY}

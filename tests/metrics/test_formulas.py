@@ -6,7 +6,7 @@ import pytest
 
 from specviz.events import Event, Header, ModelInfo, Models, Node, RoundEnd, RoundStart, Span, Verify
 from specviz.metrics import Metrics, Tally, measure
-from trace_factory import make_header, plain_round, plain_run
+from support.traces import make_header, plain_round, plain_run
 
 MS = 1_000_000
 

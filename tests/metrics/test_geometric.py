@@ -4,7 +4,7 @@ import pytest
 
 from specviz.events import RoundEnd, Verify
 from specviz.metrics import Tally, geometric_fit, measure
-from trace_factory import make_events
+from support.traces import make_events
 
 
 def test_on_a_chain_alpha_is_the_test_acceptance_rate_and_the_curve_is_geometric() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specviz.events import RoundEnd
 from specviz.metrics import METRICS, Estimate, Tally, measure
-from trace_factory import Recipe, make_events
+from support.traces import Recipe, make_events
 
 RECIPES = [
     Recipe(),

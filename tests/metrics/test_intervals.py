@@ -9,7 +9,7 @@ from scipy import stats
 
 from specviz.metrics import Estimate, delta_interval, measure, wilson_interval
 from specviz.metrics.estimate import Unknown, Z, mean, mean_difference, ratio, share
-from trace_factory import plain_round, plain_run
+from support.traces import plain_round, plain_run
 
 
 def test_z_is_the_normal_quantile() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from branch_trace import branches, fork, frame, node, round_one, round_two, step, worked
 from specviz import events as ev
 from specviz.events import Calibration, Climb, Event, ExitRound
 from specviz.metrics import Metrics, measure
-from trace_factory import make_header, plain_round
+from support.branch_trace import branches, fork, frame, node, round_one, round_two, step, worked
+from support.traces import make_header, plain_round
 
 HEADER = make_header(level="summary", method="specbranch", knobs={"gamma": 4})
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from rank_trace import rank_events
 from specviz import events as ev
 from specviz.events import Event, Expansion
 from specviz.metrics import Metrics, Tally, measure
 from specviz.metrics.ranks import known, needed, reach, seen
-from trace_factory import make_header
+from support.rank_trace import rank_events
+from support.traces import make_header
 
 
 def expansion(bucket: int, best: int | None, **fields: Any) -> Expansion:

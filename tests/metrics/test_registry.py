@@ -13,7 +13,7 @@ from specviz.metrics import METRICS, Estimate, measure, metric, ratio
 from specviz.metrics.registry import RATIOS
 from specviz.metrics.run_sums import RoundFigures, SummedRun
 from specviz.view.frame.series import header_metrics
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 # Of contract.md 6, in the order of the JSON.
 NAMES = [

@@ -11,10 +11,10 @@ from specviz.metrics.replay_rules import Replay, kept, links, same_draft
 from specviz.probability.draws import Keys
 from specviz.traits import RULES
 from specviz.verifiers import get_verifier
-from table_model import Recipe, Run, draft_of, target_rows
-from table_verdicts import chains
-from trace_factory import make_events, plain_round, plain_run
-from worked_trace import worked_events
+from support.table import Recipe, Run, draft_of, target_rows
+from support.traces import make_events, plain_round, plain_run
+from support.verdicts import chains
+from support.worked_trace import worked_events
 
 # Case A, gamma 2: p = (1/3, 2/3), q = (2/3, 1/3); rows are written with the drafted token first.
 DRAWN = {0: ((1 / 3, 2 / 3, 0), (2 / 3, 1 / 3, 0)), 1: ((2 / 3, 1 / 3, 0), (1 / 3, 2 / 3, 0))}

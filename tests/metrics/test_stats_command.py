@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from branch_trace import worked
 from specviz.cli import main
 from specviz.events import Calibration, End, Header, ModelInfo, Models, encode
 from specviz.metrics import METRICS, measure
 from specviz.trace import Recorder
-from trace_factory import Recipe, make_events, make_header, plain_round, write_trace
+from support.branch_trace import worked
+from support.traces import Recipe, make_events, make_header, plain_round, write_trace
 
 EVENTS = make_events(temperature=1.0, new_tokens=60)
 OF_SOME = {

@@ -7,7 +7,7 @@ from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds,
 from specviz.errors import SpecvizError
 from specviz.sources import NoSource
 from specviz.sources.live_run import IdleWords, LiveRun
-from trace_factory import make_events
+from support.traces import make_events
 
 WORDS = IdleWords("nothing", "ready", "preparing")
 RUN = make_events(temperature=0.8, new_tokens=24)

@@ -10,7 +10,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.sources import Source, TraceFile
 from specviz.trace import Recorder
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 EVENTS = make_events(shape="tree")
 

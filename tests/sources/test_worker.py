@@ -17,7 +17,7 @@ from specviz.events.run import At
 from specviz.sources import Worker
 from specviz.sources.pipe import Pipe
 from specviz.trace import Trace, read_events
-from trace_factory import make_events
+from support.traces import make_events
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 EVENTS = make_events(temperature=1.0)

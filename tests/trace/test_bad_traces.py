@@ -12,7 +12,7 @@ from specviz.cli import main
 from specviz.errors import TraceError
 from specviz.events import VERSION
 from specviz.trace import Trace, read_events
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 EVENTS = make_events()
 NOW = b'"v":[%d,%d]' % VERSION

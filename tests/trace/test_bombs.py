@@ -15,7 +15,7 @@ from specviz.cli import main
 from specviz.errors import TraceError
 from specviz.events import At, Note, encode
 from specviz.trace import Trace, read_events
-from trace_factory import make_header
+from support.traces import make_header
 
 MB = 1 << 20
 HEAD = encode(make_header()) + b"\n"

@@ -7,8 +7,8 @@ import pytest
 
 from specviz import events as ev
 from specviz.sources.bundled import bundled_traces
+from support.traces import make_events, write_trace
 from tools.recordings import FEWEST, MOST_REPEATED, fault, loops, repeated, slow
-from trace_factory import make_events, write_trace
 
 
 @pytest.mark.parametrize("name", list(bundled_traces()))

@@ -24,7 +24,7 @@ from specviz.events import (
     encode,
 )
 from specviz.trace import read_events
-from trace_factory import Recipe, make_events, write_trace
+from support.traces import Recipe, make_events, write_trace
 
 TRUE = [
     Recipe(),

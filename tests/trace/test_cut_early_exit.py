@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from exit_trace import exit_events
 from specviz.cli import main
 from specviz.events import Climb, Commit, Event, ExitTable, Gate, RoundEnd, encode
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view.panels.exits.climbs import BANDS, band
-from trace_damage import SCREENS, frames
+from support.damage import SCREENS, frames
+from support.exit_trace import exit_events
 
 EVENTS = exit_events(n_tokens=16)
 

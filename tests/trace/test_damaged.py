@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specviz.sources.bundled import bundled_traces
-from trace_damage import DAMAGE, few_rounds, lines_of, look
+from support.damage import DAMAGE, few_rounds, lines_of, look
 
 TIMES = int(os.environ.get("SPECVIZ_FUZZ", "1"))
 TRACES = ("code-ngram", "code-tree", "code-hsd", "code-specbound", "code-specbranch", "code-pearl", "code-specblock",

@@ -15,8 +15,8 @@ from specviz.events import FILE_RECORDS, Event, Header, Knob, Node, Prefill, Rou
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import Trace, read_events
 from specviz.trace.ranges import MOST_IN_A_ROUND, Ranges
-from trace_damage import frames
-from trace_factory import make_events
+from support.damage import frames
+from support.traces import make_events
 
 EVENTS = make_events(queries=1, new_tokens=12)
 BEYOND = (2**61, 2**63 - 1, 2**63, 10**30, -10, -(2**31), -(2**63), -(10**30))

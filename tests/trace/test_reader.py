@@ -15,7 +15,7 @@ from specviz.errors import TraceError
 from specviz.events import VERSION, Event, encode
 from specviz.trace import Recorder, Trace, lock, read_events
 from specviz.trace import migrate as migrate_module
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 EVENTS = make_events(shape="tree", queries=2, temperature=0.9, knob_at=3)
 NOW = b'"v":[%d,%d]' % VERSION

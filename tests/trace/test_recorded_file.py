@@ -14,7 +14,7 @@ from specviz.sources.bundled import bundled_traces
 from specviz.trace import Recorder, lock, read_events
 from specviz.trace import recorder as record_module
 from specviz.trace.recorder import existing
-from trace_factory import make_events, make_header
+from support.traces import make_events, make_header
 
 EVENTS = make_events(queries=1, new_tokens=30)
 HALF = len(EVENTS) // 2

@@ -14,7 +14,7 @@ from specviz.events.run import At
 from specviz.trace import Recorder, Trace, read_events
 from specviz.trace import recorder as record_module
 from specviz.trace.recorder import pack
-from trace_factory import make_events
+from support.traces import make_events
 
 EVENTS = make_events(queries=2, temperature=0.7)
 

@@ -9,7 +9,7 @@ import pytest
 from specviz.cli import main
 from specviz.cli.look.schema import schema
 from specviz.events import NAMES, VERSION, encode
-from trace_factory import make_events
+from support.traces import make_events
 
 EVENTS = [
     event for shape in ("chain", "tree", "none") for event in make_events(shape=shape, temperature=1.0, knob_at=2)

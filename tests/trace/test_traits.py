@@ -16,7 +16,7 @@ from specviz.trace.migrate import METHODS, VERIFIERS
 from specviz.trace.reader import Trace, read_events
 from specviz.traits import RULES, MethodTraits, VerifierTraits
 from specviz.verifiers import all_verifiers, get_verifier
-from trace_factory import make_events, make_header
+from support.traces import make_events, make_header
 
 TRAITS = ("method_traits", "verifier_traits")
 

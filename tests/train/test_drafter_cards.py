@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 
 from blocks.test_medusa import made as medusa_made
 from blocks.test_published import eagle_folder, medusa_folder
-from engine.zoo import build, save
 from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
@@ -27,6 +26,7 @@ from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
 from specviz.train.trees import block_drafter, card, eagle3, measure, static_tree
+from support.models import build, save
 from train.small_drafter import WINDOWS
 
 HERE = Path("here")

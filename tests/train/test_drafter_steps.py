@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
@@ -16,6 +15,7 @@ from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.workers import Workers
 from specviz.train.trees import block_drafter, eagle3, objective
 from specviz.train.trees.objective import DrafterBatches, TrainingPace
+from support.models import build
 from train.small_drafter import WINDOWS, quiet, run_of
 
 HERE = Path("here")

@@ -8,7 +8,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from engine.zoo import build, save
 from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
@@ -23,6 +22,7 @@ from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import Writing
 from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
 from specviz.train.exits import measure, objective, train
+from support.models import build, save
 from train.little_text import little_corpus
 
 

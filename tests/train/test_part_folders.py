@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.zoo import blurred, build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import fingerprint
 from specviz.errors import ModelError
@@ -24,6 +23,7 @@ from specviz.methods.self_skip import files as self_skip
 from specviz.methods.specblock import files as specblock
 from specviz.methods.trained.part_kind import PartKind
 from specviz.methods.trained.parts import DrafterKind
+from support.models import blurred, build
 
 # Kind, fields of its JSON file behind those that name the target, names and shapes of its tensors.
 PARTS: dict[str, tuple[PartKind[Any], str, str]] = {

@@ -9,7 +9,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from engine.zoo import build, planted, save
 from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
@@ -34,6 +33,7 @@ from specviz.train.self_skip import card
 from specviz.train.self_skip import costs as skip_costs
 from specviz.train.self_skip import train as skip_set
 from specviz.train.self_skip.search import Trials, choices, ranked, search, set_of
+from support.models import build, planted, save
 from train.little_text import little_corpus
 
 

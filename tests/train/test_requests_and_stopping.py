@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from engine.zoo import build
 from specviz.cli import INTERRUPTED, TERMINATED, main
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
@@ -27,6 +26,7 @@ from specviz.train.recipe import TimedRequest
 from specviz.train.self_skip import train as skip_set
 from specviz.train.trees import block_drafter, eagle3
 from specviz.train.trees.objective import PartResult
+from support.models import build
 from train.small_drafter import quiet, run_of
 
 HERE = Path("here")

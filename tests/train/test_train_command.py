@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specviz.cli.train.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train.common import corpus, sums, target_text
+from specviz.train.common import corpus, sums, target_text, tokens
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
 from specviz.train.draft_pair import measure, train
@@ -18,7 +18,7 @@ from specviz.train.draft_pair import measure, train
 
 @pytest.fixture
 def little_text(monkeypatch):
-    """A corpus of this package alone and measurements that take no time."""
+    """A corpus of this package alone, a target of three layers, and measurements that take no time."""
     files = [path.read_text(encoding="utf-8") for path in sorted(Path(corpus.__file__).parents[2].rglob("*.py"))]
     # Keys of our own choosing: both sides need some text, whatever this package's files hash to.
     code = [
@@ -30,7 +30,16 @@ def little_text(monkeypatch):
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
         monkeypatch.setattr(measure, name, value)
     monkeypatch.setattr(target_text, "PAIR", Writing(2, 48))
+    deep, all_windows = tokens.target_config, tokens.fixed
+    monkeypatch.setattr(tokens, "target_config", lambda: shallow(deep()))
+    monkeypatch.setattr(tokens, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))
+    monkeypatch.setattr(train, "LAYERS", (0, 2))
     monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.PairSpeed(4.0, 1.0))
+
+
+def shallow(config):
+    config.num_hidden_layers = 3
+    return config
 
 
 def test_a_pair_is_made_and_loads_with_transformers_alone(tmp_path, little_text):

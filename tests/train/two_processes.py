@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.zoo import build
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.train.common import target_text, workers
 from specviz.train.common.console import Console
@@ -20,6 +19,7 @@ from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.trees import block_drafter
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from support.models import build
 
 STEPS = 3
 

@@ -1,16 +1,19 @@
 """Recorded runs, made once; the terminal's own wishes (NO_COLOR, TEXTUAL_*) do not reach the tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.css.stylesheet import Stylesheet
 
-from branch_trace import worked
-from exit_trace import exit_events
-from rank_trace import rank_events
 from specviz import events as ev
-from trace_factory import Recipe, make_header, write_trace
-from tui_stage import recorded
-from worked_trace import worked_events
+from support.branch_trace import worked
+from support.exit_trace import exit_events
+from support.live import recorded
+from support.rank_trace import rank_events
+from support.traces import Recipe, make_header, write_trace
+from support.worked_trace import worked_events
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +22,23 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_FILTERS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def styles_are_read_once() -> Iterator[None]:
+    """Every application reads the same style sheets, which do not change: one reading for each set of variables."""
+    read: dict[Any, Any] = {}
+    plain = Stylesheet._parse_rules
+
+    def remembered(self: Stylesheet, *given: Any, **named: Any) -> Any:
+        key = (given, *sorted(named.items()), *sorted(self._variables.items()))
+        if key not in read:
+            read[key] = plain(self, *given, **named)
+        return read[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", remembered)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from specviz_tui.common.paint import Painter, bar, track
 from specviz_tui.widgets.tree import rows as tree_rows
 from specviz_tui.widgets.tree.box import neighbour
 from specviz_tui.widgets.tree.rows import Row, judged
-from trace_factory import make_events
+from support.traces import make_events
 
 PAINTER = Painter()
 

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from trace_factory import make_events, make_header, write_trace
+from specviz.cli import main
+from support.traces import make_events, make_header, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
@@ -31,6 +33,16 @@ def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess
         [sys.executable, "-W", "error", *what],
         env=env, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def told(capsys: pytest.CaptureFixture[str], arguments: list[str], process: bool) -> tuple[int, str, list[str]]:
+    """Exit code, standard output and lines of standard error of the command: in a process of its own, or in this."""
+    if process:
+        done = run(*arguments)
+        return done.returncode, done.stdout, done.stderr.splitlines()
+    code = main(["tui", *arguments])
+    out, err = capsys.readouterr()
+    return code, out, err.splitlines()
 
 
 def cut_zip(folder: Path) -> Path:
@@ -62,10 +74,11 @@ def absent(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "word"), [(cut_zip, "ends early"), (newer, "9"), (foreign, "not a specviz trace"), (absent, "no trace")]
 )
-def test_a_bad_trace_is_one_line_and_code_2(make, word: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    done = run("--replay", str(make(tmp_path)))
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+def test_a_bad_trace_is_one_line_and_code_2(
+    make: Callable[[Path], Path], word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, (line,) = told(capsys, ["--replay", str(make(tmp_path))], process=make is cut_zip)
+    assert (code, out) == (2, "")
     assert line.startswith("specviz: ")
     assert word in line
 
@@ -82,10 +95,11 @@ def test_a_bad_trace_is_one_line_and_code_2(make, word: str, tmp_path: Path) -> 
         (["--target", "/nowhere/at/all", "--draft", "/nowhere"], "no model folder"),
     ],
 )
-def test_a_bad_command_is_one_line_and_code_2(arguments: list[str], word: str) -> None:
-    done = run(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+def test_a_bad_command_is_one_line_and_code_2(
+    arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, (line,) = told(capsys, arguments, process=not arguments)
+    assert (code, out) == (2, "")
     assert word in line
 
 

@@ -9,7 +9,7 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.common.filters import is_text
 from specviz_tui.common.paint import painter_of
 from specviz_tui.screens.navigation import THEMES
-from tui_stage import WIDE, replay_app
+from support.live import WIDE, replay_app
 
 
 def faint(app: SpecvizApp) -> tuple[int, list[tuple[str, float]]]:

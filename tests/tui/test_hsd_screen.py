@@ -13,9 +13,9 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.tree.canvas import TreeCanvas
-from trace_factory import make_events, write_trace
-from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
-from worked_trace import worked_events
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+from support.traces import make_events, write_trace
+from support.worked_trace import worked_events
 
 
 def row(app: SpecvizApp, label: str) -> list[str]:

@@ -14,7 +14,7 @@ from specviz.view.panels.lanes.model import Chart
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.lanes import LanesPane
 from specviz_tui.screens.main import MainScreen
-from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
+from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
 
 
 def frame(app: SpecvizApp) -> Frame:

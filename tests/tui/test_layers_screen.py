@@ -7,7 +7,6 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from exit_trace import exit_events
 from specviz import events as ev
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
@@ -15,7 +14,8 @@ from specviz.view.panels.exits.model import CellInfo, HeatMap
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.exits import TITLES, VIEWS, LayersPane, LayerView
 from specviz_tui.screens.main import MainScreen
-from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app, shown
+from support.exit_trace import exit_events
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app, shown
 
 
 @pytest.fixture

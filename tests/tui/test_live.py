@@ -14,8 +14,8 @@ from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
 from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
-from trace_factory import make_events
-from tui_stage import WIDE, Script, catalogue, live_app, shown
+from support.live import WIDE, Script, catalogue, live_app, shown
+from support.traces import make_events
 
 
 def main_of(app: SpecvizApp) -> MainScreen:

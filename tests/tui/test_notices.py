@@ -15,8 +15,8 @@ from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
-from trace_factory import make_events, write_trace
-from tui_stage import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+from support.traces import make_events, write_trace
 
 LONG = (
     "with d_max 6 every one of the exit layers 7, 8 lies deeper than a token may climb, which leaves no layer to stop "

@@ -16,8 +16,8 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.library import PRELUDE, Core, Library
 from specviz_tui.screens.main import MainScreen
-from trace_factory import make_events
-from tui_stage import WIDE, Script, catalogue, lines, shown
+from support.live import WIDE, Script, catalogue, lines, shown
+from support.traces import make_events
 
 RUN = make_events(temperature=0.8, new_tokens=40)
 

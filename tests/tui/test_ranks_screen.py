@@ -15,7 +15,7 @@ from specviz.view.words.palette import ROOT
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
 from specviz_tui.screens.main import MainScreen
-from tui_stage import NARROW, WIDE, lines, replay_app, shown
+from support.live import NARROW, WIDE, lines, replay_app, shown
 
 
 def frame(app: SpecvizApp) -> Frame:

@@ -14,7 +14,7 @@ from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
-from tui_stage import NARROW, WIDE, replay_app, shown
+from support.live import NARROW, WIDE, replay_app, shown
 
 
 def frame_of(app: SpecvizApp):  # type: ignore[no-untyped-def]

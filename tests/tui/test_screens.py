@@ -21,7 +21,7 @@ from specviz_tui.screens.page import help_page
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.tree.canvas import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
-from tui_stage import NARROW, WIDE, lines, recorded, replay_app, shown
+from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
 
 SIZES = [(60, 18), (80, 24), (100, 30), (120, 24), (120, 36), (200, 50)]
 

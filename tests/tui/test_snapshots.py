@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tui_stage import NARROW, WIDE, replay_app
+from support.live import NARROW, WIDE, replay_app
 
 Compare = Callable[..., bool]
 REJECTION = ["right_curly_bracket"]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0  # seconds until a screen that shows nothing counts as blank

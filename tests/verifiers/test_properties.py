@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from law.enumerate import law_of
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
 from specviz.probability.plan import Draw, Stop, Test, Verifier
 from specviz.probability.rows import CertainRows
+from specviz.prove.enumerate import law_of
 from specviz.verifiers import all_verifiers, get_verifier
 from verifiers.strategies import Case, cases, certain_as_array, fitted, padded, relabelled
 

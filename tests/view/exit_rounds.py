@@ -9,7 +9,7 @@ from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import HeatMap, Layers
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
-from trace_factory import Recipe, make_header
+from support.traces import Recipe, make_header
 
 
 def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from law.table_model import Letters, session, table_models
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import Problem
 from specviz.runlog.fold import fold
 from specviz.view import Run
-from trace_factory import Recipe, make_header
+from support.table_session import Letters, session, table_models
+from support.traces import Recipe, make_header
 
 VOCAB = 5
 NO_ZEROS, ZEROS = 0.0, 0.25

@@ -11,7 +11,7 @@ from specviz.view.frame.steps import moment
 from specviz.view.play.build import Builder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
-from trace_factory import Recipe, make_header
+from support.traces import Recipe, make_header
 
 
 def log(p: float | None) -> float | None:

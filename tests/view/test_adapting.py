@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from rank_trace import rank_events
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
@@ -13,7 +12,8 @@ from specviz.view.panels.learning.model import AdaptView, Learning
 from specviz.view.play.build import Builder
 from specviz.view.words.numbers import short_seconds
 from specviz.view.words.palette import Phase
-from trace_factory import of_kind
+from support.rank_trace import rank_events
+from support.traces import of_kind
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from branch_trace import worked
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.frame.frame import Frame
 from specviz.view.play.build import Builder
-from trace_factory import Recipe, make_header
+from support.branch_trace import worked
+from support.traces import Recipe, make_header
 
 
 @pytest.fixture

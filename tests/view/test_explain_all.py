@@ -11,7 +11,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.words.palette import CLOSING, Phase
-from trace_factory import Recipe, make_events
+from support.traces import Recipe, make_events
 
 RECIPES = [
     Recipe(shape=shape, temperature=t, verifier=v, seed=seed, stops=True, draw=draw, new_tokens=16)

@@ -3,7 +3,7 @@
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Player
-from trace_factory import PROMPT, TEXTS, make_events, plain_round, plain_run
+from support.traces import PROMPT, TEXTS, make_events, plain_round, plain_run
 
 
 def text_of(events: list[ev.Event]) -> str:

@@ -15,7 +15,7 @@ from specviz.view.frame.parts import KnobItem
 from specviz.view.frame.run_header import badge, sampling
 from specviz.view.words import numbers, palette
 from specviz.view.words.palette import Phase
-from trace_factory import make_events, make_header, plain_round, plain_run
+from support.traces import make_events, make_header, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, untested
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from branch_trace import worked
-from exit_trace import exit_events
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
@@ -15,7 +13,9 @@ from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Block, Chart, Lanes
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import Phase
-from trace_factory import Recipe, make_events, make_header, plain_round, plain_run
+from support.branch_trace import worked
+from support.exit_trace import exit_events
+from support.traces import Recipe, make_events, make_header, plain_round, plain_run
 
 SECOND = 1_000_000_000
 

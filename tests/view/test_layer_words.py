@@ -2,13 +2,13 @@
 
 import pytest
 
-from exit_trace import exit_events
 from specviz import events as ev
 from specviz.cost.exit_replay import Setting
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.view import Run
-from trace_factory import of_kind
+from support.exit_trace import exit_events
+from support.traces import of_kind
 from view.exit_rounds import golden, heat_of, layers
 
 

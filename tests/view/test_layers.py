@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from exit_trace import SETTING, exit_events
 from specviz import events as ev
 from specviz.cost.exit_replay import annealed, one_rival
 from specviz.runlog.fold import fold
 from specviz.view.panels.exits.build import would
 from specviz.view.words.palette import Phase
+from support.exit_trace import SETTING, exit_events
 from view.exit_rounds import golden, heat_of, layers
 
 # Stop depths; layers, deepest test; widths by climb (specbound.md 4.6).

@@ -10,7 +10,7 @@ from specviz.view import ROOT, Options, Player
 from specviz.view.play.build import Builder
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.words.palette import CLOSING, Phase, link
-from trace_factory import make_events
+from support.traces import make_events
 from view.small_rounds import a_round, closing, judged, node, untested
 
 

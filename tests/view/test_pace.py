@@ -9,7 +9,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Cursor, Pace, Player
 from specviz.view.play.player import ROUND_S, STEP_S
 from specviz.view.words.palette import Phase
-from trace_factory import make_events
+from support.traces import make_events
 
 EVENTS = make_events(shape="tree", temperature=0.8, seed=2, new_tokens=40)
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from exit_trace import exit_events
 from specviz import events as ev
 from specviz.runlog.fold import fold
+from support.exit_trace import exit_events
 from view.exit_rounds import heat_of, layers
 
 HOSTILE = "[red]\x1b[2J\u202e<b>"

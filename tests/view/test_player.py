@@ -8,7 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Player
 from specviz.view.play.player import ROUND_S, SPEEDS, STEP_S
 from specviz.view.words.palette import Phase
-from trace_factory import make_events, plain_round, plain_run
+from support.traces import make_events, plain_round, plain_run
 
 
 @pytest.fixture

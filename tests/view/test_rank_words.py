@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from branch_trace import worked
-from rank_trace import rank_events
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
@@ -19,7 +17,9 @@ from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
 from specviz.view.words.palette import ROOT
-from trace_factory import Recipe, make_header, of_kind, plain_run
+from support.branch_trace import worked
+from support.rank_trace import rank_events
+from support.traces import Recipe, make_header, of_kind, plain_run
 
 SETTINGS = (
     {"widths": (2, 4, 6, 0)},

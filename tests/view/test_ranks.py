@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from rank_trace import rank_events
 from specviz import events as ev
 from specviz.events import Event
 from specviz.runlog.fold import Run, fold
@@ -16,7 +15,8 @@ from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankFilter, Ranks
 from specviz.view.play.build import Builder
 from specviz.view.words.palette import CLOSING, ROOT, Phase
-from trace_factory import make_events, make_header, of_kind
+from support.rank_trace import rank_events
+from support.traces import make_events, make_header, of_kind
 
 ALL = RankFilter()
 PATH = RankFilter(path_only=True)

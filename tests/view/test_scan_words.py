@@ -9,8 +9,8 @@ from specviz.view import Options, Player
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
-from trace_factory import make_events
-from worked_trace import US, worked_events
+from support.traces import make_events
+from support.worked_trace import US, worked_events
 
 # Case A with a third token of probability 0: the drafted token first. `HIGH`: p/q = 2, `LOW`: p/q = 1/2.
 HIGH, LOW = ((2 / 3, 1 / 3, 0), (1 / 3, 2 / 3, 0)), ((1 / 3, 2 / 3, 0), (2 / 3, 1 / 3, 0))

@@ -8,7 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.view import Player
 from specviz.view.frame.series import Meter, histogram, series
-from trace_factory import make_events, plain_round, plain_run
+from support.traces import make_events, plain_round, plain_run
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree", "none"])

@@ -13,7 +13,7 @@ from specviz.runlog.fold import fold
 from specviz.view.frame.series import metric, overhead
 from specviz.view.play.player import Player
 from specviz.view.words.numbers import half_width, prob, uncertainty
-from trace_factory import plain_round, plain_run
+from support.traces import plain_round, plain_run
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from specviz.view.frame.frame import Frame
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Verification
-from trace_factory import make_events
-from worked_trace import P, Q, worked_events
+from support.traces import make_events
+from support.worked_trace import P, Q, worked_events
 
 SCREEN = Options(shown=("verification",))
 

@@ -10,7 +10,7 @@ from specviz.trace import read_events
 from specviz.view import ROOT, Options, Player
 from specviz.view.words import palette
 from specviz.view.words.palette import CLOSING, Phase
-from trace_factory import make_events, plain_round, plain_run
+from support.traces import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 
 RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)

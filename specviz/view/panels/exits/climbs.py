@@ -3,7 +3,6 @@ of it (specbound.md 12). Nothing here depends on where in the round we look, but
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

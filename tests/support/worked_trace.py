@@ -14,7 +14,7 @@ from specviz.events import Event
 from specviz.probability.draft import Draft
 from specviz.probability.plan import DrawResult, Test, TestResult
 from specviz.verifiers import _joint, get_verifier
-from trace_factory import Recipe, make_header
+from support.traces import Recipe, make_header
 
 TEXTS = ("she", " work", "ed", " 45", "-", " 40")
 OTHERS = (

@@ -18,8 +18,8 @@ from specviz.probability.draws import Keys
 from specviz.probability.plan import Outcome
 from specviz.trace import Recorder
 from specviz.verifiers import get_verifier
-from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, draft_of, target_rows
-from table_verdicts import chains, closing_of, verdicts
+from support.table import EOS, PROMPT, TEXTS, Recipe, Run, V, draft_of, target_rows
+from support.verdicts import chains, closing_of, verdicts
 
 __all__ = [
     "EOS",

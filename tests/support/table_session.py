@@ -5,14 +5,15 @@ the cache and the mask show it. A stale slot, a wrong parent, a shifted position
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import torch
 
-from law.enumerate import Branch, Law, law_of
 from specviz.engine.decode.round import Round
 from specviz.engine.decode.session import Parts, Session
 from specviz.engine.model.adapter import Models
@@ -20,6 +21,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.table_models import Problem, Table, exact_row
+from specviz.prove.enumerate import Branch, Known, Law, paths
 from specviz.verifiers import get_verifier
 
 PROMPT = (0,)
@@ -49,7 +51,8 @@ class TableModel:
     def run(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> torch.Tensor:
         keys, values = cache.update(hidden[None, :, :, :1], hidden[None, :, :, 1:], 0)
         tokens, places = keys.flatten().tolist(), values.flatten().tolist()
-        seen = [range(len(tokens))] * hidden.shape[1] if block is None else [np.flatnonzero(row) for row in block]
+        every = range(len(tokens))
+        seen = [every] * hidden.shape[1] if block is None else [[*compress(every, row)] for row in block.tolist()]
         texts = [self._text(tokens, places, slots) for slots in seen]
         ends = [(text[-1], len(text) - 1) for text in texts]
         assert ends == [tuple(h) for h in hidden[0].tolist()], "a row does not see itself last"
@@ -126,15 +129,39 @@ def session(models: Models, draws: Any, method: str, verifier: str, **options: A
 
 def session_law(problem: Problem, method: str, verifier: str, *, steer: Steer | None = None, **options: Any) -> Law:
     """The exact law of the new tokens of a whole generation. `steer(session, last round)` runs before every round."""
-    models = table_models(problem, options.pop("prompt", PROMPT))
+    start = session(table_models(problem, options.pop("prompt", PROMPT)), None, method, verifier, **options)
+    return law_by_rounds(start, steer)
 
-    def run(branch: Branch) -> tuple[int, ...]:
-        running = session(models, branch.keys, method, verifier, **options)
-        if steer:
-            steer(running, None)
-        for done in running.rounds():
+
+def law_by_rounds(start: Session, steer: Steer | None = None, stateless: Sequence[Any] = ()) -> Law:
+    """The law of the new tokens of a session that has not begun. Every round is run once for each way to it.
+
+    The ways a round can go begin with copies of the session as the round before left it: models, verifier and texts
+    have no state of a run and are shared, as is what a drafter has `stateless`.
+    """
+    models, parts, out = start.parts.models, start.parts, Law()
+    shared = [models, models.target, models.draft, start.table, start.warper, parts.verifier, parts.lanes, start.texts]
+    shared += stateless
+    start._draws = None  # type: ignore[assignment]
+    if steer:
+        steer(start, None)
+    begun: list[tuple[Session, Known, Any]] = [(start, frozenset(), 1)]
+    while begun:
+        before, known, prob = begun.pop()
+
+        def once(branch: Branch, before: Session = before) -> Session:
+            running = deepcopy(before, {id(each): each for each in shared})
+            running._draws = branch.keys
+            done = next(running.rounds())
             if steer:
                 steer(running, done)
-        return tuple(running.new_tokens)
+            running._draws = None  # type: ignore[assignment]
+            return running
 
-    return law_of(run)
+        for running, branch in paths(once, known):
+            if running.finish is None:
+                begun.append((running, frozenset(branch.known.items()), prob * branch.prob))
+            else:
+                text = tuple(running.new_tokens)
+                out[text] = out.get(text, 0) + prob * branch.prob
+    return out

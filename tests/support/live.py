@@ -9,7 +9,7 @@ from specviz.methods import all_methods
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.library import Library
-from trace_factory import make_events, write_trace
+from support.traces import make_events, write_trace
 
 WIDE, NARROW = (120, 36), (80, 24)
 

@@ -22,9 +22,9 @@ from specviz.probability.draws import Keys
 from specviz.probability.plan import Outcome
 from specviz.probability.rows import dense
 from specviz.verifiers import get_verifier
-from table_model import EOS, PROMPT, TEXTS, Recipe, Run, V, full, softmax, target_rows
-from table_verdicts import closing_of, verdicts
-from trace_factory import make_header
+from support.table import EOS, PROMPT, TEXTS, Recipe, Run, V, full, softmax, target_rows
+from support.traces import make_header
+from support.verdicts import closing_of, verdicts
 
 CALL_NS, PASS_NS = 600_000, 2_000_000
 

@@ -13,8 +13,8 @@ from specviz import events as ev
 from specviz.cost.exit_replay import Replayed, Setting, Table, annealed, rounds
 from specviz.cost.ledger import RoundCost
 from specviz.events import GRID, Event
-from table_model import TEXTS, Clock
-from trace_factory import Recipe, make_header
+from support.table import TEXTS, Clock
+from support.traces import Recipe, make_header
 
 PROMPT = [1, 2, 3]
 SETTING = Setting(alpha=0.5, tau=0.75, d_max=5, w_max=4, layers=(3, 5))

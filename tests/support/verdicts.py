@@ -10,7 +10,7 @@ from specviz.probability.draws import Keys, interval
 from specviz.probability.plan import DrawResult, Outcome, Plan, Test, TestResult
 from specviz.probability.rows import at, dense
 from specviz.verifiers import _joint, get_verifier
-from table_model import TEXTS, Run, V, entropy, full, rank, softmax, top_of
+from support.table import TEXTS, Run, V, entropy, full, rank, softmax, top_of
 
 
 def verdicts(
