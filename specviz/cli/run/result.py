@@ -178,7 +178,8 @@ class QueryRow:
 
     @property
     def n_rounds(self) -> int:
-        return self.metrics.n_rounds
+        found: int = self.metrics.n_rounds
+        return found
 
     @property
     def ended(self) -> bool:
