@@ -31,7 +31,8 @@ from specviz.prove.jobs import Job, Subject, case_jobs, case_subjects, in_second
 from specviz.prove.layouts import LAYOUTS, draw, layout_of, meant_for, misfit
 from specviz.prove.proof import Proof, continued, prove, rounds_of
 from specviz.prove.report import Done, as_object, full, number, verdict
-from specviz.prove.rounds import Rounds, Several
+from specviz.prove.rounds import Rounds
+from specviz.prove.several import Several
 from specviz.verifiers import all_verifiers, get_verifier
 
 WHOLE = in_seconds(case_jobs([], case_subjects("ABC", None, None, True), None), named=False)

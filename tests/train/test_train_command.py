@@ -13,7 +13,7 @@ from specviz.errors import KnobError, SpecvizError
 from specviz.train.common import corpus, sums, target_text, tokens
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
-from specviz.train.draft_pair import measure, train
+from specviz.train.draft_pair import measure, models, train
 
 
 @pytest.fixture
@@ -30,10 +30,10 @@ def little_text(monkeypatch):
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
         monkeypatch.setattr(measure, name, value)
     monkeypatch.setattr(target_text, "PAIR", Writing(2, 48))
-    deep, all_windows = tokens.target_config, tokens.fixed
-    monkeypatch.setattr(tokens, "target_config", lambda: shallow(deep()))
+    deep, all_windows = models.target_config, tokens.fixed
+    monkeypatch.setattr(models, "target_config", lambda: shallow(deep()))
     monkeypatch.setattr(tokens, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))
-    monkeypatch.setattr(train, "LAYERS", (0, 2))
+    monkeypatch.setattr(models, "LAYERS", (0, 2))
     monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.PairSpeed(4.0, 1.0))
 
 
