@@ -42,12 +42,12 @@ def test_all_axes_kept_is_the_target_without_the_other_layers(target: LlamaForCa
         }
     )
     assert torch.allclose(made(WINDOWS).logits, short(WINDOWS).logits, atol=1e-4)
-    assert not torch.allclose(made.model.embed_models.weight, short.model.embed_models.weight, atol=1e-2)
+    assert not torch.allclose(made.model.embed_tokens.weight, short.model.embed_tokens.weight, atol=1e-2)
 
 
 @torch.no_grad()
 def test_the_shipped_width_keeps_most_of_the_embedding(target: LlamaForCausalLM) -> None:
     made = models.narrowed(target, models.draft_config(), WINDOWS, seed=0)
-    kept, whole = (model.model.embed_models.weight.square().sum() for model in (made, target))
+    kept, whole = (model.model.embed_tokens.weight.square().sum() for model in (made, target))
     assert 128 / 160 < kept / whole < 1  # more than axes chosen blindly would keep
-    assert made.lm_head.weight is made.model.embed_models.weight
+    assert made.lm_head.weight is made.model.embed_tokens.weight
