@@ -4,9 +4,9 @@
 """
 
 from specviz.runlog.fold import Run, fold
-from specviz.view.frame.frame import FOLDINGS, ROOT, Cursor, Feed, Frame, Options
+from specviz.view.frame.frame import FOLDINGS, Cursor, Feed, Frame, Options
 from specviz.view.play.player import SPEEDS, WATCHED, Pace, Player
-from specviz.view.words.palette import CLOSING, Phase
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 __all__ = [
     "CLOSING",

@@ -7,10 +7,11 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from specviz.view.frame.frame import ROOT, Frame
+from specviz.view.frame.frame import Frame
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import Ranks
+from specviz.view.words.palette import ROOT
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
 from specviz_tui.screens.main import MainScreen

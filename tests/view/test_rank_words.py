@@ -13,12 +13,13 @@ from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import quoted
-from specviz.view.frame.frame import ROOT, Feed, Options
+from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.panels.ranks.text import ending_words, shape_words, truth_words, width_words
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
+from specviz.view.words.palette import ROOT
 from trace_factory import Recipe, make_header, of_kind, plain_run
 
 SETTINGS = (

@@ -11,11 +11,11 @@ from specviz.events import Event
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.text import shown
-from specviz.view.frame.frame import ROOT, Cursor, Feed, Options
+from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankFilter, Ranks
 from specviz.view.play.build import Builder
-from specviz.view.words.palette import CLOSING, Phase
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 from trace_factory import make_events, make_header, of_kind
 
 ALL = RankFilter()

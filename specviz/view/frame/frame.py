@@ -11,21 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, TextToken
-from specviz.view.frame.parts import (
-    Counts,
-    Flip,
-    KnobBar,
-    KnobItem,
-    Metric,
-    Residual,
-    ResidualEntry,
-    Timeline,
-    Why,
-    WhyRow,
-)
-from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, VALUE_MODES, LinkShape, Phase, StateName, ValueName
+from specviz.view.frame.parts import Counts, KnobBar, Metric, Timeline, Why
+from specviz.view.words.palette import LinkShape, Phase, StateName, ValueName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -206,42 +194,6 @@ class Frame:
     notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
     n_warnings: int = 0  # of the whole run; `specviz.view.frame.run_header` has them all
     panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
-
-
-__all__ = [
-    "CLOSING",
-    "PHASE_WORDS",
-    "ROOT",
-    "VALUE_MODES",
-    "Counts",
-    "Cursor",
-    "Flip",
-    "Fold",
-    "Frame",
-    "KnobBar",
-    "KnobItem",
-    "Link",
-    "LinkShape",
-    "Mark",
-    "Metric",
-    "Phase",
-    "Queue",
-    "Residual",
-    "ResidualEntry",
-    "RoundPoint",
-    "RunInfo",
-    "State",
-    "StateName",
-    "Strip",
-    "TextToken",
-    "Timeline",
-    "Tree",
-    "TreeNode",
-    "ValueName",
-    "Values",
-    "Why",
-    "WhyRow",
-]
 
 
 Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers

@@ -90,14 +90,10 @@ def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int, at
     if playing:
         return ("replay", "") if end is not None or not following else ("lag" if waiting > LAG else "live", "")
     if following and end is not None and at_end:
-        return "ended", _ended(end.reason)
+        return "ended", {"done": "finished", "stopped": "stopped", "cancelled": "cancelled"}.get(end.reason, end.reason)
     if following and not feed.held:
         return ("lag" if waiting > LAG else "live"), ""
     return "paused", "the core waits" if feed.held else ""
-
-
-def _ended(reason: str) -> str:
-    return {"done": "finished", "stopped": "stopped", "cancelled": "cancelled"}.get(reason, reason)
 
 
 def speed_text(speed: float) -> str:

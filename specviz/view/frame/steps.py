@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from specviz.events import Verify
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Cursor
-from specviz.view.words.palette import CLOSING, Phase
+from specviz.view.frame.frame import Cursor
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
 @dataclass(frozen=True, slots=True)

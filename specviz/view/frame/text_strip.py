@@ -6,9 +6,9 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, TextToken
 from specviz.runlog.tree import Family
 from specviz.text import LONGEST, running, shown
-from specviz.view.frame.frame import ROOT, Strip
+from specviz.view.frame.frame import Strip
 from specviz.view.frame.steps import Moment
-from specviz.view.words.palette import CLOSING, Phase
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
 def strip(run: Run, family: Family, now: Moment) -> Strip:

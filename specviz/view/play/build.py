@@ -9,9 +9,10 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Cursor, Feed, Frame, Options, Queue, Strip, Tree
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, Tree
 from specviz.view.frame.knob_bar import knob_bar
-from specviz.view.frame.parts import Counts, Timeline
+from specviz.view.frame.last import Last
+from specviz.view.frame.parts import Counts, KnobBar, Timeline
 from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, Steps, moment, steps
@@ -20,7 +21,7 @@ from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
 from specviz.view.tree.layout import Layout, layout
 from specviz.view.tree.nodes import tree
 from specviz.view.why.explain import why
-from specviz.view.words.palette import CLOSING, PHASE_WORDS, Phase, glyph
+from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
@@ -39,7 +40,7 @@ class Builder:
         self._layouts: dict[tuple[Any, ...], Layout] = {}
         self._spark = Spark()
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
-        self._knobs: tuple[Any, Any] = (None, None)
+        self._knobs = Last[KnobBar]()
 
     def family(self, index: int) -> Family:
         """Who stands where in a round."""
@@ -159,13 +160,11 @@ class Builder:
         looks_at = (panel.follows(family, now) for panel in self._shown(options))
         return next((node for node in looks_at if node is not None and _exists(family, node)), followed(family, now))
 
-    def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> Any:
+    def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
         run = self.run
         changed = (len(run.changes), len(run.rounds), run.rounds[-1].complete if run.rounds else None, run.end is None)
         key = (record and record.index, changed, tuple(options.staged.items()), tuple(options.sent.items()), feed)
-        if self._knobs[0] != key:
-            self._knobs = (key, knob_bar(run, record, options, feed))
-        return self._knobs[1]
+        return self._knobs.of(key, lambda: knob_bar(run, record, options, feed))
 
     def _time(self, index: int) -> Timeline:
         """The time line; made again when a round comes or something is pinned to one."""

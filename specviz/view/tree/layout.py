@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Fold, Folding, Link
+from specviz.view.frame.frame import Fold, Folding, Link
 from specviz.view.words.numbers import plural
-from specviz.view.words.palette import CLOSING, LinkShape
+from specviz.view.words.palette import CLOSING, ROOT, LinkShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import running, shown, width
-from specviz.view.frame.frame import ROOT, Options, Tree, TreeNode, Values
+from specviz.view.frame.frame import Options, Tree, TreeNode, Values
 from specviz.view.frame.steps import Moment
 from specviz.view.tree.layout import Layout
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, prob, ratio
-from specviz.view.words.palette import CLOSING, Phase, ValueName, glyph, word
+from specviz.view.words.palette import CLOSING, ROOT, Phase, ValueName, glyph, word
 
 _TAIL = 8  # characters of a prompt that stand for its unnamed last token
 

@@ -13,7 +13,6 @@ from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import remarks
@@ -21,7 +20,7 @@ from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import Case, case, title
 from specviz.view.why.values_text import flip, node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
-from specviz.view.words.palette import CLOSING, Phase, glyph, word
+from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
 def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
@@ -167,7 +166,10 @@ def _tested(facts: Case) -> bool:
 
 def _verdict_rows(facts: Case) -> list[WhyRow]:
     if facts.own_test is not None:
-        return _twin_rows(facts.own_test, f"n{facts.stands_for}", facts.backward)
+        return [
+            WhyRow("judged", "here", None, f"kept as twin n{facts.stands_for}"),
+            *_test_rows(facts.own_test, facts.backward),
+        ]
     v, verdict = facts.values, facts.verdict
     if verdict is None or (verdict.order is None and not verdict.implied) or v.u is None:
         return []
@@ -185,11 +187,6 @@ def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
     sign = "<" if verdict.thr is not None and verdict.u is not None and verdict.u < verdict.thr else "≥"
     u, thr = apart(verdict.u, verdict.thr)
     return [WhyRow("h" if backward else "keep", thr, verdict.thr), WhyRow("u", u, verdict.u, f"{sign} {thr}")]
-
-
-def _twin_rows(test: Verify, twin: str, backward: bool) -> list[WhyRow]:
-    """The test was made here, and passed; the text goes on from a twin, which is the one that counts as kept."""
-    return [WhyRow("judged", "here", None, f"kept as twin {twin}"), *_test_rows(test, backward)]
 
 
 def _greedy_rows(facts: Case) -> list[WhyRow]:

@@ -15,8 +15,9 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import quoted, shown
 from specviz.traits import VerifierTraits
-from specviz.view.frame.frame import ROOT, Values
+from specviz.view.frame.frame import Values
 from specviz.view.words.numbers import joint
+from specviz.view.words.palette import ROOT
 
 if TYPE_CHECKING:
     from specviz.metrics.replay_rules import Link

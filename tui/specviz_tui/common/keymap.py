@@ -127,3 +127,11 @@ PAIRS: dict[str, str] = {
 def bindings(table: tuple[Key, ...]) -> list[BindingType]:
     """The bindings of a table."""
     return [key.binding for key in table]
+
+
+def page_keys(prefix: str, group: str) -> tuple[Key, Key]:
+    """The keys that scroll a panel by a part of the screen."""
+    return (
+        Key(f"{prefix}.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", group),
+        Key(f"{prefix}.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", group),
+    )

@@ -14,7 +14,7 @@ from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import ExitOptions, HeatMap, Layers
 from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.keymap import Key
+from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import STRONG, indented, painter_of
 from specviz_tui.common.pane import NARROW, PanelPane, opens
 from specviz_tui.panels import exits_views as views
@@ -38,8 +38,7 @@ EXIT_KEYS: tuple[Key, ...] = (
     Key("layers.view", "v", "view(1)", "v", "next view: map, staircase, ledger, curves, cell", "Layers", "view"),
     Key("layers.view_before", "V", "view(-1)", "V", "view before", "Layers"),
     Key("layers.node", "enter", "node", "enter", "to this row's token in the draft tree", "Layers", "tree"),
-    Key("layers.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Layers"),
-    Key("layers.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Layers"),
+    *page_keys("layers", "Layers"),
 )
 EXIT_PAGES = {
     "layers": (

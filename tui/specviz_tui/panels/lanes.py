@@ -12,7 +12,7 @@ from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import CLOCKS, Block, Chart, LaneOptions, Lanes
 from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.keymap import Key
+from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import KEEP
 from specviz_tui.common.paint import FAINT, indented, sentence
 from specviz_tui.common.pane import PanelPane, PartedPane, opens
@@ -31,8 +31,7 @@ LANE_KEYS: tuple[Key, ...] = (
     Key("lanes.view", "v", "view(1)", "v", "below the chart: this round, or costs and the run", "Lanes", "view"),
     Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
     Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
-    Key("lanes.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Lanes"),
-    Key("lanes.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Lanes"),
+    *page_keys("lanes", "Lanes"),
 )
 LANE_PAGES = {
     "lanes": (

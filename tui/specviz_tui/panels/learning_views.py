@@ -1,6 +1,7 @@
 """The bandit's panel: bounds of every action as stretches of one axis, the queries with what was done, the sums."""
 
 import math
+from collections.abc import Callable
 
 from rich.text import Text
 
@@ -70,9 +71,8 @@ def _axis(found: AdaptView, painter: Painter, cells: int) -> list[Text]:
     return lines
 
 
-def _arm(arm: ArmView, place: "object", room: int, painter: Painter) -> Text:
-    at = place  # a function from seconds to a cell
-    assert callable(at)
+def _arm(arm: ArmView, at: Callable[[float], int], room: int, painter: Painter) -> Text:
+    """`at`: the cell of a time in seconds."""
     track = [" "] * room
     start = 0 if arm.lcb is None else at(arm.lcb)
     end = room - 1 if arm.ucb is None or math.isinf(arm.ucb) else at(arm.ucb)

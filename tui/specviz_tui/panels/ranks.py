@@ -20,7 +20,7 @@ from specviz.view.panels.learning.model import Learning
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankOptions, Ranks
 from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.keymap import Key
+from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import NodePicked
 from specviz_tui.common.paint import FAINT, Painter
 from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
@@ -60,8 +60,7 @@ RANK_KEYS: tuple[Key, ...] = (
         "Ranks",
         "go",
     ),
-    Key("ranks.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Ranks"),
-    Key("ranks.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Ranks"),
+    *page_keys("ranks", "Ranks"),
 )
 RANK_PAGES = {
     "ranks": (

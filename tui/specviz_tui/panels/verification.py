@@ -9,7 +9,7 @@ from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, Stairs, Verification
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
-from specviz_tui.common.keymap import Key
+from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import Moved, NodePicked
 from specviz_tui.common.paint import FAINT, fitted
 from specviz_tui.common.pane import PanelPane, opens
@@ -21,8 +21,7 @@ SCAN_KEYS: tuple[Key, ...] = (
     Key("scan.right", "right,l", "move('right')", "→ l", "to the position after", "Scan"),
     Key("scan.up", "up,k", "scroll(-1)", "↑ k", "scroll up", "Scan"),
     Key("scan.down", "down,j", "scroll(1)", "↓ j", "scroll down", "Scan"),
-    Key("scan.page_up", "pageup", "scroll(-12)", "PgUp", "scroll up by a part", "Scan"),
-    Key("scan.page_down", "pagedown", "scroll(12)", "PgDn", "scroll down by a part", "Scan"),
+    *page_keys("scan", "Scan"),
 )
 SCAN_PAGES = {
     "scan": (

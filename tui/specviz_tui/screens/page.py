@@ -76,7 +76,18 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     """All keys by group, and what the glyphs mean."""
     panes = [pane.KEYS[0].group for pane in all_panes()]
     groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
-    blocks = {group: _keys(group) for group in groups}
+    blocks = {
+        group: _block(
+            group,
+            [
+                (Text(f" {key.caps}", style=STRONG), key.help)
+                for table in key_tables()
+                for key in table
+                if key.group == group
+            ],
+        )
+        for group in groups
+    }
     glyphs = _block(
         "Glyphs",
         [
@@ -93,18 +104,6 @@ def help_page(painter: Painter, width: int) -> PageScreen:
     right = [blocks[group] for group in ("Tree", *panes, "Knobs")]
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
-
-
-def _keys(group: str) -> Table:
-    return _block(
-        group,
-        [
-            (Text(f" {key.caps}", style=STRONG), key.help)
-            for table in key_tables()
-            for key in table
-            if key.group == group
-        ],
-    )
 
 
 def _block(title: str, rows: list[tuple[Text, str]]) -> Table:

@@ -9,6 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import Family
 from specviz.traits import MethodTraits
+from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
@@ -46,7 +47,7 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         super().__init__(run)
         self._climbs: OrderedDict[int, tuple[Any, Climbs, tuple[Column, ...]]] = OrderedDict()
         self._oracles: dict[int, tuple[Any, Oracle]] = {}
-        self._sweeps: tuple[Any, Sweeps | None] = (None, None)
+        self._sweeps = Last[Sweeps]()
         self._gates = GateTally()
 
     @classmethod
@@ -198,11 +199,7 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         queries = tuple((len(q.exit_table), q.n_rounds) for q in self.run.queries)
         names = ("alpha", "tau", "d_max", "w_max", "exit_layers")
         key = (queries if any(n for n, _ in queries) else (), tuple(str(record.knobs.get(name)) for name in names))
-        if self._sweeps[0] != key or self._sweeps[1] is None:
-            self._sweeps = (key, sweeps(self.run, record))
-        found = self._sweeps[1]
-        assert found is not None
-        return found
+        return self._sweeps.of(key, lambda: sweeps(self.run, record))
 
     def _no_oracle(self) -> str:
         return "which layer was right first is not known: neither an exit_table nor watched rows in this trace"

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
+from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Scene
 from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
-from specviz.view.panels.lanes.cost import CostPanel, Worked, cost_panel, operating
+from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, LaneOptions, Lanes, RoundSpan
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
 from specviz.view.words.numbers import number, percent, seconds
@@ -38,7 +39,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         super().__init__(run)
         self.facts = RunFacts(run)
         self._worked = Worked()
-        self._cost: tuple[Any, CostPanel | None] = (None, None)
+        self._cost = Last[CostPanel]()
 
     def empty(self, reason: str) -> Lanes:
         return Lanes(reason)
@@ -184,18 +185,13 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
             return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
         return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
 
-    def _costs(self, clock: Clock, c: float | None, metrics: "Metrics | None") -> CostPanel | None:
+    def _costs(self, clock: Clock, c: float | None, metrics: "Metrics | None") -> CostPanel:
         """The panel at the numbers of the rounds so far; worked out again when another one is complete."""
-        rounds = self.run.rounds
-        key = (rounds.n_complete, clock, c)
-        if self._cost[0] != key:
-            self._cost = (
-                key,
-                cost_panel(
-                    operating(self.run, metrics, self._worked), "modelled" if clock == "model" else "measured", c=c
-                ),
-            )
-        return self._cost[1]
+        named: ClockName = "modelled" if clock == "model" else "measured"
+        return self._cost.of(
+            (self.run.rounds.n_complete, clock, c),
+            lambda: cost_panel(operating(self.run, metrics, self._worked), named, c=c),
+        )
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]

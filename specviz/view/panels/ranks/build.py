@@ -1,11 +1,12 @@
 """`RanksPanel`: what shaped the tree of a round, and what its widths cost and brought over the run."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import Family
 from specviz.traits import MethodTraits, TreeKind
+from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Remark, Scene
@@ -50,8 +51,7 @@ class RanksPanel(Panel[RankOptions, Ranks]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.facts = RankFacts(run)
-        self._tables: tuple[Any, Ranks | None] = (None, None)
-        self._views: tuple[Any, tuple[ExpansionView, ...]] = (None, ())
+        self._tables, self._views = Last[Ranks](), Last[tuple[ExpansionView, ...]]()
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
@@ -82,10 +82,15 @@ class RanksPanel(Panel[RankOptions, Ranks]):
             return Ranks(missing)
         self.facts.update()
         judged = now.all_tested or now.phase >= Phase.CLOSE
-        views = self._expansions(family, judged) if now.phase > Phase.ROOT else ()
+        views: tuple[ExpansionView, ...] = ()
+        if now.phase > Phase.ROOT:
+            key = (family.record.serial, family.record.stamp, judged, len(self.run.words))
+            views = self._views.of(key, lambda: expansion_views(self.run, family, judged))
+        counted = (id(scene.metrics), len(self.facts.placed), options)
+        over_run = self._tables.of(counted, lambda: self._over_run(options, scene.metrics))
         title, here = chosen(self.run, family, views, scene.selected) if views else ("", ())
         return replace(
-            self._over_run(options, scene.metrics), tree=rank_tree(family, scene.tree, now), expansions=here,
+            over_run, tree=rank_tree(family, scene.tree, now), expansions=here,
             expansions_title=title, round_expansions=views,
             shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
             ending=self._ending(family) if judged else "",
@@ -97,14 +102,11 @@ class RanksPanel(Panel[RankOptions, Ranks]):
         return words(self.run, family)
 
     def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> Ranks:
-        """What is counted over all finished rounds; worked out again when there are more, or another cell is chosen."""
+        """What is counted over all finished rounds."""
         wanted, cell = options.filter, options.cell
-        key = (id(metrics), len(self.facts.placed), wanted, cell, options.entry)
-        if self._tables[0] == key and self._tables[1] is not None:
-            return self._tables[1]
         picked = self.facts.pick(wanted)
         widths = counts.width_rows(picked)
-        found = Ranks(
+        return Ranks(
             missing=None, notes=self._notes(), filter=wanted, filter_text=counts.filter_text(wanted),
             blocks=self.facts.blocks, slots=self.facts.slots, confusion=counts.confusion(picked, cell),
             cell=counts.cell_list(self.run, picked, cell, options.entry) if cell is not None else None,
@@ -112,15 +114,6 @@ class RanksPanel(Panel[RankOptions, Ranks]):
             slot_rows=counts.slot_rows(picked), block_rows=counts.block_rows(self.run, metrics),
             depth_rows=counts.depth_rows(metrics), summary=_summary(metrics),
         )  # fmt: skip
-        self._tables = (key, found)
-        return found
-
-    def _expansions(self, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
-        record = family.record
-        key = (record.serial, record.stamp, judged, len(self.run.words))
-        if self._views[0] != key:
-            self._views = (key, expansion_views(self.run, family, judged))
-        return self._views[1]
 
     def _notes(self) -> tuple[str, ...]:
         method, words = self.run.header.method if self.run.header else "", _NO_BUCKETS.get(self.run.method_traits.tree)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Expansion
 from specviz.runlog.fold import Run, kept_path
 from specviz.runlog.run import RoundRecord
+from specviz.view.frame.last import Last
 from specviz.view.panels.ranks.model import RankFilter
 from specviz.view.words.palette import ROOT
 
@@ -32,7 +33,7 @@ class RankFacts:
     run: Run
     placed: list[Placed] = field(default_factory=list)
     _done: int = 0
-    _picked: tuple[object, "Picked | None"] = (None, None)
+    _picked: "Last[Picked]" = field(default_factory=Last)
 
     def update(self) -> None:
         """Rounds end in order; one that is still open waits."""
@@ -46,12 +47,9 @@ class RankFacts:
 
     def pick(self, wanted: RankFilter) -> "Picked":
         """The expansions a filter lets through, counted once per filter and state of the run."""
-        key = (wanted, self._done)
-        if self._picked[0] != key or self._picked[1] is None:
-            self._picked = (key, Picked(tuple(p for p in self.placed if passes(p.seen, wanted)), wanted))
-        found = self._picked[1]
-        assert found is not None
-        return found
+        return self._picked.of(
+            (wanted, self._done), lambda: Picked(tuple(p for p in self.placed if passes(p.seen, wanted)), wanted)
+        )
 
     @property
     def blocks(self) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
 from specviz.text import quoted
-from specviz.view.frame.frame import ROOT
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, Outcome
 from specviz.view.words.numbers import fine, ordinal, plural, prob
+from specviz.view.words.palette import ROOT
 
 
 def place(each: Expansion) -> str:

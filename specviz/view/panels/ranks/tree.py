@@ -7,7 +7,7 @@ from specviz.events import Expansion, Node, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import Family
-from specviz.view.frame.frame import ROOT, Tree, TreeNode
+from specviz.view.frame.frame import Tree, TreeNode
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.ranks.facts import offering, true_token
@@ -15,7 +15,7 @@ from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, Offered, Out
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
 from specviz.view.tree.nodes import node_text, root_text
 from specviz.view.words.numbers import UNKNOWN, fine, number
-from specviz.view.words.palette import CLOSING, RankCost
+from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
 RAILS = {(False, False): "├─", (False, True): "└─", (True, False): "┝━", (True, True): "┕━"}  # spine, last
 

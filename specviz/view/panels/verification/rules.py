@@ -67,9 +67,7 @@ def _note(look: Look, rule: str, stop: int | None) -> str:
     if stop is None or rule != NAIVE:
         return ""
     more = n_carried(look.family, stop, len(look.path.links))
-    if not more:
-        return ""
-    return "then 1 carried round" if more == 1 else f"then {more} carried rounds"
+    return f"then {plural(more, 'carried round')}" if more else ""
 
 
 def _own(look: Look) -> RuleReplay:
@@ -120,12 +118,7 @@ def _survival_words(same: "SameDraft", curves: Sequence[Curve]) -> str:
     totals = ", ".join(f"{c.label} {number(same.expected_accepted[c.rule])}" for c in curves)
     own = next((c for c in curves if c.own), None)
     told = f" The observed points must follow {own.label}, up to chance." if own else ""
-    return f"Tokens kept per draft, exactly expected on {drafts(same.n_drafts)}: {totals}.{told}"
-
-
-def drafts(count: int) -> str:
-    """`1 draft`, `67 drafts`."""
-    return plural(count, "draft")
+    return f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told}"
 
 
 def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
@@ -145,7 +138,7 @@ def _paired(same: "SameDraft", rule: str) -> Paired:
     more = sum(n for difference, n in counts if difference > 0)
     fewer = sum(n for difference, n in counts if difference < 0)
     words = (
-        f"Over {drafts(same.n_drafts)}, {label} minus token-wise: {gain.text} tokens kept a draft "
+        f"Over {plural(same.n_drafts, 'draft')}, {label} minus token-wise: {gain.text} tokens kept a draft "
         f"(exactly expected: {number(expected, 3)}); more on {more}, fewer on {fewer}. {_CAVEAT}"
     )
     return Paired(rule, label, same.n_drafts, gain, expected, counts, words)
