@@ -12,6 +12,8 @@ from specviz.events import Knob
 from specviz.sources import TraceFile
 from specviz.view import Feed, Options
 from specviz.view.frame.frame import Cursor
+from specviz.view.panels import all_panels
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz_app.server.payload import payload
 from specviz_tui.common.feed import RunFeed
 
@@ -19,8 +21,11 @@ NUMBERS = ("-1", "0", "1", "2", "7", "-7", "0.5", "-0.5", "64", "4096", "65536",
            "2147483647", "9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
            "100000000000000000000000", "1e-300", "1e300", "-1e300", "1e999", "NaN", "Infinity", "-Infinity", "null",
            "true", '"7"', "[]", "{}")  # fmt: skip
-SCREENS = ({}, {"verification": True}, {"layers": True}, {"lanes": True}, {"lanes": True, "clock": "model"},
-           {"ranks": True})  # fmt: skip
+SCREENS = (
+    Options(),
+    *(Options(panels={panel.id: panel.options()}) for panel in all_panels()),
+    LanesPanel.choose(Options(), clock="model"),
+)
 Lines = list[bytes]
 _NUMBER = re.compile(rb"(?<=[:,\[])-?[0-9][0-9.e+-]*(?=[,\]}])")
 
@@ -119,7 +124,7 @@ def frames(path: Path, n: int = 4) -> int:
         places += [Cursor(index, *moments[k]) for k in sorted({0, len(moments) // 2, len(moments) - 1})]
     for place in places:
         for screen in SCREENS:
-            frame = player.builder.frame(place, Options(**screen), Feed())
+            frame = player.builder.frame(place, screen, Feed())
             drawn += 1
         payload(frame, [event for event in player.run.changes if isinstance(event, Knob)], [], 0)
     return drawn
