@@ -23,9 +23,19 @@ Kind = Literal["folder", "file", "nothing"]
 MOST_HEADER = 100_000_000  # bytes: the format's own limit
 MOST_CONFIG = 16_000_000  # bytes; the largest real ones have some 100 kB
 WHOLE_NUMBERS = (  # of a config, at least 1 where they are named
-    "num_hidden_layers", "n_layer", "num_layers", "hidden_size", "n_embd", "num_attention_heads", "n_head",
-    "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "n_positions",
-)  # fmt: skip
+    "num_hidden_layers",
+    "n_layer",
+    "num_layers",
+    "hidden_size",
+    "n_embd",
+    "num_attention_heads",
+    "n_head",
+    "num_key_value_heads",
+    "head_dim",
+    "vocab_size",
+    "max_position_embeddings",
+    "n_positions",
+)
 _LOOKED_AT = 400  # entries of a folder, in a search for the nearest name
 
 

@@ -34,10 +34,22 @@ for module in pkgutil.walk_packages(getattr(package, "__path__", ()), {name!r} +
 """
 # What a screen, a figure or a script may import. Sub-commands of the command line import the engine when they run.
 ABOVE_THE_LINE = [
-    "specviz_tui", "specviz_app", "specviz_assets", "specviz.view", "specviz.sources", "specviz.trace",
-    "specviz.events", "specviz.metrics", "specviz.verifiers", "specviz.probability",
-    "specviz.commands", "specviz.runlog", "specviz.cost",    "specviz.prove", "specviz.cli",
-]  # fmt: skip
+    "specviz_tui",
+    "specviz_app",
+    "specviz_assets",
+    "specviz.view",
+    "specviz.sources",
+    "specviz.trace",
+    "specviz.events",
+    "specviz.metrics",
+    "specviz.verifiers",
+    "specviz.probability",
+    "specviz.commands",
+    "specviz.runlog",
+    "specviz.cost",
+    "specviz.prove",
+    "specviz.cli",
+]
 
 
 def _modules(code: str, folder: Path) -> set[str]:
@@ -45,8 +57,13 @@ def _modules(code: str, folder: Path) -> set[str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, ROOTS))}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"{code}\n{_REPORT}"],
-        cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 

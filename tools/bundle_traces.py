@@ -42,10 +42,11 @@ RUNS: dict[str, dict[str, Any]] = {
     "specblock": {"method": "specblock", "knobs": SAMPLED},
     "eagle3": {"method": "eagle3", "knobs": SAMPLED},
     "stream-specblock": {
-        "method": "specblock", "level": "summary",
+        "method": "specblock",
+        "level": "summary",
         "knobs": {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48, "temperature": 0.7, "seed": 7},
     },
-}  # fmt: skip
+}
 GREEDY = ("tree", "ngram")  # at temperature 0 on prose and sums
 SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
 STREAMS = ("stream-specblock",)  # over all bundled prompts, domain after domain
@@ -72,8 +73,12 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
     folder = out or assets / "traces"
     folder.mkdir(parents=True, exist_ok=True)
     pair = load_pair(target, draft, threads=1)
-    wanted = [(domain, name) for domain in PROMPTS for name in RUNS
-              if (not only or name in only) and (domain == "code" or name in EVERYWHERE)]  # fmt: skip
+    wanted = [
+        (domain, name)
+        for domain in PROMPTS
+        for name in RUNS
+        if (not only or name in only) and (domain == "code" or name in EVERYWHERE)
+    ]
     with tempfile.TemporaryDirectory() as scratch:  # the first passes of a process are slow
         _record(pair, Start(prompt="def", method="draft", knobs={"max_new_tokens": 16}), Path(scratch) / "warm")
     refused = [title for title in (_made(pair, assets, *each, folder, force) for each in wanted) if title]
@@ -95,8 +100,10 @@ def _made(pair: Pair, assets: Path, domain: str, name: str, folder: Path, force:
             if wrong is None or force:
                 (folder / packed.name).write_bytes(packed.read_bytes())
                 size = (folder / packed.name).stat().st_size
-                click.echo(f"{packed.name}: {said}, {size} bytes, load {os.getloadavg()[0]:.2f}"
-                           + (f"; kept by force: {wrong}" if wrong else ""))  # fmt: skip
+                click.echo(
+                    f"{packed.name}: {said}, {size} bytes, load {os.getloadavg()[0]:.2f}"
+                    + (f"; kept by force: {wrong}" if wrong else "")
+                )
                 return None
         click.echo(f"{title}: {wrong}; again", err=True)
     return title

@@ -54,7 +54,7 @@ def pinned(text: str, name: str) -> str:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def main(
     only: str | None, pythons: tuple[str, ...], work: Path, torch_version: str | None, args: tuple[str, ...]
-) -> None:  # fmt: skip
+) -> None:
     """Make the environments and run the tests in each; exit code 1 when one fails."""
     constraints = ROOT / "constraints.txt"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -33,9 +33,14 @@ COLOURS = 256  # enough for screens, a third of the size; an octree keeps the co
 
 
 _BUNDLED = {  # what is looked at
-    "trace": "code-draft", "tree": "prose-tree", "scan": "code-hsd", "exits": "code-specbound",
-    "lanes": "code-specbranch", "ranks": "code-specblock", "stream": "stream-specblock",
-}  # fmt: skip
+    "trace": "code-draft",
+    "tree": "prose-tree",
+    "scan": "code-hsd",
+    "exits": "code-specbound",
+    "lanes": "code-specbranch",
+    "ranks": "code-specblock",
+    "stream": "stream-specblock",
+}
 _FILE = click.Path(exists=True, path_type=Path)
 
 
@@ -54,18 +59,24 @@ def main(out: Path, target: str | None, draft: str | None, **named: Path | None)
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
     traces = SimpleNamespace(**{kind: named[kind] or _bundled(name) for kind, name in _BUNDLED.items()})
-    _all(out, traces, [word for name, value in (("target", target), ("draft", draft)) if value
-                       for word in (f"--{name}", value)])  # fmt: skip
+    _all(
+        out,
+        traces,
+        [word for name, value in (("target", target), ("draft", draft)) if value for word in (f"--{name}", value)],
+    )
     for path in sorted(out.iterdir()):
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
 
 def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     screens = (
-        ("tui-chain", traces.trace, "}"), ("tui-tree", traces.tree, "}"), ("tui-hsd", traces.scan, "5]"),
-        ("tui-layers", traces.exits, "2]]]]]"), ("tui-lanes", traces.lanes, "3c]]]]"),
+        ("tui-chain", traces.trace, "}"),
+        ("tui-tree", traces.tree, "}"),
+        ("tui-hsd", traces.scan, "5]"),
+        ("tui-layers", traces.exits, "2]]]]]"),
+        ("tui-lanes", traces.lanes, "3c]]]]"),
         ("tui-ranks", traces.ranks, "4]]]"),
-    )  # fmt: skip
+    )
     for name, path, keys in screens:
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
     if executable() is None:

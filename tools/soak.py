@@ -66,9 +66,20 @@ class Sample:
 @click.option("--into", type=click.Path(path_type=Path), hidden=True, help="Be the process that feeds this trace.")
 @click.option("--watch", type=click.Path(path_type=Path), hidden=True, help="Be the front-end on this trace.")
 def main(
-    minutes: float, every: float, method: str, level: str, target: str | None, draft: str | None, look: bool,
-    most: float, out: Path | None, feed: Path | None, rate: float, into: Path | None, watch: Path | None,
-) -> None:  # fmt: skip
+    minutes: float,
+    every: float,
+    method: str,
+    level: str,
+    target: str | None,
+    draft: str | None,
+    look: bool,
+    most: float,
+    out: Path | None,
+    feed: Path | None,
+    rate: float,
+    into: Path | None,
+    watch: Path | None,
+) -> None:
     """Sample the memory of a long run and of a screen on it."""
     if watch is not None:
         with contextlib.suppress(KeyboardInterrupt):

@@ -50,14 +50,19 @@ def url(host: str, port: int) -> str:
 def config(host: str, port: int) -> dict[str, Any]:
     """Streamlit's options: ours alone, whatever folder we are started from."""
     return {
-        "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
-        "server.maxUploadSize": UPLOAD_MB, "browser.gatherUsageStats": False, "logger.hideWelcomeMessage": True,
+        "server.address": host,
+        "server.port": port,
+        "server.headless": True,
+        "server.fileWatcherType": "none",
+        "server.maxUploadSize": UPLOAD_MB,
+        "browser.gatherUsageStats": False,
+        "logger.hideWelcomeMessage": True,
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",  # what we did not foresee is said by `guard`, and logged
         **theme(),
         # A page of another site may have its name resolved to this machine; it must not get a page of ours.
         "server.allowedHosts": list(LOOPBACK) if host in LOOPBACK else [],
-    }  # fmt: skip
+    }
 
 
 def serve(server: Server, host: str, port: int, open_browser: bool, ready: Callable[[str], None]) -> None:

@@ -88,10 +88,12 @@ def costs_of_splits(splits: Sequence[Split]) -> ExitCosts | None:
     tokens, n_rounds = sum(split.n_tokens for split in splits), sum(split.n_rounds for split in splits)
     whole = max(depth for depth, _ in calls)
     return ExitCosts(
-        tokens_per_round=tokens / n_rounds, layer_calls_per_token=sum(depth for depth, _ in calls) / tokens,
-        cells_per_token=sum(depth * rows for depth, rows in calls) / tokens, head_tests_per_token=None,
+        tokens_per_round=tokens / n_rounds,
+        layer_calls_per_token=sum(depth for depth, _ in calls) / tokens,
+        cells_per_token=sum(depth * rows for depth, rows in calls) / tokens,
+        head_tests_per_token=None,
         widths=_counts(rows for depth, rows in calls if depth == whole),
-    )  # fmt: skip
+    )
 
 
 def _round(record: RoundRecord, n_layers: int) -> _Round:
@@ -103,10 +105,15 @@ def _round(record: RoundRecord, n_layers: int) -> _Round:
     rows = cost.n_rows if cost else 1 + sum(node.kept and node.fed for node in record.nodes.values())
     calls = [pair for climb in record.every(Climb) for pair in zip(climb.width, climb.layer_ns, strict=True)]
     return _Round(
-        end.n_emitted, rows, cost.layer_calls if cost else n_layers, cost.cells if cost else n_layers * rows,
-        cost.head_tests if cost else 0, took,
-        cost.predicted_ns if cost else None, calls,
-    )  # fmt: skip
+        end.n_emitted,
+        rows,
+        cost.layer_calls if cost else n_layers,
+        cost.cells if cost else n_layers * rows,
+        cost.head_tests if cost else 0,
+        took,
+        cost.predicted_ns if cost else None,
+        calls,
+    )
 
 
 def _counts(rows: Iterable[int]) -> dict[int, int]:
@@ -120,8 +127,10 @@ def _by_width(found: Sequence[tuple[int, int, int | None]]) -> list[WidthTime]:
         said = [ns for rows, _, ns in found if rows == width and ns is not None]
         out.append(
             WidthTime(
-                width=width, n=len(took), measured_us=median(took) / 1e3,
+                width=width,
+                n=len(took),
+                measured_us=median(took) / 1e3,
                 predicted_us=median(said) / 1e3 if said else None,
             )
-        )  # fmt: skip
+        )
     return out

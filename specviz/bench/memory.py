@@ -35,9 +35,13 @@ def peak_of(contestant: Contestant, settings: BenchSettings, prompt: Tokens) -> 
     order |= {name: getattr(settings, name) for name in _PASSED}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "specviz.bench.memory"], input=json.dumps(order), capture_output=True, text=True,
-            timeout=600, check=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "specviz.bench.memory"],
+            input=json.dumps(order),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=True,
+        )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=PeakMemory)
     except (OSError, subprocess.SubprocessError, IndexError, msgspec.MsgspecError):
         return None

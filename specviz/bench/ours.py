@@ -76,13 +76,24 @@ class OurArm:
         own = {spec.name for spec in self.method.own}
         values = self.knobs.values
         return Header(
-            schema=SCHEMA, v=VERSION, run="bench", wall="", method=self.method.name, drafter=self.method.name,
-            verifier=self.verifier.name, lanes=self.used_lanes, lossless=self.verifier.lossless,
-            keeps_tokens=self.verifier.keeps_tokens, models=infos,
-            knobs={name: value for name, value in values.items() if name in own}, knob_specs=[],
-            sampling={name: value for name, value in values.items() if name not in own}, level="summary",
-            method_traits=self.method.traits, verifier_traits=self.verifier.traits,
-        )  # fmt: skip
+            schema=SCHEMA,
+            v=VERSION,
+            run="bench",
+            wall="",
+            method=self.method.name,
+            drafter=self.method.name,
+            verifier=self.verifier.name,
+            lanes=self.used_lanes,
+            lossless=self.verifier.lossless,
+            keeps_tokens=self.verifier.keeps_tokens,
+            models=infos,
+            knobs={name: value for name, value in values.items() if name in own},
+            knob_specs=[],
+            sampling={name: value for name, value in values.items() if name not in own},
+            level="summary",
+            method_traits=self.method.traits,
+            verifier_traits=self.verifier.traits,
+        )
 
     def ready(self, prompt: Tokens, n: int, seed: int) -> Callable[[], Tokens]:
         """The run, its session made inside the timed part."""

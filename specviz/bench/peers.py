@@ -52,9 +52,13 @@ class Peers:
         if self.settings.temperature > 0:
             sampled = {"do_sample": True, "temperature": self.settings.temperature, "top_k": 0, "top_p": 1.0}
         return GenerationConfig(
-            **sampled, eos_token_id=None, pad_token_id=0, num_assistant_tokens=self.settings.gamma,
-            num_assistant_tokens_schedule="constant", assistant_confidence_threshold=0.0,
-        )  # fmt: skip
+            **sampled,
+            eos_token_id=None,
+            pad_token_id=0,
+            num_assistant_tokens=self.settings.gamma,
+            num_assistant_tokens_schedule="constant",
+            assistant_confidence_threshold=0.0,
+        )
 
 
 class PeerArm:
@@ -68,8 +72,9 @@ class PeerArm:
             self.extra = {"assistant_model": peers.model("draft")}
         elif self.kind == "hf-lookup":
             self.extra = {
-                "prompt_lookup_num_tokens": settings.gamma, "max_matching_ngram_size": settings.lookup_length,
-            }  # fmt: skip
+                "prompt_lookup_num_tokens": settings.gamma,
+                "max_matching_ngram_size": settings.lookup_length,
+            }
         elif self.kind == "hf-early-exit":
             self.extra = {"assistant_early_exit": exit_layer(self.target, settings.exit_layer)}
 

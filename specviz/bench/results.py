@@ -15,10 +15,18 @@ Runs = Mapping[tuple[int, int], Sample]
 SCHEMA = "specviz.bench/1"
 # arm, base: the comparisons worth reading, of those measured.
 _NAMED = (
-    ("ar", "hf-generate"), ("chain", "hf-assisted"), ("ngram", "hf-lookup"), ("chain", "ar"), ("tree", "ar"),
-    ("ngram", "ar"), ("hf-assisted", "hf-generate"), ("hf-lookup", "hf-generate"), ("hf-early-exit", "hf-generate"),
-    ("layerskip", "hf-early-exit"), ("specbound", "hf-early-exit"),
-)  # fmt: skip
+    ("ar", "hf-generate"),
+    ("chain", "hf-assisted"),
+    ("ngram", "hf-lookup"),
+    ("chain", "ar"),
+    ("tree", "ar"),
+    ("ngram", "ar"),
+    ("hf-assisted", "hf-generate"),
+    ("hf-lookup", "hf-generate"),
+    ("hf-early-exit", "hf-generate"),
+    ("layerskip", "hf-early-exit"),
+    ("specbound", "hf-early-exit"),
+)
 PAIRS = (
     *_NAMED,
     *((kind, PLAIN) for kind in OURS if kind not in (PLAIN, *LAYOUTS) and (kind, PLAIN) not in _NAMED),
@@ -99,13 +107,19 @@ def arm_result(
     names = dict.fromkeys(stage for stages in rounds for stage in stages)
     medians = {stage: spread([stages[stage] for stages in rounds]) for stage in names}
     return ArmResult(
-        name=name, n_runs=len(samples), tokens_per_second=speed, ms_per_token=pace,
+        name=name,
+        n_runs=len(samples),
+        tokens_per_second=speed,
+        ms_per_token=pace,
         tokens_per_round=sum(s.n_tokens for s in splits) / n_rounds if n_rounds else None,
-        draft_acceptance_rate=accepted / drafted if drafted else None, n_drafted=drafted, n_accepted=accepted,
+        draft_acceptance_rate=accepted / drafted if drafted else None,
+        n_drafted=drafted,
+        n_accepted=accepted,
         round_ms=spread([sum(stages.values()) for stages in rounds]),
         stage_ms={stage: found.median for stage, found in medians.items() if found is not None},
-        memory=memory, exits=exits,
-    )  # fmt: skip
+        memory=memory,
+        exits=exits,
+    )
 
 
 def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[PairedRatio]:

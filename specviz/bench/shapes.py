@@ -39,17 +39,30 @@ def _loaded(name: str, size: tuple[int, ...], tokenizer: Any, device: torch.devi
 
     layers, width, inner, heads, kv_heads = size
     config = LlamaConfig(
-        vocab_size=VOCAB, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=kv_heads, max_position_embeddings=4096,
-        tie_word_embeddings=True, eos_token_id=None, bos_token_id=None,
-    )  # fmt: skip
+        vocab_size=VOCAB,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        eos_token_id=None,
+        bos_token_id=None,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = LlamaForCausalLM(config).to(device=device, dtype=dtype).eval().requires_grad_(False)
     adapter = ModelAdapter(model, name=name)
     n_params = sum(p.numel() for p in model.parameters())
     info = ModelInfo(
-        name=name, arch="LlamaForCausalLM", n_layers=layers, width=width, n_params=n_params, vocab=VOCAB,
-        dtype=str(dtype).removeprefix("torch."), device=str(device),
-    )  # fmt: skip
+        name=name,
+        arch="LlamaForCausalLM",
+        n_layers=layers,
+        width=width,
+        n_params=n_params,
+        vocab=VOCAB,
+        dtype=str(dtype).removeprefix("torch."),
+        device=str(device),
+    )
     return Loaded(adapter, tokenizer, info)

@@ -146,9 +146,7 @@ def check_equal(
             if at is not None
         ]
         worst = max(found, key=lambda d: d.margin, default=None)
-        out.append(
-            Equality(arm=name, reference=reference, n_equal=len(keys) - len(found), n=len(keys), worst=worst)
-        )  # fmt: skip
+        out.append(Equality(arm=name, reference=reference, n_equal=len(keys) - len(found), n=len(keys), worst=worst))
     return out
 
 
@@ -156,6 +154,10 @@ def _divergence(
     key: tuple[int, int], at: int, mine: Tokens, other: Tokens, prompts: Sequence[Tokens], margin: Margin
 ) -> Divergence:
     return Divergence(
-        prompt=key[0], repeat=key[1], position=at, token=mine[at] if at < len(mine) else None,
-        reference_token=other[at] if at < len(other) else None, margin=margin([*prompts[key[0]], *other[:at]]),
-    )  # fmt: skip
+        prompt=key[0],
+        repeat=key[1],
+        position=at,
+        token=mine[at] if at < len(mine) else None,
+        reference_token=other[at] if at < len(other) else None,
+        margin=margin([*prompts[key[0]], *other[:at]]),
+    )

@@ -43,12 +43,25 @@ _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new token
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # What a name that somebody gave can be wrong about, wherever it is first looked up.
 _BAD_NAME = (
-    errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENXIO,
-)  # fmt: skip
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EROFS,
+    errno.ENXIO,
+)
 _EXTRA_OF = {
-    "torch": "engine", "transformers": "engine", "accelerate": "engine", "safetensors": "engine",
-    "tokenizers": "engine", "textual": "tui", "streamlit": "web", "plotly": "web",
-}  # fmt: skip
+    "torch": "engine",
+    "transformers": "engine",
+    "accelerate": "engine",
+    "safetensors": "engine",
+    "tokenizers": "engine",
+    "textual": "tui",
+    "streamlit": "web",
+    "plotly": "web",
+}
 
 
 class Terminated(KeyboardInterrupt):

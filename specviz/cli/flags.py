@@ -97,6 +97,10 @@ def _hold(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
 
 
 max_mb_option = click.option(
-    FLAG, metavar="N", type=click.IntRange(1, 1 << 20), expose_value=False, callback=_hold,
+    FLAG,
+    metavar="N",
+    type=click.IntRange(1, 1 << 20),
+    expose_value=False,
+    callback=_hold,
     help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
-)  # fmt: skip
+)

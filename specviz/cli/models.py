@@ -15,10 +15,17 @@ from specviz.errors import ModelError
 
 # Families that the test suite saves, loads back and compares with the library's own generation.
 TRIED = {
-    "llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "mistral": "Mistral", "gemma2": "Gemma 2",
-    "gemma3_text": "Gemma 3", "phi3": "Phi-3", "gpt2": "GPT-2", "gpt_neox": "GPT-NeoX",
+    "llama": "Llama",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen3",
+    "mistral": "Mistral",
+    "gemma2": "Gemma 2",
+    "gemma3_text": "Gemma 3",
+    "phi3": "Phi-3",
+    "gpt2": "GPT-2",
+    "gpt_neox": "GPT-NeoX",
     "gpt_oss": "GPT-OSS",
-}  # fmt: skip
+}
 NEEDS = {
     "config.json": ("config.json",),
     "weights": ("model.safetensors", "model.safetensors.index.json"),

@@ -133,14 +133,18 @@ def verifier_help() -> str:
     return f"{', '.join(names)} [default: the method's own for the temperature]."
 
 
-lane_options = with_options((
-    click.option("--draft-device", metavar="NAME", help="Where the draft model runs [default: --device]."),
-    click.option(
-        "--lanes", default="auto", metavar="NAME",
-        help=f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a short "
-        "probe, for methods that draft while the target works]. Never changes the tokens.",
-    ),
-))  # fmt: skip
+lane_options = with_options(
+    (
+        click.option("--draft-device", metavar="NAME", help="Where the draft model runs [default: --device]."),
+        click.option(
+            "--lanes",
+            default="auto",
+            metavar="NAME",
+            help=f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a "
+            "short probe, for methods that draft while the target works]. Never changes the tokens.",
+        ),
+    )
+)
 _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(
     (TARGET, DRAFT, DEVICE, DTYPE, click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS))
@@ -151,8 +155,10 @@ CHAT = click.option("--chat", is_flag=True, help="Apply the tokenizer's chat tem
 
 def recording_options(words: str) -> Option:
     """Where the trace of a run goes, what is left out of it, and whether an older one is there."""
-    return with_options((
-        click.option("--record", metavar="FILE", help=f"{words} {RECORD_HELP}"),
-        click.option("--redact", is_flag=True, help=REDACT_HELP),
-        click.option("--force", is_flag=True, help="With --record: over a trace that is there."),
-    ))  # fmt: skip
+    return with_options(
+        (
+            click.option("--record", metavar="FILE", help=f"{words} {RECORD_HELP}"),
+            click.option("--redact", is_flag=True, help=REDACT_HELP),
+            click.option("--force", is_flag=True, help="With --record: over a trace that is there."),
+        )
+    )

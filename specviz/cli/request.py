@@ -28,12 +28,14 @@ from specviz.sources.prompts import load_prompts, parse_prompts
 SOURCES = {"stdin": "-", "prompt": "--prompt", "prompt_file": "--prompt-file", "example": "--example"}
 
 
-prompt_options = with_options((
-    click.argument("stdin", required=False, metavar="[-]"),
-    click.option("--prompt", metavar="TEXT", help="The prompt itself."),
-    click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input."),
-    click.option("--example", metavar="NAME", help="A bundled prompt: code, prose, sums, or one by its full name."),
-))  # fmt: skip
+prompt_options = with_options(
+    (
+        click.argument("stdin", required=False, metavar="[-]"),
+        click.option("--prompt", metavar="TEXT", help="The prompt itself."),
+        click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input."),
+        click.option("--example", metavar="NAME", help="A bundled prompt: code, prose, sums, or one by its full name."),
+    )
+)
 
 
 def prompt_text(options: Mapping[str, Any]) -> str:

@@ -127,9 +127,13 @@ def _one(text: Text, axes: dict[str, tuple[float, ...]], layers: tuple[int, ...]
     tests, depth, exits = (part.sum(0)[:, None] - skip for part, skip in zip(asked, skipped, strict=True))
     n, shape = len(table.tokens), tuple(len(axes[name]) for name in AXES)
     sums = {
-        "n_rounds": n_rounds, "kept": open_ends + n - n_rounds, "exits": exits, "tests": tests,
-        "calls": n_rounds * table.n_layers + depth, "calls_more": more * walks.deepest[:, None],
-    }  # fmt: skip
+        "n_rounds": n_rounds,
+        "kept": open_ends + n - n_rounds,
+        "exits": exits,
+        "tests": tests,
+        "calls": n_rounds * table.n_layers + depth,
+        "calls_more": more * walks.deepest[:, None],
+    }
     return Grid(axes, layers, table.n_layers, n, **{name: part.reshape(shape) for name, part in sums.items()})
 
 

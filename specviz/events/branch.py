@@ -12,9 +12,7 @@ from msgspec import Meta
 
 from specviz.events.base import Depth, Event, Id, Level, LogProb, Ns, PerRound, Position, Prob, Rank, Real, Top
 
-TokenFate = Literal[
-    "accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"
-]  # fmt: skip
+TokenFate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
 Stage = Literal["draft", "posterior"]
 SignalSource = Literal["hrad", "fallback", "forced"]
 ForkReason = Literal["s0", "low_conf", "after_last", "cap", "eos"]

@@ -24,9 +24,18 @@ from specviz.names import DraftEnd, Mode
 
 Status = Literal["accepted", "rejected", "untested", "pruned"]
 Why = Literal[
-    "kept", "implied", "u_above", "not_drawn", "target_zero", "prefix_rejected", "parent_rejected", "sibling_kept",
-    "budget", "after_stop", "length",
-]  # fmt: skip
+    "kept",
+    "implied",
+    "u_above",
+    "not_drawn",
+    "target_zero",
+    "prefix_rejected",
+    "parent_rejected",
+    "sibling_kept",
+    "budget",
+    "after_stop",
+    "length",
+]
 Finish = Literal["eos", "stop", "length", "context"]
 WalkEnd = Literal["rejected", "leaf", "eos", "stop", "length", "open", "abort"]
 Seed = Annotated[int, Meta(ge=0, le=2**60)]

@@ -126,19 +126,37 @@ class RankTally:
 def seen(each: Expansion) -> Seen:
     """An expansion as it is counted."""
     return Seen(
-        q=each.q, r=each.r, id=each.id, parent=each.parent, block=each.block, slot=each.slot, bucket=each.bucket,
-        width=each.width, reason=each.width_reason, n_children=each.n_children, true=each.true_bucket,
-        best=each.true_rank_argmax, written=each.true_rank_emitted, on_path=each.on_path,
-    )  # fmt: skip
+        q=each.q,
+        r=each.r,
+        id=each.id,
+        parent=each.parent,
+        block=each.block,
+        slot=each.slot,
+        bucket=each.bucket,
+        width=each.width,
+        reason=each.width_reason,
+        n_children=each.n_children,
+        true=each.true_bucket,
+        best=each.true_rank_argmax,
+        written=each.true_rank_emitted,
+        on_path=each.on_path,
+    )
 
 
 def alike(row: Seen) -> Seen:
     """Only what a metric of the run asks of an expansion, so that like ones can be counted in one: no place, and of
     ranks whether the target's best token stood first and whether the written one was among the children."""
     return msgspec.structs.replace(
-        row, q=0, r=0, id=0, parent=0, reason="", n_children=1, best=1 if row.best == 1 else None,
+        row,
+        q=0,
+        r=0,
+        id=0,
+        parent=0,
+        reason="",
+        n_children=1,
+        best=1 if row.best == 1 else None,
         written=1 if row.covers(True) else None,
-    )  # fmt: skip
+    )
 
 
 def home(node: Node) -> int:
@@ -247,6 +265,12 @@ class AdaptTally:
         if last is None:
             return None
         return Adapted(
-            n_queries=self.n, actions=dict(self.actions), reasons=dict(self._reasons), n_reverted=self._n_reverted,
-            spent_s=last.spent, budget_s=last.budget, regret=self._regret, version=last.version_after,
-        )  # fmt: skip
+            n_queries=self.n,
+            actions=dict(self.actions),
+            reasons=dict(self._reasons),
+            n_reverted=self._n_reverted,
+            spent_s=last.spent,
+            budget_s=last.budget,
+            regret=self._regret,
+            version=last.version_after,
+        )

@@ -47,9 +47,13 @@ class Link:
 
 
 def links(
-    nodes: Sequence[Node], verdicts: Mapping[int, Verify], chains: Mapping[int, Chain], own: Rule | None,
-    key: tuple[int, int] | None, ordinals: Mapping[int, int] | None = None,
-) -> tuple[Link, ...]:  # fmt: skip
+    nodes: Sequence[Node],
+    verdicts: Mapping[int, Verify],
+    chains: Mapping[int, Chain],
+    own: Rule | None,
+    key: tuple[int, int] | None,
+    ordinals: Mapping[int, int] | None = None,
+) -> tuple[Link, ...]:
     """The links of one chain, `nodes` from the root on. `key`: the query's seed and the round, None when unknown.
     `own`: the rule that the run itself had, if it was one of these.
 

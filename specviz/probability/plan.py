@@ -339,9 +339,14 @@ class Verifier:
         """The same rule under each of its other names."""
         for alias in self.aliases:
             yield replace(
-                self, name=alias.name, help=alias.help, refuses=alias.refuses or self.refuses, layouts=alias.layouts,
-                traits=msgspec.structs.replace(alias.traits, same_rule_as=self.name), aliases=(),
-            )  # fmt: skip
+                self,
+                name=alias.name,
+                help=alias.help,
+                refuses=alias.refuses or self.refuses,
+                layouts=alias.layouts,
+                traits=msgspec.structs.replace(alias.traits, same_rule_as=self.name),
+                aliases=(),
+            )
 
     def tuned(self, knobs: Knobs) -> "Verifier":
         """This verifier under `knobs`: its plan and its distance."""

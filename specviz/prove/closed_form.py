@@ -103,6 +103,12 @@ def _one_race(rows: Rows) -> Any:
 
 
 CHAIN: dict[str, Credit] = {
-    "tokenwise": _tokenwise, "walk": _walk, "blockwise": _capped, "hsd": _capped, "hsd_naive": _joint,
-    "multi_tokenwise": _tokenwise, "multi_hsd": _capped, "multi_traversal": _capped,
-}  # fmt: skip
+    "tokenwise": _tokenwise,
+    "walk": _walk,
+    "blockwise": _capped,
+    "hsd": _capped,
+    "hsd_naive": _joint,
+    "multi_tokenwise": _tokenwise,
+    "multi_hsd": _capped,
+    "multi_traversal": _capped,
+}

@@ -101,13 +101,25 @@ def prove(problem: Problem, verifier: Verifier, layout: Layout, tick: Tick | Non
     # What every lossless rule keeps of a fixed tree says nothing of one that is not.
     form = closed_form(verifier.name, layout, problem) if verifier.lossless else None
     return Proof(
-        verifier.name, verifier.lossless, layout, problem, is_exact(problem), emitted, target,
-        deviation(emitted, target), total_variation(emitted, target),
-        None if chain is None else deviation(chain, target), None if chain is None else total_variation(chain, target),
-        lengths, mean(lengths), _expected(blocks, lambda block: len(block.tokens)),
-        _expected(blocks, lambda block: block.n_calls), form,
-        counter.n, perf_counter() - began,
-    )  # fmt: skip
+        verifier.name,
+        verifier.lossless,
+        layout,
+        problem,
+        is_exact(problem),
+        emitted,
+        target,
+        deviation(emitted, target),
+        total_variation(emitted, target),
+        None if chain is None else deviation(chain, target),
+        None if chain is None else total_variation(chain, target),
+        lengths,
+        mean(lengths),
+        _expected(blocks, lambda block: len(block.tokens)),
+        _expected(blocks, lambda block: block.n_calls),
+        form,
+        counter.n,
+        perf_counter() - began,
+    )
 
 
 @dataclass

@@ -19,9 +19,14 @@ from specviz.verifiers import _joint
 GAMMA = 6
 _Q = ("0.50 0.30 0.20", "0.41 0.19 0.40", "0.515 0.285 0.2", "0.159 0.441 0.4", "0.3 0.5 0.2", "0.5 0.25 0.25")
 _P = (
-    "0.41 0.39 0.20", "0.515 0.2475 0.2375", "0.795 0.105 0.1", "0.612 0.188 0.2", "0 0.75 0.25", "0.5 0.3 0.2",
+    "0.41 0.39 0.20",
+    "0.515 0.2475 0.2375",
+    "0.795 0.105 0.1",
+    "0.612 0.188 0.2",
+    "0 0.75 0.25",
+    "0.5 0.3 0.2",
     "0.2 0.3 0.5",
-)  # fmt: skip
+)
 # Of the branches below t = 0..5, and the keep chances of t = 0..6.
 GOLDEN_LACK = "0.09 0.02525 0.28 0.453 0.3 0"
 GOLDEN_OVER = "0.09 0.20525 0.28 0.453 0.3 1"
@@ -72,11 +77,17 @@ def branches() -> list[Branch]:
         residual = tuple(_joint.residual(part, capped, t)) if inner and capped.lack[t] > 0 else None
         out.append(
             Branch(
-                t, rho, plain.w[t], cap_at, capped.w[t], capped.lack[t] if inner else None,
-                capped.over(t) if inner else None, capped.keep(t),
+                t,
+                rho,
+                plain.w[t],
+                cap_at,
+                capped.w[t],
+                capped.lack[t] if inner else None,
+                capped.over(t) if inner else None,
+                capped.keep(t),
                 None if residual is None else tuple(x / sum(residual) for x in residual),
             )
-        )  # fmt: skip
+        )
     return out
 
 
@@ -104,15 +115,21 @@ def as_object(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: b
         "gamma": GAMMA,
         "positions": [
             {
-                "t": b.t, "rho": _text(b.rho), "r": _text(b.r), "cap_at": b.cap_at, "c": _text(b.c),
-                "d_pq": _text(b.lack), "d_qp": _text(b.over), "h": _text(b.h),
+                "t": b.t,
+                "rho": _text(b.rho),
+                "r": _text(b.r),
+                "cap_at": b.cap_at,
+                "c": _text(b.c),
+                "d_pq": _text(b.lack),
+                "d_qp": _text(b.over),
+                "h": _text(b.h),
                 "residual": None if b.residual is None else [str(x) for x in b.residual],
             }
             for b in found
         ],
         "stop_laws": {name: {str(t): str(x) for t, x in law.items()} for name, law in stops.items()},
         "golden_agrees": good,
-    }  # fmt: skip
+    }
 
 
 def _text(value: Any) -> str | None:

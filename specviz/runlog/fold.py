@@ -344,9 +344,14 @@ def kept_path(record: RoundRecord) -> list[int]:
 
 def _prompt(event: Prefill) -> TextToken:
     return TextToken(
-        shown=shown(event.text, most=None), running=running(event.text), token=-1, mark="prompt", round=0,
-        pos=0, ids=tuple(event.prompt),
-    )  # fmt: skip
+        shown=shown(event.text, most=None),
+        running=running(event.text),
+        token=-1,
+        mark="prompt",
+        round=0,
+        pos=0,
+        ids=tuple(event.prompt),
+    )
 
 
 _HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {

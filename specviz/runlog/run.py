@@ -247,12 +247,17 @@ class Query:
         "nodes",
         "number",
         "v",
-    )  # fmt: skip
+    )
 
     def __init__(
-        self, number: int, prefill: Prefill | None, first: int, all_rounds: AllRounds, v: tuple[int, int] = VERSION,
+        self,
+        number: int,
+        prefill: Prefill | None,
+        first: int,
+        all_rounds: AllRounds,
+        v: tuple[int, int] = VERSION,
         backward: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.number, self.first, self.n_rounds = number, first, 0
         self.n_nodes = 0  # ids of nodes so far are below this
         self.v = v  # of the trace: what some fields mean depends on it

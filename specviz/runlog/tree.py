@@ -202,9 +202,11 @@ class Family:
         """Whether it was drafted beside the target's pass and a later round judges it."""
         born = self.nodes.get(node)
         return (
-            born is not None and born.branch is not None
-            and node not in self.settled and node not in self.record.verdicts
-        )  # fmt: skip
+            born is not None
+            and born.branch is not None
+            and node not in self.settled
+            and node not in self.record.verdicts
+        )
 
     @cached_property
     def tests(self) -> tuple[Verify, ...]:

@@ -59,10 +59,14 @@ def _named_header(header: Header) -> Header:
     given = {name: value for name, value in header.knobs.items() if name in PARTS}
     paths = {_joined(value): name_of(_joined(value)) for value in given.values() if _joined(value)}
     models = msgspec.structs.replace(
-        header.models, parts={name: _cut(words, paths) for name, words in header.models.parts.items()},
-        **{which: msgspec.structs.replace(info, name=_model(info.name)) for which in ("target", "draft")
-           if (info := getattr(header.models, which)) is not None},
-    )  # fmt: skip
+        header.models,
+        parts={name: _cut(words, paths) for name, words in header.models.parts.items()},
+        **{
+            which: msgspec.structs.replace(info, name=_model(info.name))
+            for which in ("target", "draft")
+            if (info := getattr(header.models, which)) is not None
+        },
+    )
     specs = [
         msgspec.structs.replace(spec, default=_named(spec.default)) if spec.name in PARTS else spec
         for spec in header.knob_specs
@@ -124,16 +128,15 @@ class Redactor:
             counts = stream.get("domains") or {}
             env["stream"] = {**stream, "domains": {self.domain(str(name)): n for name, n in counts.items()}}
         specs = [
-            msgspec.structs.replace(spec, default=self._knob(spec.name, spec.default)) if spec.name in self._texts
+            msgspec.structs.replace(spec, default=self._knob(spec.name, spec.default))
+            if spec.name in self._texts
             else spec
             for spec in event.knob_specs
-        ]  # fmt: skip
+        ]
         models = msgspec.structs.replace(event.models, parts=dict.fromkeys(event.models.parts, LEFT_OUT))
         parts = (event.knobs, event.sampling)
         knobs, sampling = ({name: self._knob(name, value) for name, value in part.items()} for part in parts)
-        return msgspec.structs.replace(
-            event, env=env, models=models, knob_specs=specs, knobs=knobs, sampling=sampling
-        )  # fmt: skip
+        return msgspec.structs.replace(event, env=env, models=models, knob_specs=specs, knobs=knobs, sampling=sampling)
 
     def _knob(self, name: str, value: Any) -> Any:
         if name not in self._texts or not value:
@@ -177,7 +180,16 @@ class Redactor:
 
 
 _CHANGES: dict[type[Event], Callable[[Redactor, Any], Event | None]] = {
-    Header: Redactor._header, Prefill: Redactor._prefill, Pieces: Redactor._pieces, Node: Redactor._node,
-    Closing: Redactor._closing, Commit: Redactor._commit, Knob: Redactor._changed, Adapt: Redactor._adapt,
-    Warn: Redactor._warn, Finding: Redactor._finding, Note: Redactor._note, End: Redactor._end,
-}  # fmt: skip
+    Header: Redactor._header,
+    Prefill: Redactor._prefill,
+    Pieces: Redactor._pieces,
+    Node: Redactor._node,
+    Closing: Redactor._closing,
+    Commit: Redactor._commit,
+    Knob: Redactor._changed,
+    Adapt: Redactor._adapt,
+    Warn: Redactor._warn,
+    Finding: Redactor._finding,
+    Note: Redactor._note,
+    End: Redactor._end,
+}

@@ -135,7 +135,13 @@ class Ranges:
 
 
 _CHECKS: dict[type[Event], Callable[[Ranges, Any], Iterator[str]]] = {
-    Header: Ranges._header, Knob: Ranges._changed, Prefill: Ranges._prefill, RoundStart: Ranges._start,
-    Commit: Ranges._commit, RoundEnd: Ranges._end, Span: Ranges._span, Climb: Ranges._climb,
+    Header: Ranges._header,
+    Knob: Ranges._changed,
+    Prefill: Ranges._prefill,
+    RoundStart: Ranges._start,
+    Commit: Ranges._commit,
+    RoundEnd: Ranges._end,
+    Span: Ranges._span,
+    Climb: Ranges._climb,
     Calibration: Ranges._calibration,
-}  # fmt: skip
+}

@@ -229,13 +229,19 @@ def records(part: Chain) -> list[Position]:
         inner = t < len(part)
         out.append(
             Position(
-                log_r=plain.log_r[t], cap_at=cap_at, log_c=capped.log_w[t],
-                d_pq=float(capped.lack[t]) if inner else None, d_qp=over[t] if inner else None,
-                dhat_pq=float(plain.lack[t]) * unit if inner else None, dhat_qp=over_hat[t] * unit if inner else None,
-                h=float(capped.keep(t)), credit_token=credit, credit_hsd=float(capped.a[t]),
+                log_r=plain.log_r[t],
+                cap_at=cap_at,
+                log_c=capped.log_w[t],
+                d_pq=float(capped.lack[t]) if inner else None,
+                d_qp=over[t] if inner else None,
+                dhat_pq=float(plain.lack[t]) * unit if inner else None,
+                dhat_qp=over_hat[t] * unit if inner else None,
+                h=float(capped.keep(t)),
+                credit_token=credit,
+                credit_hsd=float(capped.a[t]),
                 credit_naive=float(plain.a[t]),
             )
-        )  # fmt: skip
+        )
     return out
 
 

@@ -56,9 +56,15 @@ class _MultiHsd:
         shorter = ("scan", history, b, t - 1) if t - 1 > kept else self.following((*history, (b, kept)))
         law = None if self.draft.row_of[node] < 0 else weighed.q[t - 1 - kept]
         return Test(
-            node, weighed.keep(t - kept), self.following((*history, (b, t))), shorter, weighed.p[t - 1 - kept], law,
-            self.ordinals[node], bool(history) and t - 1 == kept,
-        )  # fmt: skip
+            node,
+            weighed.keep(t - kept),
+            self.following((*history, (b, t))),
+            shorter,
+            weighed.p[t - 1 - kept],
+            law,
+            self.ordinals[node],
+            bool(history) and t - 1 == kept,
+        )
 
     def part(self, history: History, b: int) -> tuple[_joint.Chain, _joint.Weighed]:
         """What candidate b has behind the text kept so far, weighed from 1."""

@@ -16,9 +16,14 @@ from specviz.verifiers._scan import misfit
 
 DEFAULT = 0.25
 KNOB = KnobSpec(
-    name="slack", kind="float", lo=0, hi=1, default=DEFAULT, text="L",
+    name="slack",
+    kind="float",
+    lo=0,
+    hi=1,
+    default=DEFAULT,
+    text="L",
     help="added to the keep chance p/q by verifier slack; above 0 the law of the text is another one",
-)  # fmt: skip
+)
 
 
 def slack_plan(slack: float) -> PlanOf:

@@ -26,9 +26,7 @@ from support.models import build, save
 PROMPTS = ("ab ab ab", "xyz x", "the cat the cat", "12 12 1", "b", "ab ba ab")
 
 
-def lesson(
-    n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, period: int = 0
-) -> tuple[Lesson, Text]:  # fmt: skip
+def lesson(n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, period: int = 0) -> tuple[Lesson, Text]:
     """Random features and tokens; the target is sure of the tokens that follow. Every fifth row is held out.
 
     With a `period` the tokens go round, so that what is learnt of some places holds at others.
@@ -114,9 +112,13 @@ Decoded = tuple[LocalRun, list[Event]]
 
 
 def decoded(
-    pair: Pair, method: str, prompts: tuple[str, ...] = PROMPTS, level: Any = "full",
-    between: Callable[[LocalRun], None] | None = None, **given: Any,
-) -> Decoded:  # fmt: skip
+    pair: Pair,
+    method: str,
+    prompts: tuple[str, ...] = PROMPTS,
+    level: Any = "full",
+    between: Callable[[LocalRun], None] | None = None,
+    **given: Any,
+) -> Decoded:
     """A whole stream through lines and back. `between` is called after every round."""
     lines: list[bytes] = []
     stream = [Prompt(text=text, domain="code" if k % 2 else "prose") for k, text in enumerate(prompts)]

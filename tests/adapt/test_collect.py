@@ -44,7 +44,7 @@ class Ear:
 
 def learning(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, prompt: list[int] = PROMPT, right: float = 0.7, **knobs: Any
-) -> tuple[Session, SpecBlock, Ear]:  # fmt: skip
+) -> tuple[Session, SpecBlock, Ear]:
     """A whole query of a drafter that learns and often knows the text."""
     ear = Ear()
     made = trained(target)
@@ -70,9 +70,10 @@ def test_slots_of_the_path(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch
     slots = notes.lesson(PROMPT[0])
     want = [
         (each.block, each.slot, each.true_rank_emitted is not None)
-        for done, found in ear.rounds for each in found
+        for done, found in ear.rounds
+        for each in found
         if each.on_path and depth_of(done, each) < len(done.tokens)
-    ]  # fmt: skip
+    ]
     assert [(slot.block, slot.slot, slot.token >= 0) for slot in slots] == want
     assert {slot.block for slot in slots} == {1, 2}
     made = slots[0].lesson
@@ -99,8 +100,10 @@ def test_coverage_ranks_tokens_as_they_were_offered(target: ModelAdapter, monkey
     slots = drafter.notes.lesson(PROMPT[0])
     written = [
         (each, done.tokens[depth_of(done, each)])
-        for done, found in ear.rounds for each in found if each.on_path and depth_of(done, each) < len(done.tokens)
-    ]  # fmt: skip
+        for done, found in ear.rounds
+        for each in found
+        if each.on_path and depth_of(done, each) < len(done.tokens)
+    ]
     assert len(slots) == len(written) > 20
     reordered = 0
     for slot, (each, token) in zip(slots, written, strict=True):

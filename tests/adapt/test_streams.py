@@ -32,8 +32,13 @@ def redrawn(rng: random.Random) -> Any:
     """Other knobs before every round, and weights moved under the drafter's feet."""
 
     def between(run: LocalRun) -> None:
-        for name, values in (("node_budget", [0, 3, 24, 60]), ("blocks", [1, 2, 3]), ("k_max", [1, 4, 10]),
-                             ("start_cap", [0, 3, 10]), ("merge", [True, False])):  # fmt: skip
+        for name, values in (
+            ("node_budget", [0, 3, 24, 60]),
+            ("blocks", [1, 2, 3]),
+            ("k_max", [1, 4, 10]),
+            ("start_cap", [0, 3, 10]),
+            ("merge", [True, False]),
+        ):
             run.set_knob(name, rng.choice(values))
         if run.has_more:
             run.set_knob("adapt_actions", rng.choice(["all", "head", "full"]))

@@ -16,8 +16,12 @@ from specviz.methods.specblock.growth import Sizes
 
 SIZES = Sizes((2, 4, 10, 0), 10)
 ALWAYS: dict[str, Any] = {
-    "adapt_budget": 1.0, "adapt_caution": 0.0, "adapt_steps": 8, "adapt_lr_head": 1e-2, "adapt_cost_scale": 0.0,
-}  # fmt: skip
+    "adapt_budget": 1.0,
+    "adapt_caution": 0.0,
+    "adapt_steps": 8,
+    "adapt_lr_head": 1e-2,
+    "adapt_cost_scale": 0.0,
+}
 
 
 class Stage:
@@ -200,8 +204,10 @@ def test_the_guard_falls_back_to_an_anchor_that_is_better() -> None:
     learner = stage.tutor.learner
     learner.anchor = dict(learner.weights)  # as after many good updates
     with torch.no_grad():
-        learner._put({**learner.weights, "head.weight": -learner.weights["head.weight"]},
-                     learner.built({"head.weight": -learner.weights["head.weight"]}))  # fmt: skip
+        learner._put(
+            {**learner.weights, "head.weight": -learner.weights["head.weight"]},
+            learner.built({"head.weight": -learner.weights["head.weight"]}),
+        )
     stage.tutor.bandit.served.tau = stage.tutor.anchor.tau = 3.0
     dear: dict[str, Any] = {"adapt_cost_scale": 1e9, "tau": 1.0}
     records = [stage.query(**dear) for _ in range(7)]

@@ -31,12 +31,24 @@ class Core:
 
     def serve(self) -> None:
         methods = [
-            ev.MethodInfo(name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-                          default_verifier=m.default_verifier, knobs=list(m.table.specs))
+            ev.MethodInfo(
+                name=m.name,
+                help=m.help,
+                needs_draft=m.needs_draft,
+                verifiers=list(m.verifiers),
+                default_verifier=m.default_verifier,
+                knobs=list(m.table.specs),
+            )
             for m in all_methods().values()
-        ]  # fmt: skip
-        say(ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")),
-                         chat="chat" in sys.argv))  # fmt: skip
+        ]
+        say(
+            ev.Catalogue(
+                methods=methods,
+                verifiers=[],
+                models=ev.Models(target=ev.ModelInfo(name="table")),
+                chat="chat" in sys.argv,
+            )
+        )
         say(ev.State(state="idle"))
         while True:
             time.sleep(0.01)

@@ -80,8 +80,12 @@ class Tab:
     @property
     def clickable(self) -> list[Any]:
         """Plots and tables that answer to clicks."""
-        return [e for kind in ("plotly_chart", "arrow_data_frame", "data_frame") for e in self.app.get(kind)
-                if getattr(e.proto, "id", "") and getattr(e.proto, "selection_mode", ())]  # fmt: skip
+        return [
+            e
+            for kind in ("plotly_chart", "arrow_data_frame", "data_frame")
+            for e in self.app.get(kind)
+            if getattr(e.proto, "id", "") and getattr(e.proto, "selection_mode", ())
+        ]
 
     # What the browser does -------------------------------------------------------------------------------------------
 

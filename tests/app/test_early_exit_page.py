@@ -101,8 +101,11 @@ def test_the_replay_of_the_runs_own_setting_is_the_run(replay: Replay) -> None:
     assert replay.ran is not None
     again = replay.total(SETTING)
     assert (again.n_rounds, again.kept, again.exits, again.tests) == (
-        replay.ran.n_rounds, replay.ran.kept, replay.ran.exits, replay.ran.tests,
-    )  # fmt: skip
+        replay.ran.n_rounds,
+        replay.ran.kept,
+        replay.ran.exits,
+        replay.ran.tests,
+    )
     change = exit_change(replay, SETTING)
     assert change.agrees is True
     assert {row.change for row in change.rows if row.label in ("tokens per round", "exits right", "exits wrong")} == {
@@ -283,11 +286,14 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     assert found.heat is not None
     hostile = replay_of(fold(exit_events(texts=HOSTILE)))
     figures = (
-        fig_heat(found.heat, dark), fig_kinds(found.heat.columns, 8, dark), fig_stairs(found.stairs, dark),
-        fig_ledger(found.ledger, dark), fig_cell(found.cell, 0.75, dark),
+        fig_heat(found.heat, dark),
+        fig_kinds(found.heat.columns, 8, dark),
+        fig_stairs(found.stairs, dark),
+        fig_ledger(found.ledger, dark),
+        fig_cell(found.cell, 0.75, dark),
         fig_grid(exit_grid(hostile, SETTING, MEASURES[0])),
         fig_text(exit_text(hostile, SETTING, 0, 0), dark),
-    )  # fmt: skip
+    )
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b", "a<br>b", "\\u202e"):
@@ -356,8 +362,16 @@ def test_a_run_without_exits_gives_the_reason(tmp_path: Path, open_page: Open) -
 def test_the_sweep_asks_with_the_runs_own_method_and_heads() -> None:
     header: Any = exit_events(method="layerskip", heads=("lens",))[0]
     assert arguments(header, "a", "b", "t") == [
-        "sweep", "layerskip", "a", "--heads", "lens", "--target", "t", "--write", "b",
-    ]  # fmt: skip
+        "sweep",
+        "layerskip",
+        "a",
+        "--heads",
+        "lens",
+        "--target",
+        "t",
+        "--write",
+        "b",
+    ]
     plain: Any = make_events()[0]
     assert arguments(plain, "a", "b") == ["sweep", "specbound", "a", "--write", "b"]
 

@@ -201,8 +201,10 @@ def test_the_panel_holds_the_formulas_of_the_pipelines(at: Operating) -> None:
     assert values["full"][7] == pytest.approx(3.52, abs=0.005)
     assert values["branch"][8] == pipelines.specbranch_chain(0.8, 8, 8, 0.92, 9)
     assert {c.key: c.best for c in panel.curves if c.key in ("theorem", "sps", "refill")} == {
-        "theorem": 8, "sps": 5, "refill": 6,
-    }  # fmt: skip  # the table of 2.5
+        "theorem": 8,
+        "sps": 5,
+        "refill": 6,
+    }  # the table of 2.5
 
 
 def test_the_run_stands_on_the_clock_that_was_asked_for(at: Operating) -> None:
@@ -239,7 +241,7 @@ def test_without_a_calibration_the_run_is_not_on_the_picture() -> None:
 @pytest.mark.parametrize("clock", ["measured clock", "modelled clock"])
 def test_every_part_opens_on_both_clocks(
     show: str, charts: int, clock: str, branch_trace: Path, open_page: Open
-) -> None:  # fmt: skip
+) -> None:
     at = open_page(Settings(replay=branch_trace), "lanes", at="r2", show=show, clock=clock)
     assert not at.exception
     assert len(at.get("plotly_chart")) == charts  # the time line among them

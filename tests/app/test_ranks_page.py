@@ -93,9 +93,7 @@ def test_another_table_is_counted_as_the_drafter_would_have_grown(table: tuple[i
     shared: dict[str, Any] = {"queries": 1, "new_tokens": 8, "budget": 200, "start_cap": 50}
     n_same = 0
     for seed in range(6):
-        base, other = (
-            rank_events(widths=widths, seed=seed, **shared) for widths in ((2, 4, 6, 3), table)
-        )  # fmt: skip
+        base, other = (rank_events(widths=widths, seed=seed, **shared) for widths in ((2, 4, 6, 3), table))
         rows = recorded(fold(base))
         told = offered(rows, WidthTable(table, rows.own.beam))
         ours, theirs = _first_round(base), _first_round(other)

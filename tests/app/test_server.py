@@ -137,8 +137,13 @@ def test_streams_are_limited(live: Served) -> None:
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 101), ("localhost:8501", 101), ("evil.example", 403)])
 def test_a_foreign_name_for_this_machine_gets_no_session(host: str, status: int, live: Served) -> None:
     connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
-    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Host": host,
-               "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Host": host,
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
     connection.request("GET", "/_stcore/stream", headers=headers)
     assert connection.getresponse().status == status
     connection.close()

@@ -126,8 +126,10 @@ def test_the_closing_row_stands_against_p_and_q() -> None:
     row = found().closing
     figure = spec(fig_closing(row))
     assert {t["name"]: t["y"] for t in figure["data"]} == {
-        "c·p": pytest.approx([0.75, 0.25]), "q": pytest.approx([0.5, 0.2]), "left": pytest.approx([0.25, 0.05]),
-    }  # fmt: skip
+        "c·p": pytest.approx([0.75, 0.25]),
+        "q": pytest.approx([0.5, 0.2]),
+        "left": pytest.approx([0.25, 0.05]),
+    }
     assert [r["drawn"] for r in closing_rows(row)] == [True, False]
 
 
@@ -171,9 +173,11 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     last = VerificationPanel.of(all_moments[-1])
     assert last is not None
     figures = (
-        fig_scan(all_moments, dark), fig_branches(last.branches, None, dark), fig_closing(last.closing, dark),
+        fig_scan(all_moments, dark),
+        fig_branches(last.branches, None, dark),
+        fig_closing(last.closing, dark),
         fig_rules(last.comparison, dark),
-    )  # fmt: skip
+    )
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
         for tag in ("<script", "<i>", "<b>x", "\x1b"):

@@ -93,11 +93,23 @@ def row(name: str, rollback: float, speed: float) -> VariantResult:
         wasted_share=0,
     )
     return VariantResult(
-        name=name, method=name, knobs={}, lanes="serial", hrad=None, hrad_ms=0.0, tokens_per_second=None, over_ar=None,
-        modelled=[clock], rollback_rate=Estimate(value=rollback, n=2), rollback_rate_tokens=None,
-        draft_acceptance_rate=None, accepted_run_length=None, block_efficiency=None, branch_hit_rate=None,
+        name=name,
+        method=name,
+        knobs={},
+        lanes="serial",
+        hrad=None,
+        hrad_ms=0.0,
+        tokens_per_second=None,
+        over_ar=None,
+        modelled=[clock],
+        rollback_rate=Estimate(value=rollback, n=2),
+        rollback_rate_tokens=None,
+        draft_acceptance_rate=None,
+        accepted_run_length=None,
+        block_efficiency=None,
+        branch_hit_rate=None,
         hrad_confusion=None,
-    )  # fmt: skip
+    )
 
 
 def test_a_claim_is_what_the_numbers_say() -> None:
@@ -106,8 +118,11 @@ def test_a_claim_is_what_the_numbers_say() -> None:
     assert [each.value for each in faster] == pytest.approx([-0.2, 0.3])
     assert all(each.interval == pytest.approx((each.value, each.value)) for each in faster), "the same at every prompt"
     assert [(claim.found, claim.holds) for claim in found] == [
-        ((0.6, 0.5), False), ((1.8, 2.0), False), ((0.6, 0.9), True), ((1.8, 1.5), True),
-    ]  # fmt: skip
+        ((0.6, 0.5), False),
+        ((1.8, 2.0), False),
+        ((0.6, 0.9), True),
+        ((1.8, 1.5), True),
+    ]
 
 
 def test_noise_makes_the_draft_worse_the_same_way_every_time(pair: Folders) -> None:
@@ -138,14 +153,20 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (("--gamma", "0"), "not in the range"), (("--ratio", "nan"), "--ratio"), (("--draft-noise", "inf"), "finite"),
-        (("--knob", "specbranch.epsilo=1"), "did you mean 'epsilon'"), (("--target", "x"), "--draft"),
-        (("--lanes", "threds"), "threads"), (("--prompts", "none.jsonl"), "cannot read"),
-        (("--minutes", "nan"), "finite"), (("--draft-noise", "nan"), "--draft-noise nan"),
-        (("--knob", "specbranch.epsilon=7"), "0..1"), (("--knob", "tree.node_budget=3"), "is not measured here"),
+        (("--gamma", "0"), "not in the range"),
+        (("--ratio", "nan"), "--ratio"),
+        (("--draft-noise", "inf"), "finite"),
+        (("--knob", "specbranch.epsilo=1"), "did you mean 'epsilon'"),
+        (("--target", "x"), "--draft"),
+        (("--lanes", "threds"), "threads"),
+        (("--prompts", "none.jsonl"), "cannot read"),
+        (("--minutes", "nan"), "finite"),
+        (("--draft-noise", "nan"), "--draft-noise nan"),
+        (("--knob", "specbranch.epsilon=7"), "0..1"),
+        (("--knob", "tree.node_budget=3"), "is not measured here"),
         (("--knob", "specbranch.draft_mode=shard"), "did you mean 'shared'"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
     assert main(["ablate", *args, "-q"]) == 2
     out, err = capsys.readouterr()

@@ -27,9 +27,7 @@ def test_spread_of_nothing_and_of_five() -> None:
     assert (found.low, found.median, found.high, found.n) == (2, 3, 4, 5)
 
 
-TIMES = st.dictionaries(
-    st.tuples(st.integers(0, 4), st.integers(0, 3)), st.floats(0.001, 10), min_size=1, max_size=20
-)  # fmt: skip
+TIMES = st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 3)), st.floats(0.001, 10), min_size=1, max_size=20)
 
 
 @given(TIMES, st.floats(0.1, 10))

@@ -81,15 +81,20 @@ def test_words_from_outside_cannot_break_out_of_the_page(
     ("args", "told"),
     [
         (("--minutes", "nan"), "--minutes nan is no time"),
-        (("--methods", "chian"), "did you mean 'chain'"), (("--threads", "many"), "or auto"),
-        (("--prompts", "none.jsonl"), "cannot read the prompts"), (("--html", "no/where.html"), "there is no folder"),
-        (("--knob", "tree.node_budgt=3"), "did you mean 'node_budget'"), (("--dtype", "float31"), "'float32'"),
-        (("--target", "x"), "needs its --draft"), (("--device", "cude"), "'cuda'"),
+        (("--methods", "chian"), "did you mean 'chain'"),
+        (("--threads", "many"), "or auto"),
+        (("--prompts", "none.jsonl"), "cannot read the prompts"),
+        (("--html", "no/where.html"), "there is no folder"),
+        (("--knob", "tree.node_budgt=3"), "did you mean 'node_budget'"),
+        (("--dtype", "float31"), "'float32'"),
+        (("--target", "x"), "needs its --draft"),
+        (("--device", "cude"), "'cuda'"),
         (("--gamma", "0"), "not in the range"),
-        (("--temperature", "nan"), "nan"), (("--minutes", "0"), "not in the range"),
+        (("--temperature", "nan"), "nan"),
+        (("--minutes", "0"), "not in the range"),
         (("--target", "./none", "--draft", "./none"), "no such folder"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
     code, out, err = call(capsys, *args, "-q")
     assert (code, out) == (2, "")

@@ -9,16 +9,22 @@ from specviz.bench.statistics import check_equal, first_difference
 @pytest.mark.parametrize(
     ("mine", "other", "at"),
     [([1, 2], [1, 2], None), ([1, 3], [1, 2], 1), ([], [], None), ([1], [1, 2], 1), ([1, 2], [1], 1), ([0], [1], 0)],
-)  # fmt: skip
+)
 def test_first_difference(mine: list[int], other: list[int], at: int | None) -> None:
     assert first_difference(mine, other) == at
 
 
 def test_divergences_are_counted_and_the_one_with_the_largest_margin_is_kept() -> None:
     texts = {
-        ("ref", 0): [1, 2, 3], ("ref", 1): [4, 5, 6], ("a", 0): [1, 2, 9], ("a", 1): [4, 8, 6],
-        ("b", 0): [1, 2, 3], ("b", 1): [4, 5, 6], ("c", 0): [7], ("c", 1): [7],
-    }  # fmt: skip
+        ("ref", 0): [1, 2, 3],
+        ("ref", 1): [4, 5, 6],
+        ("a", 0): [1, 2, 9],
+        ("a", 1): [4, 8, 6],
+        ("b", 0): [1, 2, 3],
+        ("b", 1): [4, 5, 6],
+        ("c", 0): [7],
+        ("c", 1): [7],
+    }
     names = ["ref", "a", "b", "c"]
     samples = [Sample(names.index(name), prompt, 0, 1.0, text) for (name, prompt), text in texts.items()]
     asked = []

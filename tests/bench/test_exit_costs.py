@@ -18,9 +18,21 @@ MS = 1_000_000
 
 def climb(widths: list[int], times: list[int]) -> Climb:
     return Climb(
-        r=1, row=0, pos=4, token=1, source="root", exit_layer=2, terminal=False, draft_token=1, raw_conf=None,
-        layer_from=1, past_len=[], width=widths, layer_ns=times, fill_after=[],
-    )  # fmt: skip
+        r=1,
+        row=0,
+        pos=4,
+        token=1,
+        source="root",
+        exit_layer=2,
+        terminal=False,
+        draft_token=1,
+        raw_conf=None,
+        layer_from=1,
+        past_len=[],
+        width=widths,
+        layer_ns=times,
+        fill_after=[],
+    )
 
 
 def one_round(r: int, rows: int, calls: int, took: float, said: int, kept: int) -> list[Event]:
@@ -28,9 +40,15 @@ def one_round(r: int, rows: int, calls: int, took: float, said: int, kept: int) 
         r, 5, rows - 1, kept, stage_ms={"draft": took / 4, "target": took * 3 / 4, "other": 9}
     )
     cost = ExitRound(
-        r=r, n_rows=rows, layer_calls=calls, cells=rows * 6, head_tests=rows, saved_calls=0, wasted_cells=0,
+        r=r,
+        n_rows=rows,
+        layer_calls=calls,
+        cells=rows * 6,
+        head_tests=rows,
+        saved_calls=0,
+        wasted_cells=0,
         predicted_ns=said,
-    )  # fmt: skip
+    )
     return [start, climb([1, rows], [1_000, 3_000]), cost, commit, end]
 
 
@@ -46,13 +64,15 @@ def test_counts_and_times_by_hand() -> None:
     assert found.widths == {1: 1, 3: 2}
     # `other` is not the loop's: what is compared is drafting and the target's pass
     assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in found.rounds] == [
-        (1, 1, 2_000, 3_000), (3, 2, 10_000, 7_000),
-    ]  # fmt: skip
+        (1, 1, 2_000, 3_000),
+        (3, 2, 10_000, 7_000),
+    ]
     assert found.prediction_ratio == pytest.approx(17 / 22)
     # every round has a call of one row of 1 us, and one of its rows of 3 us
     assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in found.layers] == [
-        (1, 4, 1.0, 0.5), (3, 2, 3.0, 1.5),
-    ]  # fmt: skip
+        (1, 4, 1.0, 0.5),
+        (3, 2, 3.0, 1.5),
+    ]
 
 
 def test_plain_rounds_cost_the_whole_target() -> None:
@@ -112,9 +132,16 @@ def test_a_class_that_looks_elsewhere_is_refused_before_anything_is_timed() -> N
 def test_a_report_of_early_exit_has_its_own_tables(four_layers: str) -> None:
     names = "ar,specbound,layerskip,ngram,hf-early-exit"
     settings = BenchSettings(
-        contestants(names), gamma=3, max_new_tokens=12, repeats=1, limit=1, target=four_layers, threads=1, memory=False,
+        contestants(names),
+        gamma=3,
+        max_new_tokens=12,
+        repeats=1,
+        limit=1,
+        target=four_layers,
+        threads=1,
+        memory=False,
         knobs={"specbound": {"tau": 0.0}},
-    )  # fmt: skip
+    )
     report = bench(settings, "specviz bench", lambda _: None)
     assert all(e.n_equal == e.n for e in report.equality)
     costs = {arm.name: arm.exits for arm in report.arms}

@@ -17,8 +17,9 @@ def test_the_default_measures_every_comparison_there_is_a_bar_for() -> None:
 
 def test_arms_are_kind_and_level() -> None:
     assert contestants("chain+full, hf-lookup") == (
-        Contestant("chain+full", "chain", "full"), Contestant("hf-lookup", "hf-lookup"),
-    )  # fmt: skip
+        Contestant("chain+full", "chain", "full"),
+        Contestant("hf-lookup", "hf-lookup"),
+    )
 
 
 def test_an_arm_may_name_its_verifier() -> None:
@@ -42,11 +43,16 @@ def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        ("chian", "did you mean 'chain'"), ("ar,ar", "'ar' twice"), (" , ", "names nothing"),
-        ("chain+ful", "did you mean 'full'"), ("hf-generate+full", "only our own"), ("hf-lookup:hsd", "only our own"),
-        ("chain:hsdd", "did you mean 'hsd'"), ("ar:hsd", "known: walk"),
+        ("chian", "did you mean 'chain'"),
+        ("ar,ar", "'ar' twice"),
+        (" , ", "names nothing"),
+        ("chain+ful", "did you mean 'full'"),
+        ("hf-generate+full", "only our own"),
+        ("hf-lookup:hsd", "only our own"),
+        ("chain:hsdd", "did you mean 'hsd'"),
+        ("ar:hsd", "known: walk"),
     ],
-)  # fmt: skip
+)
 def test_arms_that_are_none(names: str, told: str) -> None:
     with pytest.raises(SpecvizError, match=told.replace("+", r"\+")):
         contestants(names)
@@ -98,12 +104,16 @@ def test_unusual_line_separators_inside_a_text_end_no_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "hold no line"), (b"{}", "line 1 has none of prompt, turns, question"),
+        (b"", "hold no line"),
+        (b"{}", "line 1 has none of prompt, turns, question"),
         (b'{"prompt": "a"}\n[1]', "line 2"),
-        (b'{"prompt": 3}', "holds no text"), (b'{"turns": []}', "holds no text"), (b'{"prompt"', "is not JSON"),
-        (b'{"prompt": "\xff"}', "not UTF-8"), (b'{"prompt": ""}', "holds no text"),
+        (b'{"prompt": 3}', "holds no text"),
+        (b'{"turns": []}', "holds no text"),
+        (b'{"prompt"', "is not JSON"),
+        (b'{"prompt": "\xff"}', "not UTF-8"),
+        (b'{"prompt": ""}', "holds no text"),
     ],
-)  # fmt: skip
+)
 def test_files_that_hold_no_prompts(content: bytes, told: str, tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_bytes(content)
     with pytest.raises(SpecvizError, match=told):

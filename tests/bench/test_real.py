@@ -20,7 +20,7 @@ Folders = tuple[str, str]
 def arms_of(pair: Folders, names: str, temperature: float = 0.0) -> tuple[list[OurArm | PeerArm], Pair, Peers]:
     settings = BenchSettings(
         contestants(names), gamma=3, max_new_tokens=N, temperature=temperature, target=pair[0], draft=pair[1]
-    )  # fmt: skip
+    )
     loaded, peers = load_pair(*pair), Peers(settings)
     made = [PeerArm(a, settings, peers) if a.peer else OurArm(a, settings, loaded) for a in settings.arms]
     return made, loaded, peers
@@ -101,9 +101,17 @@ def test_sampled_runs_repeat_under_their_seed(pair: Folders) -> None:
 
 def settings_of(pair: Folders, names: str, prompts: Path | None = None, temperature: float = 0.0) -> BenchSettings:
     return BenchSettings(
-        contestants(names), max_new_tokens=12, repeats=2, temperature=temperature, target=pair[0], draft=pair[1],
-        threads=1, memory=False, prompts=prompts, limit=2,
-    )  # fmt: skip
+        contestants(names),
+        max_new_tokens=12,
+        repeats=2,
+        temperature=temperature,
+        target=pair[0],
+        draft=pair[1],
+        threads=1,
+        memory=False,
+        prompts=prompts,
+        limit=2,
+    )
 
 
 def test_a_report_compares_everything_that_was_measured(pair: Folders) -> None:

@@ -20,12 +20,27 @@ from specviz.verifiers import get_verifier
 def config(adapter: ModelAdapter, **changes: Any) -> Config:
     """A small drafter's, for this target."""
     width = int(adapter.head.weight.shape[1])
-    return Config(**{
-        "target": fingerprint(adapter), "target_name": adapter.name, "target_layers": adapter.n_layers,
-        "target_width": width, "embed_width": adapter.embedding.weight.shape[1], "taps": taps(adapter.n_layers),
-        "vocab": adapter.vocab, "draft_vocab": adapter.vocab, "width": 16, "heads": 4, "kv_heads": 2, "head_dim": 8,
-        "ff": 24, "rope_theta": 1e4, "rope_mode": "offset", "rank_width": 8, **changes,
-    })  # fmt: skip
+    return Config(
+        **{
+            "target": fingerprint(adapter),
+            "target_name": adapter.name,
+            "target_layers": adapter.n_layers,
+            "target_width": width,
+            "embed_width": adapter.embedding.weight.shape[1],
+            "taps": taps(adapter.n_layers),
+            "vocab": adapter.vocab,
+            "draft_vocab": adapter.vocab,
+            "width": 16,
+            "heads": 4,
+            "kv_heads": 2,
+            "head_dim": 8,
+            "ff": 24,
+            "rope_theta": 1e4,
+            "rope_mode": "offset",
+            "rank_width": 8,
+            **changes,
+        }
+    )
 
 
 def trained(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None, **changes: Any) -> Trained:
@@ -53,9 +68,15 @@ class Hearsay:
 
 
 def session(
-    adapter: ModelAdapter, prompt: list[int], made: Trained, eos: tuple[int, ...] = (), sink: Any = None,
-    texts: Any = None, verifier: str = "walk", **knobs: Any,
-) -> Session:  # fmt: skip
+    adapter: ModelAdapter,
+    prompt: list[int],
+    made: Trained,
+    eos: tuple[int, ...] = (),
+    sink: Any = None,
+    texts: Any = None,
+    verifier: str = "walk",
+    **knobs: Any,
+) -> Session:
     """A session of `specblock` with that drafter."""
     table = SPECBLOCK.table
     snapshot = table.knobs({"max_new_tokens": 40, **knobs})

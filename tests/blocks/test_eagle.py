@@ -108,9 +108,19 @@ def made(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = N
     width = int(adapter.head.weight.shape[1])
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
     config = files.Config(
-        fingerprint(adapter), adapter.name, adapter.n_layers, width, taps(adapter.n_layers), adapter.vocab,
-        vocabulary.n_draft, 4, 2, 8, 24, 1e4,
-    )  # fmt: skip
+        fingerprint(adapter),
+        adapter.name,
+        adapter.n_layers,
+        width,
+        taps(adapter.n_layers),
+        adapter.vocab,
+        vocabulary.n_draft,
+        4,
+        2,
+        8,
+        24,
+        1e4,
+    )
     net = EagleNetwork(config.shape, torch.Generator().manual_seed(seed)).to(adapter.dtype).requires_grad_(False)
     return files.Trained(config, net, vocabulary)
 

@@ -36,12 +36,21 @@ def knowing(monkeypatch: pytest.MonkeyPatch, text: list[int], right: float = 0.7
 def shaken(run: Session, rng: random.Random) -> None:
     """Other knobs for the next round."""
     for name, values in (
-        ("node_budget", [0, 1, 2, 7, 24, 60, 256]), ("blocks", [1, 2, 3, 4]), ("d_max", [-1, 1, 3, 5, 16]),
-        ("slots_used", [0, 1, 2, 3]), ("k_max", [1, 2, 10, 20]), ("w_max", [1, 3, 20]), ("start_cap", [0, 1, 5, 10]),
-        ("widths", [["2,4,10,0"], ["1,1,1,1"], ["0,0,0,0"], ["5,3,2,4"]]), ("trims", ["preset", "on", "off"]),
-        ("merge", [True, False]), ("width_mode", ["rank", "fixed"]), ("preset", ["paper", "reference-fast", "toy"]),
-        ("bucket_bias", [["0,0,0,0"], ["0,5,0,0"], ["-9,0,9,0"]]), ("rank_temp", [0.5, 1.0, 7.0]),
-    ):  # fmt: skip
+        ("node_budget", [0, 1, 2, 7, 24, 60, 256]),
+        ("blocks", [1, 2, 3, 4]),
+        ("d_max", [-1, 1, 3, 5, 16]),
+        ("slots_used", [0, 1, 2, 3]),
+        ("k_max", [1, 2, 10, 20]),
+        ("w_max", [1, 3, 20]),
+        ("start_cap", [0, 1, 5, 10]),
+        ("widths", [["2,4,10,0"], ["1,1,1,1"], ["0,0,0,0"], ["5,3,2,4"]]),
+        ("trims", ["preset", "on", "off"]),
+        ("merge", [True, False]),
+        ("width_mode", ["rank", "fixed"]),
+        ("preset", ["paper", "reference-fast", "toy"]),
+        ("bucket_bias", [["0,0,0,0"], ["0,5,0,0"], ["-9,0,9,0"]]),
+        ("rank_temp", [0.5, 1.0, 7.0]),
+    ):
         run.request(name, rng.choice(values))
 
 

@@ -102,9 +102,21 @@ def test_mismatches_are_refused_in_one_line(
 
 ODD_SIZES = (0, -1, 1.5, 4.0, 1e30, 10**30, float("inf"), float("nan"), True, "4", None, [4], {})
 SIZES = (
-    "target_layers", "target_width", "vocab", "draft_vocab", "heads", "kv_heads", "head_dim", "ff", "embed_width",
-    "width", "slots", "n_layers", "rank_width", "trained_blocks",
-)  # fmt: skip
+    "target_layers",
+    "target_width",
+    "vocab",
+    "draft_vocab",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "ff",
+    "embed_width",
+    "width",
+    "slots",
+    "n_layers",
+    "rank_width",
+    "trained_blocks",
+)
 
 
 def refused(folder: Path, target: ModelAdapter, **changes: Any) -> str:
@@ -133,7 +145,7 @@ def test_sizes_that_no_network_has_are_refused_before_one_is_built(
     [(name, odd) for name in ("rope_theta", "eps") for odd in (0, -1, 1e30, float("inf"), float("nan"), True, "1")]
     + [("taps", odd) for odd in ([1, 1, 1], [5, 2, 1], [1, 2.0, 5], [True, 2, 5], [-1, 2, 5], "125", 5, [[1], 2], {})]
     + [("kv_heads", 3), ("head_dim", 7), ("rope_mode", ["offset"])],
-)  # fmt: skip
+)
 def test_values_that_cannot_be_right_are_refused(target: ModelAdapter, tmp_path: Path, name: str, odd: Any) -> None:
     """Taken, they would draft nothing or badly, unseen."""
     said = refused(written(target, tmp_path / "drafter"), target, **{name: odd})
@@ -157,10 +169,14 @@ def test_sizes_beyond_the_weights_take_no_memory(target: ModelAdapter, tmp_path:
 @pytest.mark.parametrize(
     "odd",
     [
-        torch.zeros(80), torch.zeros(80, 1, dtype=torch.long), torch.tensor(0), torch.zeros(80, dtype=torch.bool),
-        torch.zeros(0, dtype=torch.long), torch.tensor([0, 2**62, -(2**62), *range(1, 78)]),
+        torch.zeros(80),
+        torch.zeros(80, 1, dtype=torch.long),
+        torch.tensor(0),
+        torch.zeros(80, dtype=torch.bool),
+        torch.zeros(0, dtype=torch.long),
+        torch.tensor([0, 2**62, -(2**62), *range(1, 78)]),
     ],
-)  # fmt: skip
+)
 def test_maps_that_are_no_map_are_refused(target: ModelAdapter, tmp_path: Path, odd: torch.Tensor) -> None:
     folder = written(target, tmp_path / "drafter", draft_vocab=80)
     save_file(load_file(folder / files.KIND.weights) | {"d2t": odd}, folder / files.KIND.weights)

@@ -53,9 +53,20 @@ def test_presets_are_the_published_tables() -> None:
 
 @pytest.mark.parametrize(
     ("p", "at_root", "below"),
-    [(0.97, 3, 2), (0.95, 3, 2), (0.92, 3, 3), (0.9, 3, 3), (0.86, 5, 3), (0.85, 5, 3), (0.81, 5, 10), (0.8, 5, 10),
-     (0.7, 8, 10), (0.6, 8, 10), (0.59, 10, 10)],
-)  # fmt: skip
+    [
+        (0.97, 3, 2),
+        (0.95, 3, 2),
+        (0.92, 3, 3),
+        (0.9, 3, 3),
+        (0.86, 5, 3),
+        (0.85, 5, 3),
+        (0.81, 5, 10),
+        (0.8, 5, 10),
+        (0.7, 8, 10),
+        (0.6, 8, 10),
+        (0.59, 10, 10),
+    ],
+)
 def test_trims(p: float, at_root: int, below: int) -> None:
     """Confident slots are narrower; a trim never widens."""
     sure = Offer((1,), (math.log(p) + 1e-12,), 2)
@@ -82,13 +93,33 @@ def test_one_block_by_hand() -> None:
     block = [offer(10, 11, 12, 13), offer(20, 21, 22), offer(30, 31, 32, 33, 34, bucket=1), offer(40, 41)]
     tree.expand(ROOT, 0, 1, block)
     assert spelled(tree) == {
-        (10,), (11,), (12,), (10, 20), (10, 21), (10, 20, 30), (10, 20, 31), (10, 20, 32), (10, 20, 33),
-        (10, 20, 30, 40), (10, 20, 30, 41),
-    }  # fmt: skip
+        (10,),
+        (11,),
+        (12,),
+        (10, 20),
+        (10, 21),
+        (10, 20, 30),
+        (10, 20, 31),
+        (10, 20, 32),
+        (10, 20, 33),
+        (10, 20, 30, 40),
+        (10, 20, 30, 41),
+    }
     half = math.log(0.5)
     assert [round(node.cum / half, 9) for node in tree.nodes] == [1, 2, 3, 2, 3, 3, 4, 5, 6, 4, 5]
-    assert [node.is_spine for node in tree.nodes] == [True, False, False, True, False, True, False, False, False, True,
-                                                      False]  # fmt: skip
+    assert [node.is_spine for node in tree.nodes] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert [len(e.children) for e in tree.expansions] == [3, 2, 4, 2]
     assert len(tree.starts()) == 10  # of 11 candidates
     assert tree.starts() == []
@@ -218,9 +249,7 @@ def test_invariants(data: Any) -> None:
     merge, cap, budget = data.draw(st.booleans()), data.draw(st.integers(0, 5)), data.draw(st.integers(0, 40))
     slots, blocks, deepest = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3)), data.draw(st.integers(1, 12))
     rule = widths(*data.draw(st.lists(st.integers(0, 6), min_size=4, max_size=4)), beam=data.draw(st.integers(1, 6)))
-    tree = growth(
-        deepest, widths=rule, merge=merge, start_cap=cap, budget=budget, ends=lambda token: token == 7
-    )  # fmt: skip
+    tree = growth(deepest, widths=rule, merge=merge, start_cap=cap, budget=budget, ends=lambda token: token == 7)
     block = st.lists(made_offers(), min_size=slots, max_size=slots)
     tree.expand(ROOT, 0, 1, data.draw(block))
     number = 0

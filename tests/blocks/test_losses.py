@@ -145,8 +145,9 @@ def rank_case() -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tens
 def test_rank_losses_by_hand() -> None:
     """Weights 1; sqrt(max count / count) by slot; min(1, 10 / count) times the cost of underestimating."""
     logits, true, kept = rank_case()
-    rows = [(s, int(t), slot) for slot in (0, 1) for s, t, k in zip(logits[slot], true[slot], kept[slot], strict=True)
-            if k]  # fmt: skip
+    rows = [
+        (s, int(t), slot) for slot in (0, 1) for s, t, k in zip(logits[slot], true[slot], kept[slot], strict=True) if k
+    ]
     logs = [s.float().log_softmax(-1) for s, _, _ in rows]
     ce = [-float(log[t]) for log, (_, t, _) in zip(logs, rows, strict=True)]
     assert float(rank_loss("ce", logits, true, kept)) == pytest.approx(sum(ce) / 7, rel=1e-6)

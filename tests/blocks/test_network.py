@@ -31,16 +31,12 @@ def opened(net: BlockNetwork, text: Text, upto: int, pieces: tuple[int, ...] = (
 def chains(calls: Calls, text: Text, anchor: int, cuts: list[tuple[int, int]]) -> list[torch.Tensor]:
     """Two levels of starts, all of a level in one call: h `[K, width]` of blocks 2 and 3 for every pair of cuts."""
     root = calls.first_row
-    level = [
-        Start(int(text.tokens[0, anchor + 1 + first]), first, (Link(1, root, first - 1),)) for first, _ in cuts
-    ]  # fmt: skip
+    level = [Start(int(text.tokens[0, anchor + 1 + first]), first, (Link(1, root, first - 1),)) for first, _ in cuts]
     two, rows = calls.later(level)
     last = [
-        Start(
-            int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, Link(2, row, second - 1))
-        )
+        Start(int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, Link(2, row, second - 1)))
         for (first, second), s, row in zip(cuts, level, rows, strict=True)
-    ]  # fmt: skip
+    ]
     three, _ = calls.later(last)
     return [torch.stack([two[k], three[k]]) for k in range(len(cuts))]
 

@@ -25,10 +25,18 @@ from specviz.methods.trained.vocabulary import Vocabulary
 from support.models import build
 
 EAGLE_CONFIG = {
-    "architectures": ["LlamaForCausalLMEagle3"], "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 8, "intermediate_size": 24, "num_hidden_layers": 1, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    "vocab_size": 260, "draft_vocab_size": 90,
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 24,
+    "num_hidden_layers": 1,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000.0,
+    "vocab_size": 260,
+    "draft_vocab_size": 90,
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +54,21 @@ def eagle_folder(target: ModelAdapter, folder: Path, prefix: str = "midlayer.", 
     net, map_ = eagle_made(target, vocabulary=vocabulary(target)).network, vocabulary(target)
     state = net.state_dict()
     layer = {
-        "input_layernorm": state["norm_token.weight"], "hidden_norm": state["layer.norm_attention.weight"],
+        "input_layernorm": state["norm_token.weight"],
+        "hidden_norm": state["layer.norm_attention.weight"],
         "post_attention_layernorm": state["layer.norm_mlp.weight"],
         **{f"self_attn.{k}_proj": state[f"layer.{k}.weight"] for k in "qkvo"},
         **{f"mlp.{k}_proj": state[f"layer.{k}.weight"] for k in ("gate", "up", "down")},
-    }  # fmt: skip
+    }
     assert map_.ids is not None
     assert map_.d2t is not None
     tensors = {f"{prefix}{name}.weight": each for name, each in layer.items()} | {
-        "fc.weight": state["fc.weight"], "norm.weight": state["norm_out.weight"],
-        "lm_head.weight": state["head.weight"], "d2t": map_.d2t,
+        "fc.weight": state["fc.weight"],
+        "norm.weight": state["norm_out.weight"],
+        "lm_head.weight": state["head.weight"],
+        "d2t": map_.d2t,
         "t2d": torch.isin(torch.arange(target.vocab), map_.ids),
-    }  # fmt: skip
+    }
     folder.mkdir(exist_ok=True)
     save_file({name: each.contiguous() for name, each in (tensors | more).items()}, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG))
@@ -136,7 +147,7 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         (lambda c: c | {"eagle_aux_hidden_state_layer_ids": True}, "features of layers true, not"),
         (lambda c: without("head_dim")(c) | {"num_attention_heads": 64}, "says head_dim = 0; it must be an even"),
     ],
-)  # fmt: skip
+)
 def test_what_an_eagle_config_leaves_open_is_refused(
     target: ModelAdapter, tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
 ) -> None:
@@ -151,10 +162,15 @@ def test_what_an_eagle_config_leaves_open_is_refused(
 @pytest.mark.parametrize(
     "name",
     [
-        "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
+        "hidden_size",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "intermediate_size",
+        "vocab_size",
         "draft_vocab_size",
     ],
-)  # fmt: skip
+)
 def test_sizes_of_an_eagle_config_are_checked(target: ModelAdapter, tmp_path: Path, name: str, odd: Any) -> None:
     """Neither truncated nor left to a library's traceback, and never called a lack."""
     folder = eagle_folder(target, tmp_path / "eagle")
@@ -241,8 +257,9 @@ def test_settings_are_read_where_newer_files_keep_them(target: ModelAdapter, tmp
     folder = eagle_folder(target, tmp_path / "eagle")
     changed = without("rope_theta")(EAGLE_CONFIG) | {
         "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"},
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}, "norm_before_residual": False,
-    }  # fmt: skip
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
+        "norm_before_residual": False,
+    }
     (folder / "config.json").write_text(json.dumps(changed))
     found = EAGLE.read(folder, target).config
     assert (found.rope_theta, found.taps) == (5000.0, (1, 2, 3))

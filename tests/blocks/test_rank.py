@@ -47,5 +47,6 @@ def test_summary_is_float32_or_wider_and_finite_for_a_tiny_vocabulary() -> None:
 def test_the_head_is_two_maps_without_biases() -> None:
     head = RankHead(9, 6)
     assert sorted((name, tuple(p.shape)) for name, p in head.named_parameters()) == [
-        ("down.weight", (6, 9)), ("up.weight", (4, 6)),
-    ]  # fmt: skip
+        ("down.weight", (6, 9)),
+        ("up.weight", (4, 6)),
+    ]

@@ -10,8 +10,9 @@ from specviz.methods.trained.rank_shapes import best_paths, expected
 
 ROWS = st.lists(
     st.lists(st.floats(0.01, 1), min_size=1, max_size=4).map(lambda row: sorted(row, reverse=True)),
-    min_size=1, max_size=4,
-)  # fmt: skip
+    min_size=1,
+    max_size=4,
+)
 
 
 def test_by_hand() -> None:

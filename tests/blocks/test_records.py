@@ -41,8 +41,10 @@ def test_expansions_and_blocks(run: Run, monkeypatch: pytest.MonkeyPatch, temper
             continue
         assert [each.start for each in blocks] == list(range(len(blocks)))
         assert (blocks[0].node, blocks[0].chain, blocks[0].batch) == (-1, [], 1)
-        assert sum(each.block == 2 for each in blocks) in (0, max(each.batch for each in blocks if each.block == 2)
-                                                           if len(blocks) > 1 else 0)  # fmt: skip
+        assert sum(each.block == 2 for each in blocks) in (
+            0,
+            max(each.batch for each in blocks if each.block == 2) if len(blocks) > 1 else 0,
+        )
         for each in blocks[1:]:
             later += 1
             ((first, row, slot),) = each.chain
@@ -53,9 +55,7 @@ def test_expansions_and_blocks(run: Run, monkeypatch: pytest.MonkeyPatch, temper
         assert tree.n_raw == sum(each.n_children for each in expansions)
         assert (tree.n_raw - tree.n_merged, tree.n_kept) == (len(nodes), sum(n.kept for n in nodes.values()))
         assert sum(tree.widths) == sum(tree.buckets) == len(expansions)
-        target_best = {
-            verify.node: verify.argmax_p for verify in of(events_, Verify) if verify.argmax_p is not None
-        }  # fmt: skip
+        target_best = {verify.node: verify.argmax_p for verify in of(events_, Verify) if verify.argmax_p is not None}
         committed = of(events_, Commit)[0].tokens
         path = [-1] + [n for n, v in ((v.node, v) for v in of(events_, Verify)) if v.status == "accepted"]
         for each in expansions:

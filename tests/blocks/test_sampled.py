@@ -69,10 +69,23 @@ def drafter(target: Told) -> SpecBlock:
     net = network(seed=2, std=1.0, layer=LayerShape(8, 2, 1, 4, 8), **shape)
     net.head.weight.mul_(0.25)  # rows neither flat nor certain, so that faults are large
     made = Config(
-        target="", target_name="table", target_layers=1, target_width=6, embed_width=8, taps=(1,), vocab=target.vocab,
-        draft_vocab=target.vocab, width=8, heads=2, kv_heads=1, head_dim=4, ff=8, rope_theta=1e4, rope_mode="offset",
+        target="",
+        target_name="table",
+        target_layers=1,
+        target_width=6,
+        embed_width=8,
+        taps=(1,),
+        vocab=target.vocab,
+        draft_vocab=target.vocab,
+        width=8,
+        heads=2,
+        kv_heads=1,
+        head_dim=4,
+        ff=8,
+        rope_theta=1e4,
+        rope_mode="offset",
         slots=2,
-    )  # fmt: skip
+    )
     return SpecBlock(Trained(made, net, Vocabulary(target.vocab)), target, 64)  # type: ignore[arg-type]
 
 
@@ -218,8 +231,11 @@ def test_the_budget_is_spent_before_anything_is_drawn(budget: int) -> None:
 def test_the_default_verifier_follows_the_siblings(target: ModelAdapter) -> None:
     """Chosen siblings: walk. Drawn ones: by p/q, except where nothing is drawn."""
     for siblings, temperature, name in (
-        ("topb", 1.0, "walk"), ("sampled", 1.0, "tokenwise"), ("sampled", 0.0, "walk"), ("topb", 0.0, "walk"),
-    ):  # fmt: skip
+        ("topb", 1.0, "walk"),
+        ("sampled", 1.0, "tokenwise"),
+        ("sampled", 0.0, "walk"),
+        ("topb", 0.0, "walk"),
+    ):
         knobs = SPECBLOCK.table.knobs({"siblings": siblings, "temperature": temperature})
         assert pick_verifier(SPECBLOCK, None, knobs).name == name
 

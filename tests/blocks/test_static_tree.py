@@ -117,9 +117,11 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
     write_table(tmp_path, RIGHT)
     for broken, said in (
         ("[" * 100_000 + "]" * 100_000, "cannot be read"),
-        ("{", "cannot be read"), ("[]", "no table"), ('{"right": [], "drafter": "", "format": "x"}', "no table"),
+        ("{", "cannot be read"),
+        ("[]", "no table"),
+        ('{"right": [], "drafter": "", "format": "x"}', "no table"),
         (json.dumps(json.loads((tmp_path / NAME).read_text()) | {"right": [[0.5], []]}), "no table"),
-    ):  # fmt: skip
+    ):
         whole = (tmp_path / NAME).read_text()
         (tmp_path / NAME).write_text(broken)
         with pytest.raises(ModelError, match=said) as refused:

@@ -219,8 +219,9 @@ def test_own_text_mixes_temperatures(small: str) -> None:
     assert ids.shape == (10, 40)
     prompts = torch.from_numpy(ids[:, : target_text.TREES.prompt].astype(np.int64))
     mask = torch.ones_like(prompts)
-    best = model.generate(prompts, attention_mask=mask, max_new_tokens=32, do_sample=False, eos_token_id=None,
-                          pad_token_id=0).numpy()  # fmt: skip
+    best = model.generate(
+        prompts, attention_mask=mask, max_new_tokens=32, do_sample=False, eos_token_id=None, pad_token_id=0
+    ).numpy()
     greedy = [k for k in range(10) if (ids[k] == best[k]).all()]
     assert (
         greedy

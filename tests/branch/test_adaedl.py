@@ -92,9 +92,15 @@ def run(temperature: float = 1.0, level: str = "full", **knobs: Any) -> list[Rou
     """Rounds over the two tables of habits, with a sink of that level."""
     sink = Sink(level)
     session(
-        table_models(problem()), None, "adaedl", "tokenwise" if temperature else "walk", sink=sink,
-        temperature=temperature, max_new_tokens=40, **knobs,
-    ).generate()  # fmt: skip
+        table_models(problem()),
+        None,
+        "adaedl",
+        "tokenwise" if temperature else "walk",
+        sink=sink,
+        temperature=temperature,
+        max_new_tokens=40,
+        **knobs,
+    ).generate()
     return sink.rounds
 
 

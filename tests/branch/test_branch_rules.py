@@ -37,10 +37,12 @@ def drafted(choices: list[Choice]) -> Draft:
     numbers = iter(range(len(laws)))
     n = len(choices)
     return Draft(
-        tokens=tuple(choice.token for choice in choices), parents=(-1,) * n, ids=tuple(range(n)),
+        tokens=tuple(choice.token for choice in choices),
+        parents=(-1,) * n,
+        ids=tuple(range(n)),
         law_rows=torch.stack(laws) if laws else None,
         row_of=tuple(-1 if choice.law is None else next(numbers) for choice in choices),
-    )  # fmt: skip
+    )
 
 
 def one_position(rule: Any, p: torch.Tensor, q: torch.Tensor, k: int, verifier: Any = TOKENWISE) -> tuple[Any, float]:

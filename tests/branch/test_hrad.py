@@ -31,10 +31,18 @@ def pair(name: str = "llama") -> tuple[ModelAdapter, ModelAdapter]:
 
 def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Config:
     given: dict[str, Any] = {
-        "target": fingerprint(target), "target_name": "zoo/target", "draft": fingerprint(draft),
-        "draft_name": "zoo/draft", "n_layers": target.n_layers, "width": hrad.width_of(target), "hrad_layers": 3,
-        "gamma_label": 4, "temperature": 0.0, "counts": (5, 6, 7), "confusion": ((1, 0, 0), (0, 2, 0), (0, 0, 3)),
-    }  # fmt: skip
+        "target": fingerprint(target),
+        "target_name": "zoo/target",
+        "draft": fingerprint(draft),
+        "draft_name": "zoo/draft",
+        "n_layers": target.n_layers,
+        "width": hrad.width_of(target),
+        "hrad_layers": 3,
+        "gamma_label": 4,
+        "temperature": 0.0,
+        "counts": (5, 6, 7),
+        "confusion": ((1, 0, 0), (0, 2, 0), (0, 0, 3)),
+    }
     return Config(**{**given, **changes})
 
 

@@ -72,9 +72,17 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
     prompt = [5, 77, 12, 5, 9, 30]
     found = collector.of(3, prompt)
     running = real_session(
-        target, draft, prompt, "sps", "tokenwise" if temperature else "walk", eos=(7,), seed=14, gamma=GAMMA,
-        temperature=temperature, max_new_tokens=hrad_rounds.N_NEW,
-    )  # fmt: skip
+        target,
+        draft,
+        prompt,
+        "sps",
+        "tokenwise" if temperature else "walk",
+        eos=(7,),
+        seed=14,
+        gamma=GAMMA,
+        temperature=temperature,
+        max_new_tokens=hrad_rounds.N_NEW,
+    )
     rounds = list(running.rounds())
     kept = [each for each in rounds if each.finish is None and each.draft.planned == GAMMA]
     assert 0 < len(kept) < len(rounds)

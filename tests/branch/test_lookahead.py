@@ -96,9 +96,17 @@ def test_window_and_pool_are_those_of_the_book(size: int, width: int, guesses: i
     """Every round: what is fed, what is guessed, what is committed. A wrong mask or position changes the window."""
     target, limit, seed = Habits(6, 1), 40, 3
     running = session(
-        models(), None, "lookahead", "walk", seed=seed, temperature=temperature,
-        max_new_tokens=limit, ngram_size=size, window=width, guesses=guesses,
-    )  # fmt: skip
+        models(),
+        None,
+        "lookahead",
+        "walk",
+        seed=seed,
+        temperature=temperature,
+        max_new_tokens=limit,
+        ngram_size=size,
+        window=width,
+        guesses=guesses,
+    )
     done = list(running.rounds())
     start, _ = fed(done[0])
     fillers = start[0] if start else []
@@ -334,9 +342,16 @@ def test_a_larger_pool_never_commits_later() -> None:
         count = 0
         for prompt in itertools.product(range(4), repeat=2):
             running = session(
-                models(prompt), None, "lookahead", "walk", temperature=0.0, ngram_size=3, window=4,
-                guesses=guesses, max_new_tokens=24,
-            )  # fmt: skip
+                models(prompt),
+                None,
+                "lookahead",
+                "walk",
+                temperature=0.0,
+                ngram_size=3,
+                window=4,
+                guesses=guesses,
+                max_new_tokens=24,
+            )
             count += sum(1 for _ in running.rounds())
         rounds.append(count)
     assert rounds[0] == 16 * 24
@@ -360,9 +375,16 @@ def test_the_record_of_a_window() -> None:
     sink = Facts()
     size, width, guesses = 4, 3, 2
     session(
-        models(), None, "lookahead", "walk", ngram_size=size, window=width, guesses=guesses,
-        max_new_tokens=30, sink=sink,
-    ).generate()  # fmt: skip
+        models(),
+        None,
+        "lookahead",
+        "walk",
+        ngram_size=size,
+        window=width,
+        guesses=guesses,
+        max_new_tokens=30,
+        sink=sink,
+    ).generate()
     held = 0
     for done in sink.rounds[:-1]:
         (record,) = (fact for fact in done.facts if isinstance(fact, WindowRecord))

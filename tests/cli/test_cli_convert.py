@@ -33,8 +33,13 @@ def test_a_published_tuned_lens_becomes_one_that_decodes(tmp_path: Path) -> None
     weights = {f"{k}.weight": torch.randn(32, 32, generator=noise) * 0.1 for k in range(3)}
     weights |= {f"{k}.bias": torch.randn(32, generator=noise) for k in range(3)}
     torch.save(weights, tmp_path / "params.pt")
-    lens = {"lens_type": "linear_tuned_lens", "base_model_name_or_path": "some/base", "d_model": 32,
-            "num_hidden_layers": 3, "bias": True}  # fmt: skip
+    lens = {
+        "lens_type": "linear_tuned_lens",
+        "base_model_name_or_path": "some/base",
+        "d_model": 32,
+        "num_hidden_layers": 3,
+        "bias": True,
+    }
     (tmp_path / "config.json").write_text(json.dumps(lens))
     with pytest.raises(ModelError, match=r"params.pt is pickled.*specviz convert"):
         load(tmp_path, adapter)

@@ -101,8 +101,10 @@ def test_an_output_without_room_is_one_line(cli: Cli, monkeypatch: pytest.Monkey
 def test_too_little_memory_is_one_line(error: Exception, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     _raising(monkeypatch, error)
     assert cli("doctor") == (
-        1, "", "specviz: out of memory; smaller models, a shorter prompt or fewer new tokens need less\n",
-    )  # fmt: skip
+        1,
+        "",
+        "specviz: out of memory; smaller models, a shorter prompt or fewer new tokens need less\n",
+    )
     _raising(monkeypatch, ImportError("a bug"))
     with pytest.raises(ImportError, match="a bug"):
         cli("doctor")

@@ -129,15 +129,32 @@ def _drafted(node: int, parent: int, token: int, **more: int) -> events.Node:
 def _judged(node: int, status: str, order: int | None) -> events.Verify:
     why = {"accepted": "kept", "rejected": "not_drawn", "untested": "sibling_kept"}[status]
     return events.Verify(
-        node=node, order=order, kind="draw", logp=0.0, logq=None, thr=1.0, u=0.5, status=status, why=why,  # type: ignore[arg-type]
-    )  # fmt: skip
+        node=node,
+        order=order,
+        kind="draw",
+        logp=0.0,
+        logq=None,
+        thr=1.0,
+        u=0.5,
+        status=status,
+        why=why,  # type: ignore[arg-type]
+    )
 
 
 def _ended(accepted: int, drafted: int, new: int) -> events.RoundEnd:
     return events.RoundEnd(
-        n_drafted=drafted, n_tested=accepted, n_accepted=accepted, n_emitted=new, n_draft_calls=1, n_syncs=1,
-        stage_ns={"target": 2_000_000}, probe_ns=0, draft_end="full", walk_end="open", cut=False,
-    )  # fmt: skip
+        n_drafted=drafted,
+        n_tested=accepted,
+        n_accepted=accepted,
+        n_emitted=new,
+        n_draft_calls=1,
+        n_syncs=1,
+        stage_ns={"target": 2_000_000},
+        probe_ns=0,
+        draft_end="full",
+        walk_end="open",
+        cut=False,
+    )
 
 
 def _fork(*nodes: int) -> events.Fork:
@@ -150,17 +167,30 @@ def _fork(*nodes: int) -> events.Fork:
 def test_a_round_that_works_ahead_says_what_it_was_and_how_its_fork_came_out() -> None:
     """Draft stage, then the branch that went on: its pending token was born a round earlier, and then it is voided."""
     first: list[events.Event] = [
-        events.RoundStart(n=5, root=1, knob_version=0), events.Signal(stage="draft", s=1, source="hrad"),
-        _drafted(0, -1, 0), _drafted(1, 0, 1, branch=0), _drafted(2, 0, 2, branch=1), _drafted(3, 2, 3, branch=1),
-        _judged(0, "accepted", 0), _judged(1, "rejected", 1), _judged(2, "accepted", 2), _fork(1, 2),
-        events.Match(rule="topk", branch=1, token=2), _ended(2, 4, 2),
-    ]  # fmt: skip
+        events.RoundStart(n=5, root=1, knob_version=0),
+        events.Signal(stage="draft", s=1, source="hrad"),
+        _drafted(0, -1, 0),
+        _drafted(1, 0, 1, branch=0),
+        _drafted(2, 0, 2, branch=1),
+        _drafted(3, 2, 3, branch=1),
+        _judged(0, "accepted", 0),
+        _judged(1, "rejected", 1),
+        _judged(2, "accepted", 2),
+        _fork(1, 2),
+        events.Match(rule="topk", branch=1, token=2),
+        _ended(2, 4, 2),
+    ]
     second: list[events.Event] = [
         events.RoundStart(n=7, root=2, knob_version=0, n_pending=1),
-        events.Signal(stage="posterior", s=2, source="hrad"), _judged(3, "rejected", 0), _drafted(4, 3, 4, branch=0),
-        _judged(4, "untested", None), _fork(4), events.Rollback(cause="reject", node=3, void={"branch_void": 1}),
-        events.Closing(node=-1, kind="recovered", token=9, text="new", u=0.1), _ended(0, 1, 1),
-    ]  # fmt: skip
+        events.Signal(stage="posterior", s=2, source="hrad"),
+        _judged(3, "rejected", 0),
+        _drafted(4, 3, 4, branch=0),
+        _judged(4, "untested", None),
+        _fork(4),
+        events.Rollback(cause="reject", node=3, void={"branch_void": 1}),
+        events.Closing(node=-1, kind="recovered", token=9, text="new", u=0.1),
+        _ended(0, 1, 1),
+    ]
     out = io.StringIO()
     lines = _round_lines(out)
     header = make_events(new_tokens=1)[0]
@@ -179,9 +209,10 @@ def test_the_narrator_says_the_trained_parts_and_the_lanes() -> None:
     assert isinstance(header, events.Header)
     header.models.parts = {"heads": "low rank\x1b[2J"}
     for lanes, env, says in (
-        ("serial", {}, None), ("streams", {}, "lanes streams"),
+        ("serial", {}, None),
+        ("streams", {}, "lanes streams"),
         ("threads", {"lanes_ms": {"serial": 9.12, "threads": 7.9}}, "lanes threads (serial 9.1 ms, threads 7.9 ms)"),
-    ):  # fmt: skip
+    ):
         header.lanes, header.env = lanes, env
         err = io.StringIO()
         Narrator(err)(header)
@@ -194,9 +225,14 @@ def test_the_narrator_says_the_trained_parts_and_the_lanes() -> None:
 def test_tokens_that_no_verdict_is_about_are_counted() -> None:
     """A window that only shapes later drafts: fed, and judged by nobody."""
     recorded: list[events.Event] = [
-        make_events(new_tokens=1)[0], events.RoundStart(n=5, root=1, knob_version=0), _drafted(0, -1, 0),
-        _drafted(1, -1, 1), _drafted(2, 1, 2), _judged(0, "accepted", 0), _ended(1, 1, 1),
-    ]  # fmt: skip
+        make_events(new_tokens=1)[0],
+        events.RoundStart(n=5, root=1, knob_version=0),
+        _drafted(0, -1, 0),
+        _drafted(1, -1, 1),
+        _drafted(2, 1, 2),
+        _judged(0, "accepted", 0),
+        _ended(1, 1, 1),
+    ]
     out = io.StringIO()
     lines = _round_lines(out)
     for number, event in enumerate(recorded):

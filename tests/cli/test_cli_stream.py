@@ -53,8 +53,9 @@ def test_a_line_a_query_and_one_a_domain(cli: Cli, model: Path, stream: Path) ->
     head, *rest = done.out.splitlines()
     assert done.code == 0
     assert head.split() == ["q", "domain", "tokens", "rounds", "len", "kept", "tok/s"]
-    assert [line.split()[:5] for line in rest[:4]] == [[str(q), kind, "16", "16", "1"] for q, (_, kind) in
-                                                        enumerate(PROMPTS)]  # fmt: skip
+    assert [line.split()[:5] for line in rest[:4]] == [
+        [str(q), kind, "16", "16", "1"] for q, (_, kind) in enumerate(PROMPTS)
+    ]
     assert rest[4] == ""
     assert rest[5].split() == ["domain", "queries", "tokens", "len", "kept", "tok/s"]
     assert [line.split()[:3] for line in rest[6:]] == [["code", "2", "32"], ["prose", "2", "32"]]
@@ -120,9 +121,7 @@ def test_json_has_queries_domains_and_what_was_learnt(cli: Cli, model: Path, str
         ('{"prompt": "a"}\n{"prompt": "' + "word " * 3000 + '"}\n', "prompts.jsonl line 2: the prompt has"),
     ],
 )
-def test_a_bad_line_is_one_line_and_loses_nothing(
-    cli: Cli, model: Path, tmp_path: Path, text: str, said: str
-) -> None:  # fmt: skip
+def test_a_bad_line_is_one_line_and_loses_nothing(cli: Cli, model: Path, tmp_path: Path, text: str, said: str) -> None:
     """By its number, before anything is decoded; a trace that lies there stays."""
     (tmp_path / "prompts.jsonl").write_text(text)
     kept = tmp_path / "old.sv.jsonl"
@@ -177,8 +176,12 @@ def test_an_interrupt_leaves_a_whole_trace_and_the_queries_so_far(model: Path, t
     path = tmp_path / "p.jsonl"
     path.write_text("".join(json.dumps({"prompt": "ab ab", "domain": "a"}) + "\n" for _ in range(400)))
     trace = tmp_path / "t.sv.jsonl"
-    command = [sys.executable, "-c", "from specviz.cli import main; import sys; sys.exit(main())",
-               *map(str, args(model, path, "--method", "ar", "--record", trace))]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        "from specviz.cli import main; import sys; sys.exit(main())",
+        *map(str, args(model, path, "--method", "ar", "--record", trace)),
+    ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     assert running.stdout is not None

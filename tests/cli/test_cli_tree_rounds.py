@@ -68,7 +68,7 @@ def test_verbose_lines_say_why_the_round_ended() -> None:
 
 def test_stats_show_buckets_widths_slots_blocks_and_learning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
+) -> None:
     events = rank_events(temperature=0.8, queries=3, learns=True)
     assert main(["stats", str(write_trace(tmp_path / "run", events))]) == 0
     out, err = capsys.readouterr()

@@ -70,8 +70,10 @@ def test_the_worked_trace() -> None:
     assert [spans(three, lane) for lane in ("draft", "target")] == [(11, 15), (11, 15)]
     assert {bubble(two, lane) + bubble(three, lane) for lane in ("draft", "target")} == {0}
     assert [(done.facts.rows, len(done.facts.before), len(done.facts.beside)) for done in (one, two, three)] == [
-        (3, 3, 3), (4, 0, 4), (1, 0, 4),
-    ]  # fmt: skip
+        (3, 3, 3),
+        (4, 0, 4),
+        (1, 0, 4),
+    ]
 
 
 def test_wasted_seconds_of_the_worked_trace() -> None:
@@ -87,8 +89,12 @@ def test_wasted_seconds_of_the_worked_trace() -> None:
 def test_fates_of_the_worked_trace() -> None:
     facts = [done.facts for done in played()]
     assert Counter(fate for f in facts for _, fate in f.fates) == {
-        "accepted": 4, "branch_lost": 12, "rejected": 1, "orphaned": 1, "branch_void": 8,
-    }  # fmt: skip
+        "accepted": 4,
+        "branch_lost": 12,
+        "rejected": 1,
+        "orphaned": 1,
+        "branch_void": 8,
+    }
     born = [number for f in facts for forward in (*f.before, *f.beside) for number in forward.nodes]
     assert sorted(born) == sorted({number for f in facts for number, _ in f.fates}) == list(range(26))
 
@@ -219,9 +225,21 @@ def test_a_discarded_look_takes_time_and_makes_no_token() -> None:
 def test_early_exit_has_another_clock() -> None:
     start, commit, end = plain_round(1, 5, 0, 0, closing="bonus")
     climb = Climb(
-        r=1, row=0, pos=4, token=1, source="root", exit_layer=None, terminal=True, draft_token=None, raw_conf=None,
-        layer_from=1, past_len=[], width=[], layer_ns=[], fill_after=[],
-    )  # fmt: skip
+        r=1,
+        row=0,
+        pos=4,
+        token=1,
+        source="root",
+        exit_layer=None,
+        terminal=True,
+        draft_token=None,
+        raw_conf=None,
+        layer_from=1,
+        past_len=[],
+        width=[],
+        layer_ns=[],
+        fill_after=[],
+    )
     assert list(run_facts([start, climb, commit, end])) == []
 
 

@@ -246,8 +246,11 @@ def test_nothing_accepted() -> None:
 
 def test_rollback_rates_of_the_spec() -> None:
     for (alpha, gamma), (serial, beside) in {
-        (0.5, 5): (0.81, 0.87), (0.65, 8): (0.78, 0.86), (0.8, 8): (0.58, 0.75), (0.9, 5): (0.26, 0.44),
-    }.items():  # fmt: skip
+        (0.5, 5): (0.81, 0.87),
+        (0.65, 8): (0.78, 0.86),
+        (0.8, 8): (0.58, 0.75),
+        (0.9, 5): (0.26, 0.44),
+    }.items():
         assert rollback_sps(alpha, gamma) == pytest.approx(serial, abs=0.006)
         assert rollback_pearl(alpha, gamma) == pytest.approx(beside, abs=0.006)
 

@@ -43,10 +43,13 @@ def blocks(page: Path, text: str | None = None) -> list[Block]:
             marker = NOT_RUN.match(lines[start - 1]) if start else None
             found.append(
                 Block(
-                    page, start + 1, fence["language"].strip(), "\n".join(lines[start + 1 : number]),
+                    page,
+                    start + 1,
+                    fence["language"].strip(),
+                    "\n".join(lines[start + 1 : number]),
                     marker["why"] if marker else None,
                 )
-            )  # fmt: skip
+            )
             fence = None
     if fence is not None:
         raise ValueError(f"{page}:{start + 1}: this block is never closed")

@@ -200,10 +200,15 @@ def test_a_stop_token_anywhere(at: int, temperature: float) -> None:
 @pytest.mark.parametrize(
     "knobs",
     [
-        {"w_max": 0}, {"d_max": 0}, {"exit_layers": []}, {"exit_layers": ["64"]}, {"tau": 1.01}, {"max_new_tokens": 1},
+        {"w_max": 0},
+        {"d_max": 0},
+        {"exit_layers": []},
+        {"exit_layers": ["64"]},
+        {"tau": 1.01},
+        {"max_new_tokens": 1},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("prompt", [PROMPT, [5]], ids=["prompt", "one token"])
 def test_degenerate_settings_are_plain_decoding(knobs: dict[str, Any], prompt: list[int]) -> None:
     """Through the same code: one token a round, L layer calls, no draft."""
@@ -267,11 +272,17 @@ def test_a_wrong_cache_is_seen_in_the_rows(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["3 5"], [3, 5]), (["5,3", "3"], [3, 5]), (["L/4 L/2"], [3, 6]), (["3L/4"], [9]), (["L"], []), ([], []),
-        (["12", "99"], []), (["L/8, L/4, 3L/8, L/2"], [2, 3, 5, 6]),
+        (["3 5"], [3, 5]),
+        (["5,3", "3"], [3, 5]),
+        (["L/4 L/2"], [3, 6]),
+        (["3L/4"], [9]),
+        (["L"], []),
+        ([], []),
+        (["12", "99"], []),
+        (["L/8, L/4, 3L/8, L/2"], [2, 3, 5, 6]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_layers_are_named_by_number_or_share(words: list[str], found: list[int]) -> None:
     assert layers(words, 12) == found
 

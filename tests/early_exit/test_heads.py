@@ -30,9 +30,15 @@ def adapter_of(name: str = "llama", dtype: torch.dtype = torch.float32, seed: in
 def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> Config:
     width = int(adapter.head.weight.shape[1])
     given = {
-        "target": fingerprint(adapter), "target_name": "zoo", "n_layers": adapter.n_layers, "width": width,
-        "vocab": adapter.vocab, "kind": kind, "layers": (1, 2), "rank": 4 if kind in ("lowrank", "factored") else 0,
-    }  # fmt: skip
+        "target": fingerprint(adapter),
+        "target_name": "zoo",
+        "n_layers": adapter.n_layers,
+        "width": width,
+        "vocab": adapter.vocab,
+        "kind": kind,
+        "layers": (1, 2),
+        "rank": 4 if kind in ("lowrank", "factored") else 0,
+    }
     return Config(**{**given, **changes})
 
 
@@ -114,9 +120,11 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
     assert isinstance(pick(adapter, None), LogitLens)
     (folder / "exit-heads").mkdir()
     save_heads(
-        folder / "exit-heads", config_of(adapter, "gain"),
-        {layer: ExitHead("gain", FinalHead(adapter)) for layer in (1, 2)}, None,
-    )  # fmt: skip
+        folder / "exit-heads",
+        config_of(adapter, "gain"),
+        {layer: ExitHead("gain", FinalHead(adapter)) for layer in (1, 2)},
+        None,
+    )
     assert isinstance(pick(adapter, None), TrainedHeads)
     assert isinstance(pick(adapter, "lens"), LogitLens)
     other = load_model(save(planted(2, layers=3)[0], tmp_path / "other"), "target", None, "float64").adapter
@@ -155,7 +163,7 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
         (lambda f: weights(f, shortlist=torch.tensor([1.0, 2.0])), "shortlist is no list"),
         (lambda f: weights(f, shortlist=torch.ones(9, dtype=torch.bool)), "shortlist is no list"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_in_one_line(tmp_path: Path, break_it: Any, says: str) -> None:
     adapter = adapter_of()
     break_it(folder_of(tmp_path, adapter))
@@ -198,8 +206,13 @@ def test_a_published_tuned_lens_is_taken(tmp_path: Path) -> None:
     weights = {f"{k}.weight": torch.randn(32, 32, generator=noise) * 0.1 for k in range(3)}
     biases = {f"{k}.bias": torch.randn(32, generator=noise) for k in range(3)}
     save_file(weights | biases, tmp_path / "params.safetensors")
-    lens = {"lens_type": "linear_tuned_lens", "base_model_name_or_path": "some/base", "d_model": 32,
-            "num_hidden_layers": 3, "bias": True}  # fmt: skip
+    lens = {
+        "lens_type": "linear_tuned_lens",
+        "base_model_name_or_path": "some/base",
+        "d_model": 32,
+        "num_hidden_layers": 3,
+        "bias": True,
+    }
     (tmp_path / "config.json").write_text(json.dumps(lens))
     heads = load(tmp_path, adapter)
     assert heads.layers == (1, 2)
@@ -220,9 +233,16 @@ def test_text_is_the_targets_whatever_the_heads(tmp_path: Path, kind: str) -> No
     want = plain(adapter, PROMPT, max_new_tokens=16)
     folder = folder_of(tmp_path, adapter, kind)
     run = session(
-        adapter, None, PROMPT, method="specbound", heads=[str(folder)], tau=0.02, alpha=0, max_new_tokens=16,
+        adapter,
+        None,
+        PROMPT,
+        method="specbound",
+        heads=[str(folder)],
+        tau=0.02,
+        alpha=0,
+        max_new_tokens=16,
         exit_layers=["1,2"],
-    )  # fmt: skip
+    )
     drafted = sum(len(done.draft) for done in run.rounds())
     assert run.new_tokens == want
     assert drafted > 0

@@ -36,9 +36,14 @@ TAU = 0.5  # some rows of SAID are below it, some are not
 
 
 def kangaroo_law(
-    rule: str, length: int, eos: tuple[int, ...] = (), steer: Any = None, drafter: Any = Kangaroo, reader: Any = Reader,
+    rule: str,
+    length: int,
+    eos: tuple[int, ...] = (),
+    steer: Any = None,
+    drafter: Any = Kangaroo,
+    reader: Any = Reader,
     **changes: Any,
-) -> tuple[Law, set[str], int]:  # fmt: skip
+) -> tuple[Law, set[str], int]:
     """The law of the new tokens; why drafting ended, over all paths; the longest draft."""
     verifier, mode = RULES[rule]
     method = get_method("kangaroo")

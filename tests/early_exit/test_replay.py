@@ -62,9 +62,17 @@ def test_replay_equals_what_was_run(temperature: float, stops: bool) -> None:
     for setting in SETTINGS:
         sink = Sink()
         run = early(
-            adapter, heads, PROMPT, sink=sink, eos=eos, alpha=setting.alpha, tau=setting.tau, d_max=setting.d_max,
-            w_max=setting.w_max, **knobs,
-        )  # fmt: skip
+            adapter,
+            heads,
+            PROMPT,
+            sink=sink,
+            eos=eos,
+            alpha=setting.alpha,
+            tau=setting.tau,
+            d_max=setting.d_max,
+            w_max=setting.w_max,
+            **knobs,
+        )
         run_tokens = [len(done.tokens) for done in run.rounds()]
         costs = [next(f for f in facts if isinstance(f, ExitRound)) for facts in sink.rounds]
         assert run.new_tokens == text

@@ -59,9 +59,12 @@ def test_the_set_by_rule_leaves_something(n_layers: int) -> None:
 def written(folder: Path, target: ModelAdapter, **changes: Any) -> Path:
     folder.mkdir(exist_ok=True)
     given: dict[str, Any] = {
-        "target": fingerprint(target), "target_name": "zoo", "n_layers": target.n_layers,
-        "attention": (2,), "mlp": (1,),
-    }  # fmt: skip
+        "target": fingerprint(target),
+        "target_name": "zoo",
+        "n_layers": target.n_layers,
+        "attention": (2,),
+        "mlp": (1,),
+    }
     Config(**{**given, **changes}).write(folder)
     return folder / "skip-set.json"
 

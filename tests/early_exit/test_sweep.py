@@ -74,14 +74,19 @@ def test_random_settings_run_as_they_were_replayed(folder: str, tmp_path: Path) 
     pair = load_pair(folder, needs_draft=False)
     for _ in range(8):
         setting = Setting(
-            round(int(rng.integers(41)) / 10, 1), float(rng.random()), int(rng.integers(L)), int(rng.integers(9)),
+            round(int(rng.integers(41)) / 10, 1),
+            float(rng.random()),
+            int(rng.integers(L)),
+            int(rng.integers(9)),
             (1, 2, 3, 4),
-        )  # fmt: skip
+        )
         knobs = {name: getattr(setting, name) for name in ("alpha", "tau", "d_max", "w_max")}
         start = Start(
-            prompt="some text", method="specbound", level="summary",
+            prompt="some text",
+            method="specbound",
+            level="summary",
             knobs={"max_new_tokens": 30, "exit_layers": ["1, 2, 3, 4"], **knobs},
-        )  # fmt: skip
+        )
         events: list[Event] = []
         for _ in LocalRun(pair, start, events.append).rounds():
             pass

@@ -22,9 +22,11 @@ from support.driver import greedy, session
 from support.models import blurred, build, save, tokenizer
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
-SHAPES: list[dict[str, Any]] = [{"gamma": 5}, {"shape": "tree", "d_max": 3, "node_budget": 12},
+SHAPES: list[dict[str, Any]] = [
+    {"gamma": 5},
+    {"shape": "tree", "d_max": 3, "node_budget": 12},
     {"shape": "caterpillar", "gamma": 3},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("knobs", SHAPES)

@@ -166,9 +166,14 @@ def test_banned_tokens_are_neither_said_nor_drafted(pair: Any, shape: str) -> No
 
 COUNT, PREFIX = 400, 2
 FAR = [
-    ("chain", "tokenwise"), ("chain", "hsd"), ("chain", "hsd_naive"), ("chains", "multi_hsd"),
-    ("caterpillar", "multi_traversal"), ("distinct tree", "tokenwise"), ("distinct chains", "multi_hsd"),
-]  # fmt: skip
+    ("chain", "tokenwise"),
+    ("chain", "hsd"),
+    ("chain", "hsd_naive"),
+    ("chains", "multi_hsd"),
+    ("caterpillar", "multi_traversal"),
+    ("distinct tree", "tokenwise"),
+    ("distinct chains", "multi_hsd"),
+]
 
 
 def p_value(first: list[tuple[int, ...]], second: list[tuple[int, ...]]) -> float:

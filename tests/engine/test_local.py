@@ -51,7 +51,7 @@ RUNS: list[dict[str, Any]] = [
     {"verifier": "multi_hsd", "knobs": {"shape": "chains", "temperature": 0.9, "candidates": 3}},
     {"verifier": "multi_traversal", "knobs": {"shape": "caterpillar", "temperature": 0.9}},
     {"verifier": "tokenwise", "knobs": {"shape": "drawn_tree", "d_max": 3, "temperature": 0.9, "replacement": False}},
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +182,9 @@ def test_knob_change_is_acknowledged_and_versioned(pair: Pair) -> None:
             run.set_knob("gamma", "1")
     acks = of(events, Knob)
     assert [(a.name, a.requested_r, a.applied_r, a.changes_text) for a in acks] == [
-        ("temperature", 2, 3, True), ("gamma", 2, 3, False),
-    ]  # fmt: skip
+        ("temperature", 2, 3, True),
+        ("gamma", 2, 3, False),
+    ]
     assert [e.n_drafted for e in of(events, RoundEnd)][:3] == [4, 4, 1]
 
 
@@ -298,8 +299,11 @@ def test_a_knob_the_verifier_could_not_go_on_with_is_refused(
 def test_a_control_says_how_far_off_it_is(pair: Pair) -> None:
     """In the header, with the knobs of the verifier; lossless ones say nothing."""
     for verifier, knobs, far in (
-        ("hsd_ref", {}, 1 / 9), ("slack", {"slack": 0.3}, 0.2), ("hsd", {}, None), ("hsd_naive", {}, None),
-    ):  # fmt: skip
+        ("hsd_ref", {}, 1 / 9),
+        ("slack", {"slack": 0.3}, 0.2),
+        ("hsd", {}, None),
+        ("hsd_naive", {}, None),
+    ):
         _, events = events_of(pair, verifier=verifier, knobs={"temperature": 1.0, "max_new_tokens": 3, **knobs})
         [header] = of(events, Header)
         assert (header.lossless, header.distance) == (far is None, far and pytest.approx(far))

@@ -69,8 +69,11 @@ def test_the_command_is_one_that_the_program_has(own: Pair, embedded: Pair, name
     """Every option of it is known: `--help` behind it is answered."""
     part = all_methods()[name].part
     assert part is not None
-    lines = [part.command(target, folder, there) for target, folder in ((None, False), ("a b/t", True), ("o/t", False))
-             for there in (False, True)]  # fmt: skip
+    lines = [
+        part.command(target, folder, there)
+        for target, folder in ((None, False), ("a b/t", True), ("o/t", False))
+        for there in (False, True)
+    ]
     found = missing(all_methods()[name], own)
     assert found is not None
     for line in [*lines, found.command]:

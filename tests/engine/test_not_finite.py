@@ -22,14 +22,19 @@ from support.models import blurred, build, save
 PROMPT = "abc abc"
 BAD = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 KNOBS: list[dict[str, Any]] = [
-    {}, {"repetition_penalty": 1.3}, {"temperature": 0.8}, {"temperature": 0.8, "repetition_penalty": 1.3},
+    {},
+    {"repetition_penalty": 1.3},
+    {"temperature": 0.8},
+    {"temperature": 0.8, "repetition_penalty": 1.3},
     {"temperature": 0.8, "top_k": 5, "top_p": 0.9},
-]  # fmt: skip
+]
 SHIPPED = ("eagle3", "specblock", "static_tree")  # drafters that only the embedded target has
 CASES = [
-    (name, who) for name, method in all_methods().items() for who in ("target", "draft")
+    (name, who)
+    for name, method in all_methods().items()
+    for who in ("target", "draft")
     if who == "target" or method.needs_draft
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

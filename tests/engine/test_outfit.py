@@ -96,9 +96,15 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
     assert header_of(plain).models.target.hash == models.target.hash
 
 
-@pytest.mark.parametrize(("method", "level", "told"), [
-    ("specbranch", "summary", True), ("specbound", "full", True), ("specbranch", "none", False), ("ar", "full", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "level", "told"),
+    [
+        ("specbranch", "summary", True),
+        ("specbound", "full", True),
+        ("specbranch", "none", False),
+        ("ar", "full", False),
+    ],
+)
 def test_costs_stand_between_header_and_prompt(pair: Pair, method: str, level: Any, told: bool) -> None:
     """Once a run, for methods whose views ask for them, and never where nothing is recorded."""
     _, events = run_of(pair, method, level=level)

@@ -14,12 +14,19 @@ from support.models import VOCAB, blurred, build, planted, tokenizer
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 DRAFTERS: list[dict[str, Any]] = [
-    {"gamma": 0}, {"gamma": 1}, {"gamma": 4}, {"gamma": 9, "draft_mode": "argmax"}, {"draft_mode": "shared"},
-    {"shape": "tree", "node_budget": 0}, {"shape": "tree", "d_max": 4, "w_max": 2, "k_max": 3, "node_budget": 9},
-    {"shape": "chains", "gamma": 3}, {"shape": "caterpillar", "gamma": 3, "candidates": 3, "replacement": False},
+    {"gamma": 0},
+    {"gamma": 1},
+    {"gamma": 4},
+    {"gamma": 9, "draft_mode": "argmax"},
+    {"draft_mode": "shared"},
+    {"shape": "tree", "node_budget": 0},
+    {"shape": "tree", "d_max": 4, "w_max": 2, "k_max": 3, "node_budget": 9},
+    {"shape": "chains", "gamma": 3},
+    {"shape": "caterpillar", "gamma": 3, "candidates": 3, "replacement": False},
     {"shape": "drawn_tree", "d_max": 3, "candidates": 3, "node_budget": 14},
-    {"method": "ngram"}, {"method": "ngram", "ngram_min": 2, "gamma": 7},
-]  # fmt: skip
+    {"method": "ngram"},
+    {"method": "ngram", "ngram_min": 2, "gamma": 7},
+]
 
 
 @pytest.fixture(scope="module", params=["cpu", *(["cuda"] if torch.cuda.is_available() else [])])

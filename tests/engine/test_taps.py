@@ -93,14 +93,18 @@ def check(run: Any, drafter: Watching, states: Sequence[torch.Tensor]) -> None:
 @pytest.mark.parametrize(
     "knobs",
     [
-        {"gamma": 0}, {"gamma": 4}, {"gamma": 4, "draft_mode": "shared"},
+        {"gamma": 0},
+        {"gamma": 4},
+        {"gamma": 4, "draft_mode": "shared"},
         {"shape": "tree", "d_max": 4, "w_max": 2, "k_max": 3, "node_budget": 9},
         {"shape": "chains", "gamma": 3, "candidates": 3},
         {"shape": "drawn_tree", "d_max": 3, "candidates": 3, "node_budget": 14},
-        {"method": "ngram"}, {"method": "specbound"}, {"method": "specbound", "observe_all": True},
+        {"method": "ngram"},
+        {"method": "specbound"},
+        {"method": "specbound", "observe_all": True},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("temperature", [0, 0.6])
 def test_features_are_the_hidden_states_of_the_text(pair: Any, knobs: dict[str, Any], temperature: float) -> None:
     """For every layer, accepted drafts and closing tokens alike; early exit's rows climb in pieces."""

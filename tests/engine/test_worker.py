@@ -39,9 +39,12 @@ class Client:
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "specviz.engine.run.worker", "--threads", "1", *args], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
-        )  # fmt: skip
+            [sys.executable, "-m", "specviz.engine.run.worker", "--threads", "1", *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+        )
         self.events: SimpleQueue[Event | None] = SimpleQueue()
         self.seen: list[Event] = []
         self.leaving = threading.Event()
@@ -308,9 +311,11 @@ def test_a_bad_pair_is_one_line_and_exit_2(folders: tuple[str, str], tmp_path: P
     """Nothing is said on stdout, one line on stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "specviz.engine.run.worker", "--target", str(tmp_path), "--draft", folders[1]],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert "no config.json" in done.stderr

@@ -23,10 +23,27 @@ from specviz.prove.drafting import (
 from specviz.prove.drafting import chains as distinct_or_not
 
 __all__ = [
-    "BRANCH", "JUDGED", "WINDOW", "Builder", "Grow", "argmax_chain", "best_tree", "branching", "caterpillar", "chain",
-    "chains", "distinct_chains", "drawn_tree", "hybrid", "paths_tree", "shared_chain", "siblings", "uneven_chains",
-    "windowed", "without",
-]  # fmt: skip
+    "BRANCH",
+    "JUDGED",
+    "WINDOW",
+    "Builder",
+    "Grow",
+    "argmax_chain",
+    "best_tree",
+    "branching",
+    "caterpillar",
+    "chain",
+    "chains",
+    "distinct_chains",
+    "drawn_tree",
+    "hybrid",
+    "paths_tree",
+    "shared_chain",
+    "siblings",
+    "uneven_chains",
+    "windowed",
+    "without",
+]
 
 
 def chains(gamma: int, count: int, stop: Iterable[int] = ()) -> Grow:

@@ -104,9 +104,13 @@ def change(session: Session, done: Any) -> None:
     """Other knobs every round, told by the text so far (which is allowed: it is told before the draws)."""
     turn = session.number + sum(session.new_tokens)
     moves = {
-        "gamma": turn % 3, "candidates": 1 + turn % 3, "replacement": bool(turn % 2), "d_max": 1 + turn % 2,
-        "node_budget": (4, 0, 2)[turn % 3], "k_max": 1 + turn % 2,
-    }  # fmt: skip
+        "gamma": turn % 3,
+        "candidates": 1 + turn % 3,
+        "replacement": bool(turn % 2),
+        "d_max": 1 + turn % 2,
+        "node_budget": (4, 0, 2)[turn % 3],
+        "k_max": 1 + turn % 2,
+    }
     for name, value in moves.items():
         needs = session.table.spec(name).needs.get("shape", [])
         if session.knobs["shape"] in needs and (name != "candidates" or session.knobs["shape"] != "chain"):
@@ -148,16 +152,27 @@ def test_controls_are_as_far_off_as_they_say(verifier: str, knobs: dict[str, flo
 
 
 GOLDEN = [  # verification.md 7.1 to 7.4: expected accepted tokens of a first round
-    (CASE_A, "chain", "tokenwise", 10 / 9), (CASE_A, "chain", "blockwise", 11 / 9), (CASE_A, "chain", "hsd", 11 / 9),
-    (CASE_A, "chain", "hsd_naive", 12 / 9), (CASE_A, "chain", "hsd_ref", 12 / 9), (CASE_B, "chain", "hsd", 1.45),
-    (CASE_B, "chain", "hsd_naive", 1.5), (CASE_C, "chain", "blockwise", 1.075), (CASE_C, "chain", "hsd_ref", 1.12),
-    (CASE_A, "chains", "multi_tokenwise", 4 / 3), (CASE_A, "chains", "multi_hsd", 115 / 81),
-    (CASE_A, "chains", "multi_traversal", 38 / 27), (CASE_A, "caterpillar", "multi_tokenwise", 113 / 81),
-    (CASE_A, "caterpillar", "multi_hsd", 353 / 243), (CASE_A, "caterpillar", "multi_traversal", 13 / 9),
-    (CASE_B, "distinct chains", "multi_tokenwise", 85 / 56), (CASE_B, "distinct chains", "multi_hsd", 2251 / 1400),
-    (CASE_B, "chains", "multi_tokenwise", 1.4953), (CASE_B, "chains", "multi_hsd", 1.5705),
+    (CASE_A, "chain", "tokenwise", 10 / 9),
+    (CASE_A, "chain", "blockwise", 11 / 9),
+    (CASE_A, "chain", "hsd", 11 / 9),
+    (CASE_A, "chain", "hsd_naive", 12 / 9),
+    (CASE_A, "chain", "hsd_ref", 12 / 9),
+    (CASE_B, "chain", "hsd", 1.45),
+    (CASE_B, "chain", "hsd_naive", 1.5),
+    (CASE_C, "chain", "blockwise", 1.075),
+    (CASE_C, "chain", "hsd_ref", 1.12),
+    (CASE_A, "chains", "multi_tokenwise", 4 / 3),
+    (CASE_A, "chains", "multi_hsd", 115 / 81),
+    (CASE_A, "chains", "multi_traversal", 38 / 27),
+    (CASE_A, "caterpillar", "multi_tokenwise", 113 / 81),
+    (CASE_A, "caterpillar", "multi_hsd", 353 / 243),
+    (CASE_A, "caterpillar", "multi_traversal", 13 / 9),
+    (CASE_B, "distinct chains", "multi_tokenwise", 85 / 56),
+    (CASE_B, "distinct chains", "multi_hsd", 2251 / 1400),
+    (CASE_B, "chains", "multi_tokenwise", 1.4953),
+    (CASE_B, "chains", "multi_hsd", 1.5705),
     (CASE_B, "chains", "multi_traversal", 1.552),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("problem", "layout", "verifier", "expected"), GOLDEN)
@@ -219,9 +234,14 @@ class Warped:
 
 
 WARPS: list[dict[str, Any]] = [
-    {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.75}, {"min_p": 0.55}, {"repetition_penalty": 1.7},
-    {"ban": ["id:1"]}, {"temperature": 1.4, "top_k": 2, "repetition_penalty": 0.8, "ban": ["id:2"]},
-]  # fmt: skip
+    {"temperature": 0.6},
+    {"top_k": 2},
+    {"top_p": 0.75},
+    {"min_p": 0.55},
+    {"repetition_penalty": 1.7},
+    {"ban": ["id:1"]},
+    {"temperature": 1.4, "top_k": 2, "repetition_penalty": 0.8, "ban": ["id:2"]},
+]
 PLAIN = Problem(4, 2, Iid(exact_row([".15", ".4", ".25", ".2"])), Iid(exact_row([".3", ".2", ".35", ".15"])))
 
 

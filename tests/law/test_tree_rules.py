@@ -182,8 +182,11 @@ def test_candidates_of_a_caterpillar() -> None:
     """Main chain, then per depth the fresh chains: K - 1 of them, shared that deep."""
     draft = draw_draft(_Zero(), (), CASE_B, drafts.caterpillar(3, 2))
     assert [(c.nodes, c.shared) for c in candidates(draft)] == [
-        ((0, 1, 2), 0), ((3, 4, 5), 0), ((0, 6, 7), 1), ((0, 1, 8), 2),
-    ]  # fmt: skip
+        ((0, 1, 2), 0),
+        ((3, 4, 5), 0),
+        ((0, 6, 7), 1),
+        ((0, 1, 8), 2),
+    ]
     assert len(candidates(draw_draft(_Zero(), (), CASE_B, drafts.caterpillar(10, 2)))) == 11
 
 

@@ -13,13 +13,16 @@ MS = 1_000_000
 
 def chain_run() -> list[Event]:
     """One query, four rounds of gamma 4: accepted 2, 4, 0, 1; the last is cut by the limit, without a closing token."""
-    return plain_run([
-        plain_round(1, 5, 4, 2, t=0, ms=10, stage_ms={"draft": 4, "target": 6}, probe_ms=1),
-        plain_round(2, 8, 4, 4, t=10 * MS, ms=10, closing="bonus", stage_ms={"draft": 4, "target": 6}, probe_ms=1),
-        plain_round(3, 13, 4, 0, t=20 * MS, ms=20, stage_ms={"draft": 5, "target": 15}, probe_ms=1),
-        plain_round(4, 14, 2, 1, t=40 * MS, ms=10, closing=None, cut=True,
-                    stage_ms={"draft": 1, "target": 9}, probe_ms=2),
-    ])  # fmt: skip
+    return plain_run(
+        [
+            plain_round(1, 5, 4, 2, t=0, ms=10, stage_ms={"draft": 4, "target": 6}, probe_ms=1),
+            plain_round(2, 8, 4, 4, t=10 * MS, ms=10, closing="bonus", stage_ms={"draft": 4, "target": 6}, probe_ms=1),
+            plain_round(3, 13, 4, 0, t=20 * MS, ms=20, stage_ms={"draft": 5, "target": 15}, probe_ms=1),
+            plain_round(
+                4, 14, 2, 1, t=40 * MS, ms=10, closing=None, cut=True, stage_ms={"draft": 1, "target": 9}, probe_ms=2
+            ),
+        ]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,18 +99,28 @@ def test_plain_decoding_has_no_drafts() -> None:
     metrics = measure(plain_run(rounds, method="ar", knobs={}))
     assert value(metrics.mean_acceptance_length) == value(metrics.block_efficiency) == 1
     for name in (
-        "mean_accepted", "draft_acceptance_rate", "test_acceptance_rate", "rollback_rate", "rollback_rate_tokens",
-        "accepted_run_length", "drafting_share", "accepted_histogram", "share_above", "survival",
-    ):  # fmt: skip
+        "mean_accepted",
+        "draft_acceptance_rate",
+        "test_acceptance_rate",
+        "rollback_rate",
+        "rollback_rate_tokens",
+        "accepted_run_length",
+        "drafting_share",
+        "accepted_histogram",
+        "share_above",
+        "survival",
+    ):
         assert getattr(metrics, name) is None, name
 
 
 def test_carried_rounds_belong_to_the_block_before_them() -> None:
     # gamma 4: a stop after 1 carries two rounds of one recovered token each; then a block that keeps everything
     rounds = [
-        plain_round(1, 5, 4, 1), plain_round(2, 7, 0, 0, carry=0.3), plain_round(3, 8, 0, 0, carry=0.1),
+        plain_round(1, 5, 4, 1),
+        plain_round(2, 7, 0, 0, carry=0.3),
+        plain_round(3, 8, 0, 0, carry=0.1),
         plain_round(4, 9, 4, 4, closing="bonus"),
-    ]  # fmt: skip
+    ]
     metrics = measure(plain_run(rounds, verifier="hsd_naive"))
     assert (metrics.n_rounds, metrics.n_blocks) == (4, 2)
     assert value(metrics.mean_acceptance_length) == (4 + 5) / 2  # 2 + 1 + 1, then 5
@@ -221,10 +234,11 @@ def test_lanes_by_hand() -> None:
     # One round of 10 ms: target busy 6, draft busy 5; a modelled span is no measurement. Of 3 ms of drafting, two of
     # three tokens were for nothing.
     spans: list[Event] = [
-        Span(r=1, lane="target", name="t", t0=0, dur_ns=6 * MS), Span(r=1, lane="draft", name="d", t0=0, dur_ns=3 * MS),
+        Span(r=1, lane="target", name="t", t0=0, dur_ns=6 * MS),
+        Span(r=1, lane="draft", name="d", t0=0, dur_ns=3 * MS),
         Span(r=1, lane="draft", name="d", t0=0, dur_ns=2 * MS, void=True),
         Span(r=1, lane="target", name="m", t0=0, dur_ns=50 * MS, clock="model"),
-    ]  # fmt: skip
+    ]
     rounds = [
         with_nodes(
             plain_round(1, 5, 3, 1, ms=10, stage_ms={"draft": 3, "target": 6}),

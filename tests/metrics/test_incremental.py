@@ -52,9 +52,14 @@ def test_the_levels_give_the_same_numbers_where_both_have_them() -> None:
     assert {**full, "same_draft": None} == {**summary, "same_draft": None}
     assert full.same_draft != summary.same_draft  # other rules need whole rows: see test_same_draft
     per_node = {
-        "survival", "position_acceptance", "depth_acceptance", "bubble_target", "bubble_draft", "wasted_draft_s",
+        "survival",
+        "position_acceptance",
+        "depth_acceptance",
+        "bubble_target",
+        "bubble_draft",
+        "wasted_draft_s",
         "same_draft",
-    }  # fmt: skip
+    }
     differing = {name for name in METRICS if full[name] != none[name]}
     assert differing == per_node
     assert all(none[name] is None for name in per_node)

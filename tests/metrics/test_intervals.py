@@ -107,8 +107,11 @@ def test_no_interval_has_width_zero(rows: list[tuple[int, int]], most: float | N
 
 def test_only_an_estimate_without_an_interval_writes_why() -> None:
     assert msgspec.to_builtins(Estimate(value=1.0, n=3, unknown="few")) == {
-        "value": 1.0, "interval": None, "n": 3, "unknown": "few",
-    }  # fmt: skip
+        "value": 1.0,
+        "interval": None,
+        "n": 3,
+        "unknown": "few",
+    }
     assert msgspec.to_builtins(share(1, 2)).keys() == {"value", "interval", "n"}
 
 

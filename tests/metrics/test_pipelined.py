@@ -54,11 +54,13 @@ def test_the_classifier_is_judged_where_the_verdict_tells() -> None:
 
 def test_a_first_token_rejected_was_a_draft_of_nothing() -> None:
     inside: list[Event] = [
-        node(1, 0, -1, 11), *branches(1, 1, 1, 4, 12, 0, 11),
-        ev.Signal(r=1, stage="draft", s=2, probs=[0, 0, 1], source="hrad"), step(1, 11, 0, 0.9),
+        node(1, 0, -1, 11),
+        *branches(1, 1, 1, 4, 12, 0, 11),
+        ev.Signal(r=1, stage="draft", s=2, probs=[0, 0, 1], source="hrad"),
+        step(1, 11, 0, 0.9),
         fork(1, 12, 1, 0.9, False, "cap"),
         ev.Settle(r=1, fates=[(0, "rejected"), *((k, "branch_void") for k in range(1, 5))], wasted_ns=5_000_000),
-    ]  # fmt: skip
+    ]
     found = of([frame(1, 11, inside, ["recovered"], 5, 0, 1)])
     assert found.hrad_confusion == {2: {0: 1, 1: 0, 2: 0}}
     assert value(found.rollback_rate) == value(found.rollback_rate_tokens) == 1
@@ -106,10 +108,21 @@ def test_the_modelled_clock_stands_apart() -> None:
 
 def climb(row: int, exit_layer: int | None, draft: int | None) -> Climb:
     return Climb(
-        r=1, row=row, pos=4 + row, token=1, source="draft" if row else "root", exit_layer=exit_layer,
-        terminal=exit_layer is None, draft_token=draft, raw_conf=None, layer_from=1, past_len=[], width=[],
-        layer_ns=[], fill_after=[],
-    )  # fmt: skip
+        r=1,
+        row=row,
+        pos=4 + row,
+        token=1,
+        source="draft" if row else "root",
+        exit_layer=exit_layer,
+        terminal=exit_layer is None,
+        draft_token=draft,
+        raw_conf=None,
+        layer_from=1,
+        past_len=[],
+        width=[],
+        layer_ns=[],
+        fill_after=[],
+    )
 
 
 def test_early_exit_by_hand() -> None:

@@ -16,8 +16,18 @@ from support.traces import make_header
 def expansion(bucket: int, best: int | None, **fields: Any) -> Expansion:
     """An expansion whose target token has rank `best`; at width 4 unless said otherwise."""
     true = None if best is None else sum(best > border for border in (1, 4, 10))
-    given = {"id": 0, "parent": -1, "block": 1, "slot": 0, "start": 0, "width": 4, "width_reason": "bucket",
-             "n_children": 4, "true_rank_argmax": best, "true_bucket": true}  # fmt: skip
+    given = {
+        "id": 0,
+        "parent": -1,
+        "block": 1,
+        "slot": 0,
+        "start": 0,
+        "width": 4,
+        "width_reason": "bucket",
+        "n_children": 4,
+        "true_rank_argmax": best,
+        "true_bucket": true,
+    }
     return Expansion(bucket=bucket, **{**given, **fields})
 
 
@@ -25,9 +35,19 @@ def round_of(*records: Event, r: int = 1, n_emitted: int = 1, speedup: float | N
     """A round of level summary with these records in it."""
     tree = ev.TreeMade(n_raw=4, n_merged=0, n_kept=4, widths=[], buckets=[], modelled_speedup=speedup)
     end = ev.RoundEnd(
-        r=r, n_drafted=4, n_tested=1, n_accepted=n_emitted - 1, n_emitted=n_emitted, n_draft_calls=2, n_syncs=1,
-        stage_ns={"draft": 1, "target": 1}, probe_ns=0, draft_end="full", walk_end="leaf", cut=False,
-    )  # fmt: skip
+        r=r,
+        n_drafted=4,
+        n_tested=1,
+        n_accepted=n_emitted - 1,
+        n_emitted=n_emitted,
+        n_draft_calls=2,
+        n_syncs=1,
+        stage_ns={"draft": 1, "target": 1},
+        probe_ns=0,
+        draft_end="full",
+        walk_end="leaf",
+        cut=False,
+    )
     return [ev.RoundStart(r=r, n=3, root=1, knob_version=0), *records, tree, end]
 
 
@@ -68,13 +88,15 @@ def test_the_path_has_its_own_counts(temperature: float) -> None:
 def test_coverage_asks_for_the_written_token_on_the_path() -> None:
     """Width 2: rank 2 written is covered though the target's best has rank 3; off the path nothing is counted."""
     here = {"on_path": True, "width": 2, "n_children": 2}
-    found = measured(round_of(
-        expansion(1, 3, true_rank_emitted=2, **here),
-        expansion(1, 1, true_rank_emitted=3, id=1, **here),
-        expansion(1, 1, true_rank_emitted=None, id=2, **here),
-        expansion(1, 1, id=3, width=2, n_children=2),
-        expansion(2, 1, true_rank_emitted=1, id=4, on_path=True, width=0, width_reason="give_up", n_children=1),
-    ))  # fmt: skip
+    found = measured(
+        round_of(
+            expansion(1, 3, true_rank_emitted=2, **here),
+            expansion(1, 1, true_rank_emitted=3, id=1, **here),
+            expansion(1, 1, true_rank_emitted=None, id=2, **here),
+            expansion(1, 1, id=3, width=2, n_children=2),
+            expansion(2, 1, true_rank_emitted=1, id=4, on_path=True, width=0, width_reason="give_up", n_children=1),
+        )
+    )
     assert found.coverage is not None
     assert {width: (e.value, e.n) for width, e in found.coverage.items()} == {2: (1 / 3, 3), 0: (1.0, 1)}
 
@@ -86,16 +108,23 @@ def test_what_every_width_would_have_covered() -> None:
 
 
 def test_slots_are_judged_apart() -> None:
-    found = measured(round_of(
-        expansion(0, 1), expansion(1, 1, id=1), expansion(1, 3, id=2, slot=1), expansion(0, 2, id=3, block=2),
-        expansion(0, None, id=4, block=2),
-    ))  # fmt: skip
+    found = measured(
+        round_of(
+            expansion(0, 1),
+            expansion(1, 1, id=1),
+            expansion(1, 3, id=2, slot=1),
+            expansion(0, 2, id=3, block=2),
+            expansion(0, None, id=4, block=2),
+        )
+    )
     accuracy = found.slot_accuracy
     assert accuracy is not None
     table = {
         (block, slot): (each.top1.value, each.bucket.value, each.bucket.n)
-        for block, slots in accuracy.items() for slot, each in slots.items() if each.top1 and each.bucket
-    }  # fmt: skip
+        for block, slots in accuracy.items()
+        for slot, each in slots.items()
+        if each.top1 and each.bucket
+    }
     assert table == {(1, 0): (1.0, 0.5, 2), (1, 1): (0.0, 1.0, 1), (2, 0): (0.0, 0.0, 1)}
     assert found.bucket_accuracy is not None
     assert found.bucket_accuracy.value == 2 / 4

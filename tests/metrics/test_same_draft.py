@@ -73,11 +73,18 @@ def test_a_replay_is_what_the_verifier_would_have_done(rule: str) -> None:
         rows = target_rows(run, draft)
         verdicts = {
             draft.ids[i]: ev.Verify(
-                node=draft.ids[i], order=None, kind="draw", logp=ev.log6(float(rows[draft.parents[i] + 1][t])),
-                logq=None, thr=None, u=None, status="untested", why="length",
+                node=draft.ids[i],
+                order=None,
+                kind="draw",
+                logp=ev.log6(float(rows[draft.parents[i] + 1][t])),
+                logq=None,
+                thr=None,
+                u=None,
+                status="untested",
+                why="length",
             )
             for i, t in enumerate(draft.tokens)
-        }  # fmt: skip
+        }
         nodes = [e for e in born if isinstance(e, ev.Node)]
         found = links(nodes, verdicts, {c.node: c for c in chains(draft, rows)}, None, (seed, 3))
         outcome = get_verifier(rule).plan(draft, rows).walk(keys, len(run.tokens))

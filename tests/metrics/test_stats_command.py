@@ -14,11 +14,26 @@ from support.traces import Recipe, make_events, make_header, plain_round, write_
 
 EVENTS = make_events(temperature=1.0, new_tokens=60)
 OF_SOME = {
-    "branch_hit_rate", "branch_mass", "hrad_confusion", "layer_calls_per_token", "cells_per_token",
-    "head_tests_per_token", "exit_rate", "mean_exit_layer", "wrong_exit_rate", "draft_precision", "modelled",
-    "modelled_speedup", "bucket_confusion", "bucket_accuracy", "coverage", "slot_accuracy", "block_counts",
-    "depth_counts", "adapted",
-}  # fmt: skip
+    "branch_hit_rate",
+    "branch_mass",
+    "hrad_confusion",
+    "layer_calls_per_token",
+    "cells_per_token",
+    "head_tests_per_token",
+    "exit_rate",
+    "mean_exit_layer",
+    "wrong_exit_rate",
+    "draft_precision",
+    "modelled",
+    "modelled_speedup",
+    "bucket_confusion",
+    "bucket_accuracy",
+    "coverage",
+    "slot_accuracy",
+    "block_counts",
+    "depth_counts",
+    "adapted",
+}
 Captured = pytest.CaptureFixture[str]
 
 

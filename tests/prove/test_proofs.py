@@ -298,10 +298,17 @@ def test_noise_shared_by_race_agrees_as_often_as_drawn_races_do() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (Fraction(11, 9), "11/9"), (Fraction("1.45"), "1.45"), (Fraction(0), "0"), (2, "2"), (Fraction(5, 2), "2.5"),
-        (Fraction(123456789, 987654321), "0.125.."), (0.1, "0.1"), (3e-17, "3e-17"), (Fraction(1, 7), "1/7"),
+        (Fraction(11, 9), "11/9"),
+        (Fraction("1.45"), "1.45"),
+        (Fraction(0), "0"),
+        (2, "2"),
+        (Fraction(5, 2), "2.5"),
+        (Fraction(123456789, 987654321), "0.125.."),
+        (0.1, "0.1"),
+        (3e-17, "3e-17"),
+        (Fraction(1, 7), "1/7"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_exact_where_they_are_short(value: Any, text: str) -> None:
     assert number(value).startswith(text[:5]) if text.endswith("..") else number(value) == text
 

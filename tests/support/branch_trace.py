@@ -25,9 +25,17 @@ def node(
 def verdict(r: int, number: int, status: str, order: int | None) -> ev.Verify:
     why: dict[str, Any] = {"accepted": "kept", "rejected": "u_above", "untested": "prefix_rejected"}
     return ev.Verify(
-        r=r, node=number, order=order, kind="test", logp=None, logq=None, thr=None, u=None, status=status,  # type: ignore[arg-type]
+        r=r,
+        node=number,
+        order=order,
+        kind="test",
+        logp=None,
+        logq=None,
+        thr=None,
+        u=None,
+        status=status,  # type: ignore[arg-type]
         why=why[status],
-    )  # fmt: skip
+    )
 
 
 def frame(
@@ -40,11 +48,21 @@ def frame(
         *inside,
         ev.Commit(r=r, t=t + 1_000_000, tokens=[1] * len(kinds), texts=texts, kinds=kinds, n=n + len(kinds)),
         ev.RoundEnd(
-            r=r, t=t + 1_000_000, n_drafted=n_drafted, n_tested=n_tested, n_accepted=n_accepted, n_emitted=len(kinds),
-            n_draft_calls=4, n_syncs=1, stage_ns={"target": 1_000_000}, probe_ns=0, draft_end="full",
-            walk_end="rejected" if "recovered" in kinds else "open", cut=False,
+            r=r,
+            t=t + 1_000_000,
+            n_drafted=n_drafted,
+            n_tested=n_tested,
+            n_accepted=n_accepted,
+            n_emitted=len(kinds),
+            n_draft_calls=4,
+            n_syncs=1,
+            stage_ns={"target": 1_000_000},
+            probe_ns=0,
+            draft_end="full",
+            walk_end="rejected" if "recovered" in kinds else "open",
+            cut=False,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def branches(r: int, first: int, k: int, length: int, pos: int, parent: int, n: int) -> list[Event]:
@@ -68,36 +86,73 @@ def step(r: int, pos: int, number: int | None, conf: float) -> ev.DraftStep:
 
 def round_one() -> list[Event]:
     lost: Fates = [(2 + j * 4 + b, "branch_lost") for j in range(4) for b in (0, 2, 3)]
-    return frame(1, 11, [
-        node(1, 0, -1, 11), node(1, 1, 0, 12), *branches(1, 2, 4, 4, 13, 1, 11),
-        verdict(1, 0, "accepted", 0), verdict(1, 1, "accepted", 1), verdict(1, 3, "accepted", 2),
-        ev.Signal(r=1, stage="draft", s=1, probs=[0.1, 0.8, 0.1], source="hrad"),
-        step(1, 11, 0, 0.8), step(1, 12, 1, 0.6), step(1, 13, None, 0.2), fork(1, 13, 4, 0.2, True, "low_conf"),
-        ev.Match(r=1, rule="topk", branch=1, token=1, mass=0.75),
-        ev.Settle(r=1, fates=[(0, "accepted"), (1, "accepted"), (3, "accepted"), *lost]),
-    ], ["accepted", "accepted", "branch"], 18, 3, 3)  # fmt: skip
+    return frame(
+        1,
+        11,
+        [
+            node(1, 0, -1, 11),
+            node(1, 1, 0, 12),
+            *branches(1, 2, 4, 4, 13, 1, 11),
+            verdict(1, 0, "accepted", 0),
+            verdict(1, 1, "accepted", 1),
+            verdict(1, 3, "accepted", 2),
+            ev.Signal(r=1, stage="draft", s=1, probs=[0.1, 0.8, 0.1], source="hrad"),
+            step(1, 11, 0, 0.8),
+            step(1, 12, 1, 0.6),
+            step(1, 13, None, 0.2),
+            fork(1, 13, 4, 0.2, True, "low_conf"),
+            ev.Match(r=1, rule="topk", branch=1, token=1, mass=0.75),
+            ev.Settle(r=1, fates=[(0, "accepted"), (1, "accepted"), (3, "accepted"), *lost]),
+        ],
+        ["accepted", "accepted", "branch"],
+        18,
+        3,
+        3,
+    )
 
 
 def round_two() -> list[Event]:
     void: Fates = [(18 + j, "branch_void") for j in range(4)]
-    return frame(2, 14, [
-        *branches(2, 18, 1, 4, 17, 15, 14),
-        verdict(2, 7, "accepted", 0), verdict(2, 11, "rejected", 1), verdict(2, 15, "untested", None),
-        ev.Signal(r=2, stage="posterior", s=2, probs=[0.04, 0.21, 0.75], source="hrad"),
-        ev.Posterior(r=2, s=2, n_kept=3, n_trimmed=0, pos=17, known=False), fork(2, 17, 1, 0.9, False, "after_last"),
-        ev.Settle(r=2, fates=[(7, "accepted"), (11, "rejected"), (15, "orphaned"), *void]),
-        ev.Rollback(r=2, cause="reject", node=11, void={"rejected": 1, "orphaned": 1, "branch_void": 4}),
-    ], ["accepted", "recovered"], 4, 1, 2)  # fmt: skip
+    return frame(
+        2,
+        14,
+        [
+            *branches(2, 18, 1, 4, 17, 15, 14),
+            verdict(2, 7, "accepted", 0),
+            verdict(2, 11, "rejected", 1),
+            verdict(2, 15, "untested", None),
+            ev.Signal(r=2, stage="posterior", s=2, probs=[0.04, 0.21, 0.75], source="hrad"),
+            ev.Posterior(r=2, s=2, n_kept=3, n_trimmed=0, pos=17, known=False),
+            fork(2, 17, 1, 0.9, False, "after_last"),
+            ev.Settle(r=2, fates=[(7, "accepted"), (11, "rejected"), (15, "orphaned"), *void]),
+            ev.Rollback(r=2, cause="reject", node=11, void={"rejected": 1, "orphaned": 1, "branch_void": 4}),
+        ],
+        ["accepted", "recovered"],
+        4,
+        1,
+        2,
+    )
 
 
 def round_three() -> list[Event]:
     void: Fates = [(22 + j, "branch_void") for j in range(4)]
-    return frame(3, 16, [
-        *branches(3, 22, 1, 4, 16, -1, 16), verdict(3, 22, "rejected", 0),
-        ev.Signal(r=3, stage="draft", s=0, probs=[0.9, 0.05, 0.05], source="hrad"), fork(3, 16, 1, 0.9, False, "s0"),
-        ev.Match(r=3, rule="topk", branch=None, token=9, mass=0.25),
-        ev.Settle(r=3, fates=void), ev.Rollback(r=3, cause="miss", node=22, void={"branch_void": 4}),
-    ], ["recovered"], 4, 0, 1)  # fmt: skip
+    return frame(
+        3,
+        16,
+        [
+            *branches(3, 22, 1, 4, 16, -1, 16),
+            verdict(3, 22, "rejected", 0),
+            ev.Signal(r=3, stage="draft", s=0, probs=[0.9, 0.05, 0.05], source="hrad"),
+            fork(3, 16, 1, 0.9, False, "s0"),
+            ev.Match(r=3, rule="topk", branch=None, token=9, mass=0.25),
+            ev.Settle(r=3, fates=void),
+            ev.Rollback(r=3, cause="miss", node=22, void={"branch_void": 4}),
+        ],
+        ["recovered"],
+        4,
+        0,
+        1,
+    )
 
 
 def worked() -> list[list[Event]]:

@@ -17,10 +17,39 @@ from specviz.view.panels.lanes.build import LanesPanel
 from specviz_app.server.payload import payload
 from specviz_tui.common.feed import RunFeed
 
-NUMBERS = ("-1", "0", "1", "2", "7", "-7", "0.5", "-0.5", "64", "4096", "65536", "1000000000", "-1000000000",
-           "2147483647", "9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
-           "100000000000000000000000", "1e-300", "1e300", "-1e300", "1e999", "NaN", "Infinity", "-Infinity", "null",
-           "true", '"7"', "[]", "{}")  # fmt: skip
+NUMBERS = (
+    "-1",
+    "0",
+    "1",
+    "2",
+    "7",
+    "-7",
+    "0.5",
+    "-0.5",
+    "64",
+    "4096",
+    "65536",
+    "1000000000",
+    "-1000000000",
+    "2147483647",
+    "9007199254740993",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "100000000000000000000000",
+    "1e-300",
+    "1e300",
+    "-1e300",
+    "1e999",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "null",
+    "true",
+    '"7"',
+    "[]",
+    "{}",
+)
 SCREENS = (
     Options(),
     *(Options(panels={panel.id: panel.options()}) for panel in all_panels()),
@@ -93,8 +122,12 @@ def moved_lines(lines: Lines, rng: random.Random) -> bytes:
 
 
 DAMAGE: tuple[Callable[[Lines, random.Random], bytes], ...] = (
-    cut, cut_at_a_line, other_numbers, near_numbers, moved_lines,
-)  # fmt: skip
+    cut,
+    cut_at_a_line,
+    other_numbers,
+    near_numbers,
+    moved_lines,
+)
 
 
 def look(path: Path) -> list[int]:

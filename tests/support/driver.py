@@ -32,16 +32,18 @@ def session(
     snapshot = chosen.table.knobs({"max_new_tokens": 40, **knobs})
     models = Models(first, second, 640)
     parts = Parts(models, drafter or make_drafter(chosen, models, snapshot), get_verifier(verifier))
-    return Session(
-        parts, prompt, chosen.table, snapshot, eos=frozenset(eos), sink=sink, texts=texts, draws=draws
-    )  # fmt: skip
+    return Session(parts, prompt, chosen.table, snapshot, eos=frozenset(eos), sink=sink, texts=texts, draws=draws)
 
 
 def greedy(model: Any, prompt: list[int], n: int, eos: int | None = None) -> list[int]:
     """The library's own greedy continuation."""
     out = model.generate(
-        torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), max_new_tokens=n,
-        do_sample=False, eos_token_id=eos, pad_token_id=0,
-    )  # fmt: skip
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        max_new_tokens=n,
+        do_sample=False,
+        eos_token_id=eos,
+        pad_token_id=0,
+    )
     new: list[int] = out[0, len(prompt) :].tolist()
     return new

@@ -70,18 +70,31 @@ def _answers(exits: Exits) -> tuple[list[int], list[ev.ExitTable]]:
 def _header(exits: Exits) -> ev.Header:
     setting = exits.setting
     knobs: dict[str, Any] = {
-        "alpha": setting.alpha, "tau": setting.tau, "d_max": setting.d_max, "w_max": setting.w_max,
-        "exit_layers": [", ".join(map(str, setting.layers or ()))], "draft_mode": "argmax", "heads": list(exits.heads),
+        "alpha": setting.alpha,
+        "tau": setting.tau,
+        "d_max": setting.d_max,
+        "w_max": setting.w_max,
+        "exit_layers": [", ".join(map(str, setting.layers or ()))],
+        "draft_mode": "argmax",
+        "heads": list(exits.heads),
         "observe_all": False,
-    }  # fmt: skip
+    }
     plain = make_header(Recipe(temperature=0.0))
     sampling = {**plain.sampling, "temperature": 0.0, "max_new_tokens": exits.n_tokens}
     target = ev.ModelInfo(name="table", vocab=len(exits.texts), n_layers=exits.n_layers)
     return make_header(
-        Recipe(temperature=0.0), method=exits.method, drafter="early_exit", verifier="walk", lossless=True,
-        keeps_tokens=True, distance=None, models=ev.Models(target=target, draft=None), knobs=knobs, knob_specs=[],
+        Recipe(temperature=0.0),
+        method=exits.method,
+        drafter="early_exit",
+        verifier="walk",
+        lossless=True,
+        keeps_tokens=True,
+        distance=None,
+        models=ev.Models(target=target, draft=None),
+        knobs=knobs,
+        knob_specs=[],
         sampling=sampling,
-    )  # fmt: skip
+    )
 
 
 class _Run:
@@ -108,9 +121,16 @@ class _Run:
             status: Any = "accepted" if k < kept else "rejected" if k == kept else "untested"
             why: Any = "kept" if k < kept else "not_drawn" if k == kept else "prefix_rejected"
             yield ev.Verify(
-                node=node.node, order=k if k <= kept else None, kind="draw", logp=None, logq=None, thr=None,
-                u=0.5 if k <= kept else None, status=status, why=why,
-            )  # fmt: skip
+                node=node.node,
+                order=k if k <= kept else None,
+                kind="draw",
+                logp=None,
+                logq=None,
+                thr=None,
+                u=0.5 if k <= kept else None,
+                status=status,
+                why=why,
+            )
         yield from self._close(n, done, born)
 
     def _drafts(self, n: int, done: Replayed) -> list[int]:
@@ -139,11 +159,20 @@ class _Run:
             yield from gates
             said = None if terminal else self.said[n - 1 + row, top]
             yield ev.Climb(
-                row=row, pos=n - 1 + row, token=token, source="draft" if row else "root",
-                exit_layer=None if terminal else top, terminal=terminal, draft_token=said.top1 if said else None,
-                raw_conf=said.conf[0] if said else None, layer_from=1, past_len=past,
-                width=[n + row - before for before in past], layer_ns=[LAYER_NS] * top, fill_after=list(fill),
-            )  # fmt: skip
+                row=row,
+                pos=n - 1 + row,
+                token=token,
+                source="draft" if row else "root",
+                exit_layer=None if terminal else top,
+                terminal=terminal,
+                draft_token=said.top1 if said else None,
+                raw_conf=said.conf[0] if said else None,
+                layer_from=1,
+                past_len=past,
+                width=[n + row - before for before in past],
+                layer_ns=[LAYER_NS] * top,
+                fill_after=list(fill),
+            )
 
     def _gates(self, pos: int, row: int, top: int, terminal: bool) -> list[ev.Gate]:
         setting = self.exits.setting
@@ -154,11 +183,20 @@ class _Run:
             cell = self.said[pos, layer]
             conf = cell.conf[round(setting.alpha * 10)]
             took = layer == top and not terminal
-            out.append(ev.Gate(
-                row=row, layer=layer, raw_conf=cell.conf[0], temp=annealed(setting.alpha, layer, self.exits.n_layers),
-                conf=conf, tau=setting.tau, raw_thr=setting.tau ** (1 / annealed(setting.alpha, layer, 8)), took=took,
-                top1=cell.top1, head_ns=HEAD_NS,
-            ))  # fmt: skip
+            out.append(
+                ev.Gate(
+                    row=row,
+                    layer=layer,
+                    raw_conf=cell.conf[0],
+                    temp=annealed(setting.alpha, layer, self.exits.n_layers),
+                    conf=conf,
+                    tau=setting.tau,
+                    raw_thr=setting.tau ** (1 / annealed(setting.alpha, layer, 8)),
+                    took=took,
+                    top1=cell.top1,
+                    head_ns=HEAD_NS,
+                )
+            )
         return out
 
     def _close(self, n: int, done: Replayed, born: list[ev.Node]) -> Iterator[Event]:
@@ -170,22 +208,40 @@ class _Run:
         cost = RoundCost(exits.n_layers, done.exits, done.kept)
         tests = done.tests
         yield ev.Closing(
-            node=stop, kind=kind if closes else "none", token=tokens[-1] if closes else None,
-            text=exits.texts[tokens[-1]] if closes else None, u=0.5,
-        )  # fmt: skip
+            node=stop,
+            kind=kind if closes else "none",
+            token=tokens[-1] if closes else None,
+            text=exits.texts[tokens[-1]] if closes else None,
+            u=0.5,
+        )
         predicted = cost.layer_calls * LAYER_NS + tests * HEAD_NS
         yield ev.ExitRound(
-            n_rows=len(born) + 1, layer_calls=cost.layer_calls, cells=cost.cells, head_tests=tests,
-            saved_calls=cost.saved_calls, wasted_cells=cost.wasted_cells, predicted_ns=predicted,
-        )  # fmt: skip
+            n_rows=len(born) + 1,
+            layer_calls=cost.layer_calls,
+            cells=cost.cells,
+            head_tests=tests,
+            saved_calls=cost.saved_calls,
+            wasted_cells=cost.wasted_cells,
+            predicted_ns=predicted,
+        )
         last = start + done.n_new == len(self.text)
         yield ev.Commit(
-            tokens=tokens, texts=[exits.texts[t] for t in tokens], kinds=["accepted"] * done.kept + [kind] * closes,
-            n=n + done.n_new, finish="length" if last else None,
-        )  # fmt: skip
+            tokens=tokens,
+            texts=[exits.texts[t] for t in tokens],
+            kinds=["accepted"] * done.kept + [kind] * closes,
+            n=n + done.n_new,
+            finish="length" if last else None,
+        )
         yield ev.RoundEnd(
-            n_drafted=len(born), n_tested=min(len(born), done.kept + 1), n_accepted=done.kept, n_emitted=done.n_new,
-            n_draft_calls=len(born), n_syncs=tests, probe_ns=0, draft_end="full", cut=False,
+            n_drafted=len(born),
+            n_tested=min(len(born), done.kept + 1),
+            n_accepted=done.kept,
+            n_emitted=done.n_new,
+            n_draft_calls=len(born),
+            n_syncs=tests,
+            probe_ns=0,
+            draft_end="full",
+            cut=False,
             stage_ns={"draft": sum(done.exits) * LAYER_NS, "target": int(predicted * 1.1) - sum(done.exits) * LAYER_NS},
             walk_end="rejected" if kind == "recovered" else "leaf",
-        )  # fmt: skip
+        )

@@ -47,11 +47,15 @@ def catalogue() -> ev.Catalogue:
     """What a real worker would say first."""
     methods = [
         ev.MethodInfo(
-            name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-            default_verifier=m.default_verifier, knobs=list(m.table.specs),
+            name=m.name,
+            help=m.help,
+            needs_draft=m.needs_draft,
+            verifiers=list(m.verifiers),
+            default_verifier=m.default_verifier,
+            knobs=list(m.table.specs),
         )
         for m in all_methods().values()
-    ]  # fmt: skip
+    ]
     return ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")))
 
 

@@ -12,10 +12,19 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 VOCAB = 260
 COMMON = {
-    "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 192, "initializer_range": 0.25, "bos_token_id": 256,
-    "eos_token_id": 257, "pad_token_id": 258, "tie_word_embeddings": False,
-}  # fmt: skip
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 192,
+    "initializer_range": 0.25,
+    "bos_token_id": 256,
+    "eos_token_id": 257,
+    "pad_token_id": 258,
+    "tie_word_embeddings": False,
+}
 
 CONFIGS: dict[str, Any] = {
     "llama": lambda: hf.LlamaConfig(**COMMON),
@@ -24,16 +33,26 @@ CONFIGS: dict[str, Any] = {
     "mistral": lambda: hf.MistralConfig(**COMMON, sliding_window=16),
     "gemma2": lambda: hf.Gemma2Config(**COMMON, head_dim=8, sliding_window=16, query_pre_attn_scalar=8),
     "gemma3": lambda: hf.Gemma3TextConfig(
-        **COMMON, head_dim=8, sliding_window=16, query_pre_attn_scalar=8,
+        **COMMON,
+        head_dim=8,
+        sliding_window=16,
+        query_pre_attn_scalar=8,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
     ),
     "phi3": lambda: hf.Phi3Config(**COMMON, sliding_window=16),
     "gpt2": lambda: hf.GPT2Config(
-        vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=192, initializer_range=0.25,
-        bos_token_id=256, eos_token_id=257, tie_word_embeddings=False,
+        vocab_size=VOCAB,
+        n_embd=32,
+        n_layer=3,
+        n_head=4,
+        n_positions=192,
+        initializer_range=0.25,
+        bos_token_id=256,
+        eos_token_id=257,
+        tie_word_embeddings=False,
     ),
     "gpt_neox": lambda: hf.GPTNeoXConfig(**{k: v for k, v in COMMON.items() if k != "num_key_value_heads"}),
-}  # fmt: skip
+}
 
 MOE = {"num_local_experts": 4, "num_experts_per_tok": 2}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
@@ -58,22 +77,36 @@ MORE: dict[str, Any] = {
     "glm4": lambda: hf.Glm4Config(**COMMON, head_dim=8),
     "smollm3": lambda: hf.SmolLM3Config(**COMMON),
     "gpt_bigcode": lambda: hf.GPTBigCodeConfig(
-        vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=192, initializer_range=0.25,
-        bos_token_id=256, eos_token_id=257,
+        vocab_size=VOCAB,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=192,
+        initializer_range=0.25,
+        bos_token_id=256,
+        eos_token_id=257,
     ),
     "llama tied": lambda: hf.LlamaConfig(**{**COMMON, "tie_word_embeddings": True}),
     "llama yarn": _rope("yarn"),
     "llama dynamic": _rope("dynamic"),
     "llama llama3": _rope("llama3", low_freq_factor=1.0, high_freq_factor=4.0),
     "llama longrope": _rope("longrope", short_factor=[1.0] * 4, long_factor=[2.0] * 4),
-}  # fmt: skip
+}
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "cohere": (lambda: hf.CohereConfig(**COMMON), "CohereDecoderLayer are not supported"),
     "gpt_neo": (
         lambda: hf.GPTNeoConfig(
-            vocab_size=VOCAB, hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
-            max_position_embeddings=192, window_size=16, initializer_range=0.25, bos_token_id=256, eos_token_id=257,
+            vocab_size=VOCAB,
+            hidden_size=32,
+            num_layers=2,
+            num_heads=4,
+            attention_types=[[["global", "local"], 1]],
+            max_position_embeddings=192,
+            window_size=16,
+            initializer_range=0.25,
+            bos_token_id=256,
+            eos_token_id=257,
         ),
         "GPTNeoBlock are not supported",
     ),
@@ -87,7 +120,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: hf.MambaConfig(vocab_size=VOCAB, hidden_size=16, state_size=4, num_hidden_layers=1),
         "no decoder layers found in MambaForCausalLM",
     ),
-}  # fmt: skip
+}
 
 
 def _config(name: str) -> Any:

@@ -55,9 +55,15 @@ class Blocks:
     @property
     def recipe(self) -> Recipe:
         return Recipe(
-            shape="tree", temperature=self.temperature, new_tokens=self.new_tokens, queries=self.queries,
-            seed=self.seed, noise=self.noise, level=self.level, verifier="walk",
-        )  # fmt: skip
+            shape="tree",
+            temperature=self.temperature,
+            new_tokens=self.new_tokens,
+            queries=self.queries,
+            seed=self.seed,
+            noise=self.noise,
+            level=self.level,
+            verifier="walk",
+        )
 
 
 def rank_events(how: Blocks | None = None, **changes: Any) -> list[Event]:
@@ -92,29 +98,63 @@ def _learnt(how: Blocks, bandit: Bandit, q: int, records: list[Event]) -> ev.Ada
     bandit.learn(done, 0.0 if harmful else gain or 0.0, 0.03)
     arms = [
         ev.AdaptArm(
-            action=view.action, n=bandit.arms[view.action].n, gain=view.gain, se=view.error, save=view.save,
-            cost=view.cost, lcb=view.lcb, ucb=None if math.isinf(view.ucb) else view.ucb,
+            action=view.action,
+            n=bandit.arms[view.action].n,
+            gain=view.gain,
+            se=view.error,
+            save=view.save,
+            cost=view.cost,
+            lcb=view.lcb,
+            ucb=None if math.isinf(view.ucb) else view.ucb,
         )
         for view in done.views.values()
-    ]  # fmt: skip
+    ]
     return ev.Adapt(
-        S=s * len(ends), s=s, n_rejections=rejections, action=done.action, reason=done.reason, arms=arms,
-        spent=done.spent, budget=done.budget, measured_gain=gain, reverted=harmful, regret=done.regret,
-        version_after=q, domain=how.domains[q % len(how.domains)] if how.domains else "",
-        mean_acceptance_length=length, n_rounds=len(ends), n_events=64,
-        coverage_before=None if gain is None else 0.5, coverage_after=None if gain is None else 0.5 + gain,
+        S=s * len(ends),
+        s=s,
+        n_rejections=rejections,
+        action=done.action,
+        reason=done.reason,
+        arms=arms,
+        spent=done.spent,
+        budget=done.budget,
+        measured_gain=gain,
+        reverted=harmful,
+        regret=done.regret,
+        version_after=q,
+        domain=how.domains[q % len(how.domains)] if how.domains else "",
+        mean_acceptance_length=length,
+        n_rounds=len(ends),
+        n_events=64,
+        coverage_before=None if gain is None else 0.5,
+        coverage_after=None if gain is None else 0.5 + gain,
         update_s=None if gain is None else 0.03,
-    )  # fmt: skip
+    )
 
 
 def _header(how: Blocks) -> ev.Header:
     knobs: dict[str, Any] = {
-        "preset": "paper", "node_budget": how.budget, "blocks": how.blocks, "k_max": how.beam, "w_max": 20,
-        "widths": [",".join(map(str, how.widths))], "trims": "on" if how.trims else "off", "start_cap": how.start_cap,
-        "merge": how.merge, "width_mode": "rank", "slots_used": 0, "d_max": -1,
-    }  # fmt: skip
-    return make_header(how.recipe, method=how.method, drafter="blocks", knobs=knobs, knob_specs=[],
-                       models=ev.Models(target=ev.ModelInfo(name="table", vocab=V)))  # fmt: skip
+        "preset": "paper",
+        "node_budget": how.budget,
+        "blocks": how.blocks,
+        "k_max": how.beam,
+        "w_max": 20,
+        "widths": [",".join(map(str, how.widths))],
+        "trims": "on" if how.trims else "off",
+        "start_cap": how.start_cap,
+        "merge": how.merge,
+        "width_mode": "rank",
+        "slots_used": 0,
+        "d_max": -1,
+    }
+    return make_header(
+        how.recipe,
+        method=how.method,
+        drafter="blocks",
+        knobs=knobs,
+        knob_specs=[],
+        models=ev.Models(target=ev.ModelInfo(name="table", vocab=V)),
+    )
 
 
 def _query(how: Blocks, run: Run, q: int) -> Iterator[Event]:
@@ -157,18 +197,26 @@ class _Round:
         closing = closing_of(run, draft, rows, outcome, cut)
         told = self._told(draft, rows, outcome, tokens)
         run.tokens += tokens
-        commit = ev.Commit(tokens=tokens, texts=[TEXTS[t] for t in tokens], kinds=kinds, n=len(run.tokens),
-                           finish=finish)  # fmt: skip
+        commit = ev.Commit(
+            tokens=tokens, texts=[TEXTS[t] for t in tokens], kinds=kinds, n=len(run.tokens), finish=finish
+        )
         stage = {"draft": CALL_NS * self.calls, "target": PASS_NS, "verdict": 50_000, "commit": 20_000}
         began = run.clock.now
         run.clock.now += sum(stage.values())
         end = ev.RoundEnd(
-            n_drafted=len(draft), n_tested=sum(v.order is not None for v in judged),
-            n_accepted=sum(kind == "accepted" for kind in kinds), n_emitted=len(tokens), n_draft_calls=self.calls,
-            n_syncs=1, stage_ns=stage, probe_ns=10_000, draft_end=draft.draft_end, cut=cut,
+            n_drafted=len(draft),
+            n_tested=sum(v.order is not None for v in judged),
+            n_accepted=sum(kind == "accepted" for kind in kinds),
+            n_emitted=len(tokens),
+            n_draft_calls=self.calls,
+            n_syncs=1,
+            stage_ns=stage,
+            probe_ns=10_000,
+            draft_end=draft.draft_end,
+            cut=cut,
             walk_end=finish or ("rejected" if outcome.kind == "recovered" else "leaf"),  # type: ignore[arg-type]
             kv={"target": len(run.tokens) - 1, "draft": len(run.tokens) - 1},
-        )  # fmt: skip
+        )
         spans = [ev.Span(lane="draft", name="propose", t0=began, dur_ns=stage["draft"])] * bool(self.calls)
         spans.append(ev.Span(lane="target", name="forward", t0=began + stage["draft"], dur_ns=PASS_NS))
         return [start, *born, *told, *judged, closing, commit, *spans, end], finish
@@ -190,10 +238,14 @@ class _Round:
         born = [self._node(number, number in place) for number in range(len(nodes))]
         self.run.next_id += len(nodes)
         draft = Draft(
-            tokens=tuple(nodes[k].token for k in kept), parents=tuple(place[nodes[k].parent] for k in kept),
-            ids=tuple(first + k for k in kept), n_judged=len(kept), n_fed=len(kept), row_of=(-1,) * len(kept),
+            tokens=tuple(nodes[k].token for k in kept),
+            parents=tuple(place[nodes[k].parent] for k in kept),
+            ids=tuple(first + k for k in kept),
+            n_judged=len(kept),
+            n_fed=len(kept),
+            row_of=(-1,) * len(kept),
             draft_end="budget" if len(kept) < len(nodes) else "full",
-        )  # fmt: skip
+        )
         self.first = first
         return draft, born
 
@@ -228,15 +280,29 @@ class _Round:
         expansion = self.growth.expansions[node.expansion]
         offer = expansion.offer
         src = {
-            "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": ev.six(node.cum),
-            "merged": node.merged, "spine": node.is_spine, "start": node.start,
-        }  # fmt: skip
+            "block": expansion.block,
+            "slot": expansion.slot,
+            "rank": node.rank,
+            "cum": ev.six(node.cum),
+            "merged": node.merged,
+            "spine": node.is_spine,
+            "start": node.start,
+        }
         return ev.Node(
-            node=first + number, parent=ROOT if node.parent == ROOT else first + node.parent, depth=node.depth,
-            pos=self.n - 1 + node.depth, token=node.token, text=TEXTS[node.token], src=src, kept=kept, fed=kept,
-            bytes="ff" if node.token == V - 1 else None, log_conf=ev.six(offer.logs[node.rank - 1]), mode="argmax",
+            node=first + number,
+            parent=ROOT if node.parent == ROOT else first + node.parent,
+            depth=node.depth,
+            pos=self.n - 1 + node.depth,
+            token=node.token,
+            text=TEXTS[node.token],
+            src=src,
+            kept=kept,
+            fed=kept,
+            bytes="ff" if node.token == V - 1 else None,
+            log_conf=ev.six(offer.logs[node.rank - 1]),
+            mode="argmax",
             top=full(self.run, list(zip(offer.tokens[:8], map(ev.six, offer.logs[:8]), strict=True))),
-        )  # fmt: skip
+        )
 
     # After the pass -------------------------------------------------------------------------------------------------
 
@@ -257,10 +323,17 @@ class _Round:
         out: list[Event] = []
         for number, (node, block, batch) in enumerate(self.made):
             chain = [(1, 0, 0)] if block > 1 else []
-            out.append(ev.Block(
-                start=number, node=self._id(node), block=block, chain=chain, kv_len=self.n, batch=batch,
-                dur_ns=CALL_NS if number == 0 or self.made[number - 1][1] != block else 0,
-            ))  # fmt: skip
+            out.append(
+                ev.Block(
+                    start=number,
+                    node=self._id(node),
+                    block=block,
+                    chain=chain,
+                    kv_len=self.n,
+                    batch=batch,
+                    dur_ns=CALL_NS if number == 0 or self.made[number - 1][1] != block else 0,
+                )
+            )
         right: dict[int, bool | None] = {}
         for number, each in enumerate(self.growth.expansions):
             record = self._expansion(number, rows, row_of, written)
@@ -271,11 +344,16 @@ class _Round:
         widths = [each.width.n for each in self.growth.expansions]
         guessed = [each.offer.bucket for each in self.growth.expansions]
         cost = 1 + self.calls * CALL_NS / PASS_NS
-        out.append(ev.TreeMade(
-            n_raw=self.growth.n_offered, n_merged=self.growth.n_offered - len(self.growth.nodes), n_kept=len(draft),
-            widths=[widths.count(w) for w in range(max(widths) + 1)], buckets=[guessed.count(b) for b in range(4)],
-            modelled_speedup=ev.six(len(tokens) / cost),
-        ))  # fmt: skip
+        out.append(
+            ev.TreeMade(
+                n_raw=self.growth.n_offered,
+                n_merged=self.growth.n_offered - len(self.growth.nodes),
+                n_kept=len(draft),
+                widths=[widths.count(w) for w in range(max(widths) + 1)],
+                buckets=[guessed.count(b) for b in range(4)],
+                modelled_speedup=ev.six(len(tokens) / cost),
+            )
+        )
         return out
 
     def _id(self, node: int) -> int:
@@ -285,12 +363,20 @@ class _Round:
         each = self.growth.expansions[number]
         offer, parent = each.offer, self._id(each.parent)
         record = ev.Expansion(
-            id=number, parent=parent, block=each.block, slot=each.slot, start=each.start, bucket=offer.bucket,
-            width=each.width.n, width_reason=each.width.reason, n_children=len(each.children),
-            rank_probs=full(self.run, list(offer.rank_probs)), phi=full(self.run, list(offer.summary)),
+            id=number,
+            parent=parent,
+            block=each.block,
+            slot=each.slot,
+            start=each.start,
+            bucket=offer.bucket,
+            width=each.width.n,
+            width_reason=each.width.reason,
+            n_children=len(each.children),
+            rank_probs=full(self.run, list(offer.rank_probs)),
+            phi=full(self.run, list(offer.summary)),
             top=full(self.run, list(zip(offer.tokens, map(ev.six, offer.logs), strict=True))),
             entropy=full(self.run, offer.entropy),
-        )  # fmt: skip
+        )
         if parent in row_of:
             best = int(dense(rows[row_of[parent]]).argmax())
             record.true_rank_argmax = offer.tokens.index(best) + 1

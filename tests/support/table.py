@@ -14,8 +14,23 @@ from specviz.probability.rows import Certain, CertainRows, at, dense
 Row = Any  # [V]
 # Token 0 ends the text. A newline, a wide character, markup and an escape are there on purpose: text is hostile.
 TEXTS = (
-    "<|end|>", " the", " cat", " sat", " on", "\n", "def", " f", "(", "x", "):", " 猫", "[red]", " \x1b[31m", " 1", "�",
-)  # fmt: skip
+    "<|end|>",
+    " the",
+    " cat",
+    " sat",
+    " on",
+    "\n",
+    "def",
+    " f",
+    "(",
+    "x",
+    "):",
+    " 猫",
+    "[red]",
+    " \x1b[31m",
+    " 1",
+    "�",
+)
 EOS, V = 0, len(TEXTS)
 PROMPT = (6, 7, 8, 9, 10, 5)
 
@@ -134,11 +149,15 @@ def _chain(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
         born.append(node_of(run, len(tokens) - 1, k - 1, k + 1, last, raw, logq, "sampled" if sampled else "argmax"))
     count = len(tokens)
     return Draft(
-        tokens=tuple(tokens), parents=tuple(range(-1, count - 1)), ids=tuple(e.node for e in born),
-        n_judged=count, n_fed=count,
-        law_rows=np.array(laws) if sampled else None, row_of=tuple(range(count)) if sampled else (-1,) * count,
+        tokens=tuple(tokens),
+        parents=tuple(range(-1, count - 1)),
+        ids=tuple(e.node for e in born),
+        n_judged=count,
+        n_fed=count,
+        law_rows=np.array(laws) if sampled else None,
+        row_of=tuple(range(count)) if sampled else (-1,) * count,
         draft_end="full" if count == run.gamma else "length",
-    ), born  # fmt: skip
+    ), born
 
 
 def _tree(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
@@ -158,9 +177,13 @@ def _tree(run: Run, keys: Keys, room: int) -> tuple[Draft, list[Event]]:
         node_of(run, i, parent, d, t, raw, None, "argmax", i in place) for i, (parent, d, t, raw, _) in enumerate(rows)
     ]
     draft = Draft(
-        tokens=tuple(rows[i][2] for i in kept), parents=tuple(place[rows[i][0]] for i in kept),
-        ids=tuple(born[i].node for i in kept), n_judged=len(kept), n_fed=len(kept), row_of=(-1,) * len(kept),
-    )  # fmt: skip
+        tokens=tuple(rows[i][2] for i in kept),
+        parents=tuple(place[rows[i][0]] for i in kept),
+        ids=tuple(born[i].node for i in kept),
+        n_judged=len(kept),
+        n_fed=len(kept),
+        row_of=(-1,) * len(kept),
+    )
     return draft, born
 
 
@@ -177,11 +200,21 @@ def node_of(
 ) -> ev.Node:
     first = run.next_id
     return ev.Node(
-        node=first + number, parent=parent if parent < 0 else first + parent, depth=depth,
+        node=first + number,
+        parent=parent if parent < 0 else first + parent,
+        depth=depth,
         pos=len(run.tokens) - 1 + depth,
-        token=token, text=TEXTS[token], logq=logq, log_conf=ev.log6(float(raw[token])), mode=mode, kept=kept, fed=kept,
-        bytes="ff" if token == V - 1 else None, top=top_of(run, raw), entropy_q=full(run, ev.six(entropy(raw))),
-    )  # fmt: skip
+        token=token,
+        text=TEXTS[token],
+        logq=logq,
+        log_conf=ev.log6(float(raw[token])),
+        mode=mode,
+        kept=kept,
+        fed=kept,
+        bytes="ff" if token == V - 1 else None,
+        top=top_of(run, raw),
+        entropy_q=full(run, ev.six(entropy(raw))),
+    )
 
 
 def target_rows(run: Run, draft: Draft) -> Any:

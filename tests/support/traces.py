@@ -66,12 +66,23 @@ def make_header(recipe: Recipe | None = None, **changes: Any) -> ev.Header:
     )
     verifier = get_verifier(recipe.rule)
     values: dict[str, Any] = {
-        "schema": ev.SCHEMA, "v": ev.VERSION, "run": "factory", "wall": "2026-01-01T00:00:00Z", "method": method,
+        "schema": ev.SCHEMA,
+        "v": ev.VERSION,
+        "run": "factory",
+        "wall": "2026-01-01T00:00:00Z",
+        "method": method,
         "drafter": method,
-        "verifier": recipe.rule, "lanes": "serial", "lossless": verifier.lossless,
-        "keeps_tokens": verifier.keeps_tokens, "distance": verifier.distance, "models": models,
-        "knobs": dict(knobs), "knob_specs": list(table.specs), "sampling": sampling, "level": recipe.level,
-    }  # fmt: skip
+        "verifier": recipe.rule,
+        "lanes": "serial",
+        "lossless": verifier.lossless,
+        "keeps_tokens": verifier.keeps_tokens,
+        "distance": verifier.distance,
+        "models": models,
+        "knobs": dict(knobs),
+        "knob_specs": list(table.specs),
+        "sampling": sampling,
+        "level": recipe.level,
+    }
     return of_kind(ev.Header(**{**values, **changes}))
 
 
@@ -113,8 +124,10 @@ def _round(run: Run, q: int, r: int, room: int) -> tuple[list[Event], ev.End | s
     start = clock.stamp(
         ev.RoundStart(
             n=n, root=run.tokens[-1], knob_version=run.version, carry=carry, kv={"target": n - 1, "draft": n - 1}
-        ), q, r,
-    )  # fmt: skip
+        ),
+        q,
+        r,
+    )
     draft, born = draft_of(run, keys, room - 1)
     rows = target_rows(run, draft)
     plan = get_verifier(recipe.rule).plan(draft, rows)
@@ -131,11 +144,19 @@ def _round(run: Run, q: int, r: int, room: int) -> tuple[list[Event], ev.End | s
     n_accepted = sum(k == "accepted" for k in kinds)
     walk_end = finish or ("rejected" if outcome.kind == "recovered" else "leaf")
     end = ev.RoundEnd(
-        n_drafted=len(draft), n_tested=sum(v.order is not None for v in judged), n_accepted=n_accepted,
-        n_emitted=len(tokens), n_draft_calls=steps, n_syncs=1, stage_ns=stage, probe_ns=10_000,
+        n_drafted=len(draft),
+        n_tested=sum(v.order is not None for v in judged),
+        n_accepted=n_accepted,
+        n_emitted=len(tokens),
+        n_draft_calls=steps,
+        n_syncs=1,
+        stage_ns=stage,
+        probe_ns=10_000,
         draft_end=draft.draft_end,
-        walk_end=walk_end, cut=cut, kv={"target": len(run.tokens) - 1, "draft": len(run.tokens) - 1},
-    )  # fmt: skip
+        walk_end=walk_end,
+        cut=cut,
+        kv={"target": len(run.tokens) - 1, "draft": len(run.tokens) - 1},
+    )
     spans = [ev.Span(lane="target", name="forward", t0=started + stage["draft"], dur_ns=stage["target"])]
     if steps:
         spans.insert(0, ev.Span(lane="draft", name="propose", t0=started, dur_ns=stage["draft"]))
@@ -155,12 +176,21 @@ def _emitted(draft: Draft, outcome: Outcome, room: int) -> tuple[list[int], list
 
 
 def plain_round(
-    r: int, n: int, n_drafted: int, n_accepted: int, *, closing: str | None = "recovered", q: int = 0,
+    r: int,
+    n: int,
+    n_drafted: int,
+    n_accepted: int,
+    *,
+    closing: str | None = "recovered",
+    q: int = 0,
     n_tested: int | None = None,
-    ms: float = 2.0, carry: float | None = None, cut: bool = False, t: int = 0,
+    ms: float = 2.0,
+    carry: float | None = None,
+    cut: bool = False,
+    t: int = 0,
     stage_ms: dict[str, float] | None = None,
     probe_ms: float = 0.0,
-) -> list[Event]:  # fmt: skip
+) -> list[Event]:
     """Records of level `none` of one round that starts at `n`: start, commit, end. All times by hand."""
     stages = {k: int(v * 1e6) for k, v in (stage_ms or {"target": ms}).items()}
     count = n_accepted + (closing is not None)
@@ -171,12 +201,22 @@ def plain_round(
         ev.RoundStart(q=q, r=r, t=t, n=n, root=1, knob_version=0, carry=carry),
         ev.Commit(q=q, r=r, t=end, tokens=[1] * count, texts=["a"] * count, kinds=kinds, n=n + count),
         ev.RoundEnd(
-            q=q, r=r, t=end, n_drafted=n_drafted, n_tested=tested, n_accepted=n_accepted, n_emitted=count,
+            q=q,
+            r=r,
+            t=end,
+            n_drafted=n_drafted,
+            n_tested=tested,
+            n_accepted=n_accepted,
+            n_emitted=count,
             n_draft_calls=1,
-            n_syncs=1, stage_ns=stages, probe_ns=int(probe_ms * 1e6), draft_end="full",
-            walk_end="rejected" if closing == "recovered" else "leaf", cut=cut,
+            n_syncs=1,
+            stage_ns=stages,
+            probe_ns=int(probe_ms * 1e6),
+            draft_end="full",
+            walk_end="rejected" if closing == "recovered" else "leaf",
+            cut=cut,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def plain_run(rounds: Sequence[Sequence[Event]], **header: Any) -> list[Event]:

@@ -38,9 +38,14 @@ def _implied(run: Run, draft: Draft, plan: Plan, keys: Keys, node: int) -> dict[
     assert isinstance(test, Test), test
     u = keys.uniform("accept", len(run.tokens) - 1 + draft.depths[node])
     return {
-        "order": None, "kind": "test", "thr": float(test.threshold), "u": u, "status": "accepted", "implied": True,
+        "order": None,
+        "kind": "test",
+        "thr": float(test.threshold),
+        "u": u,
+        "status": "accepted",
+        "implied": True,
         "why": "implied",
-    }  # fmt: skip
+    }
 
 
 def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
@@ -51,11 +56,14 @@ def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
     found = _joint.records(_joint.chain(draft, nodes, rows))
     return [
         ev.Chain(
-            node=draft.ids[node], cap_at=p.cap_at, log_r=ev.six(p.log_r), log_c=ev.six(p.log_c),
+            node=draft.ids[node],
+            cap_at=p.cap_at,
+            log_r=ev.six(p.log_r),
+            log_c=ev.six(p.log_c),
             **{name: None if (value := getattr(p, name)) is None else ev.six(value) for name in _CHAIN},
         )
         for node, p in zip(nodes, found, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 _CHAIN = ("d_pq", "d_qp", "dhat_pq", "dhat_qp", "h", "credit_token", "credit_hsd", "credit_naive")
@@ -111,14 +119,23 @@ def verify_of(run: Run, draft: Draft, rows: Any, i: int, facts: dict[str, Any]) 
     raw = softmax(run.table.logits(last, n - 1 + draft.depths[i], "target"))
     raw_q = softmax(run.table.logits(last, n - 1 + draft.depths[i], "draft"))
     drawn = draft.row_of[i] >= 0
-    return ev.Verify(**{
-        "node": draft.ids[i], "kind": "draw" if run.recipe.rule == "walk" else "test", "thr": None, "u": None,
-        "logp": ev.log6(at(rows[parent + 1], token)), "logq": ev.log6(at(draft.law(i, V), token)) if drawn else None,
-        "argmax_p": full(run, int(raw.argmax())), "rank_p": full(run, rank(raw, token)),
-        "top": top_of(run, raw) if draft.parents.index(parent) == i else None,  # siblings share it
-        "rank_q": full(run, rank(raw_q, token)), "entropy_p": full(run, ev.six(entropy(raw))),
-        "tv_pq": full(run, ev.six(float(np.abs(raw - raw_q).sum() / 2))), **facts,
-    })  # fmt: skip
+    return ev.Verify(
+        **{
+            "node": draft.ids[i],
+            "kind": "draw" if run.recipe.rule == "walk" else "test",
+            "thr": None,
+            "u": None,
+            "logp": ev.log6(at(rows[parent + 1], token)),
+            "logq": ev.log6(at(draft.law(i, V), token)) if drawn else None,
+            "argmax_p": full(run, int(raw.argmax())),
+            "rank_p": full(run, rank(raw, token)),
+            "top": top_of(run, raw) if draft.parents.index(parent) == i else None,  # siblings share it
+            "rank_q": full(run, rank(raw_q, token)),
+            "entropy_p": full(run, ev.six(entropy(raw))),
+            "tv_pq": full(run, ev.six(float(np.abs(raw - raw_q).sum() / 2))),
+            **facts,
+        }
+    )
 
 
 def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -> ev.Closing:
@@ -133,15 +150,27 @@ def closing_of(run: Run, draft: Draft, rows: Any, outcome: Outcome, cut: bool) -
     below = next((c for c in draft.children.get(stop, ()) if draft.row_of[c] >= 0), None)
     law = draft.law(below, V) if below is not None else draft.law_rows[0] if draft.carry is not None else None
     table = [
-        (int(y), ev.six(at(target, int(y))), None if law is None else ev.six(at(law, int(y))), ev.six(float(row[y])),
-         ev.six(float(row[y] / row.sum())))
-        for y in order if row[y] > 0
-    ]  # fmt: skip
+        (
+            int(y),
+            ev.six(at(target, int(y))),
+            None if law is None else ev.six(at(law, int(y))),
+            ev.six(float(row[y])),
+            ev.six(float(row[y] / row.sum())),
+        )
+        for y in order
+        if row[y] > 0
+    ]
     return ev.Closing(
-        node=node, kind=outcome.kind or "none", token=token, text=TEXTS[token], u=last.drawn.u,
+        node=node,
+        kind=outcome.kind or "none",
+        token=token,
+        text=TEXTS[token],
+        u=last.drawn.u,
         mass=float(row.sum() if last.step.mass is None else last.step.mass),
         interval=None if last.drawn.lo is None or last.drawn.hi is None else (last.drawn.lo, last.drawn.hi),
-        logp=ev.log6(at(target, token)), rank_p=rank(dense(target), token),
+        logp=ev.log6(at(target, token)),
+        rank_p=rank(dense(target), token),
         equals_drafted=token in [draft.tokens[c] for c in draft.children.get(stop, ())],
-        fallback=last.step.fallback, row=full(run, table),
-    )  # fmt: skip
+        fallback=last.step.fallback,
+        row=full(run, table),
+    )

@@ -35,9 +35,14 @@ Q = (
     (0.5, 0.25, 0.25),
 )
 P = (
-    (0.41, 0.39, 0.20), (0.515, 0.2475, 0.2375), (0.795, 0.105, 0.1), (0.612, 0.188, 0.2), (0, 0.75, 0.25),
-    (0.5, 0.3, 0.2), (0.2, 0.3, 0.5),
-)  # fmt: skip
+    (0.41, 0.39, 0.20),
+    (0.515, 0.2475, 0.2375),
+    (0.795, 0.105, 0.1),
+    (0.612, 0.188, 0.2),
+    (0, 0.75, 0.25),
+    (0.5, 0.3, 0.2),
+    (0.2, 0.3, 0.5),
+)
 US = (0.90, 0.35, 0.71, 0.27, 0.44, 0.08)
 N, ROUND = 20, 37
 
@@ -61,29 +66,46 @@ class _ByHand:
 
 
 def worked_events(
-    verifier: str = "hsd", us: tuple[float, ...] = US, p: Any = P, q: Any = Q, texts: tuple[str, ...] = TEXTS,
-    level: str = "full", round_: int = ROUND,
-) -> list[Event]:  # fmt: skip
+    verifier: str = "hsd",
+    us: tuple[float, ...] = US,
+    p: Any = P,
+    q: Any = Q,
+    texts: tuple[str, ...] = TEXTS,
+    level: str = "full",
+    round_: int = ROUND,
+) -> list[Event]:
     """A run of one round: these rows, these uniforms, that rule."""
     rows, laws, gamma = np.array(p), np.array(q), len(q)
     draft = Draft(
-        tokens=(0,) * gamma, parents=tuple(range(-1, gamma - 1)), ids=tuple(range(gamma)), n_judged=gamma,
-        n_fed=gamma, law_rows=laws, row_of=tuple(range(gamma)),
-    )  # fmt: skip
+        tokens=(0,) * gamma,
+        parents=tuple(range(-1, gamma - 1)),
+        ids=tuple(range(gamma)),
+        n_judged=gamma,
+        n_fed=gamma,
+        law_rows=laws,
+        row_of=tuple(range(gamma)),
+    )
     plan = get_verifier(verifier).plan(draft, rows)
     outcome = plan.walk(_ByHand(us), N)
     nodes = [
         ev.Node(
-            node=t, parent=t - 1, depth=t + 1, pos=N + t, token=_token(t, 0), text=_text(t, 0, texts),
-            logq=ev.log6(laws[t][0]), log_conf=ev.log6(laws[t][0]), mode="sampled",
+            node=t,
+            parent=t - 1,
+            depth=t + 1,
+            pos=N + t,
+            token=_token(t, 0),
+            text=_text(t, 0, texts),
+            logq=ev.log6(laws[t][0]),
+            log_conf=ev.log6(laws[t][0]),
+            mode="sampled",
         )
         for t in range(gamma)
-    ]  # fmt: skip
+    ]
     records = _joint.records(_joint.chain(draft, tuple(range(gamma)), rows))
     chains = [
         ev.Chain(node=t, cap_at=r.cap_at, log_r=ev.six(r.log_r), log_c=ev.six(r.log_c), **_six(r))
         for t, r in enumerate(records)
-    ]  # fmt: skip
+    ]
     stop = len(outcome.accepted)
     last = outcome.steps[-1]
     assert isinstance(last, DrawResult)
@@ -93,14 +115,27 @@ def worked_events(
     words = [_text(t, 0, texts) for t in range(stop)] + [closing.text or ""]
     verdicts = [_verdict(t, plan, outcome, us, rows, laws) for t in range(gamma)]
     out: list[Event] = [
-        ev.RoundStart(n=N, root=6, knob_version=0), _pieces(texts), *nodes, *verdicts, *chains, closing,
+        ev.RoundStart(n=N, root=6, knob_version=0),
+        _pieces(texts),
+        *nodes,
+        *verdicts,
+        *chains,
+        closing,
         ev.Commit(tokens=tokens, texts=words, kinds=kinds, n=N + len(tokens)),
         ev.RoundEnd(
-            n_drafted=gamma, n_tested=sum(v.order is not None for v in verdicts), n_accepted=stop,
-            n_emitted=len(tokens), n_draft_calls=gamma, n_syncs=1, stage_ns={"target": 2_000_000}, probe_ns=0,
-            draft_end="full", walk_end="rejected" if closing.kind == "recovered" else "leaf", cut=False,
+            n_drafted=gamma,
+            n_tested=sum(v.order is not None for v in verdicts),
+            n_accepted=stop,
+            n_emitted=len(tokens),
+            n_draft_calls=gamma,
+            n_syncs=1,
+            stage_ns={"target": 2_000_000},
+            probe_ns=0,
+            draft_end="full",
+            walk_end="rejected" if closing.kind == "recovered" else "leaf",
+            cut=False,
         ),
-    ]  # fmt: skip
+    ]
     recipe = Recipe(temperature=1.0, verifier=verifier, gamma=gamma, level=level)
     start = [make_header(recipe), ev.Prefill(prompt=[6] * N, text="Every week", n_prompt=N, seed=0, dur_ns=1000)]
     for event in out:
@@ -148,22 +183,44 @@ def _verdict(t: int, plan: Any, outcome: Any, us: tuple[float, ...], rows: Any, 
         thr, u, implied, status, why = None, None, False, "untested", "parent_rejected"
     gap = ev.six(float(np.abs(rows[t] - laws[t]).sum() / 2))
     return ev.Verify(
-        node=t, order=order, kind="test", logp=ev.log6(rows[t][0]), logq=ev.log6(laws[t][0]), thr=thr, u=u,
-        status=status, implied=implied, why=why, tv_pq=gap,  # type: ignore[arg-type]
-    )  # fmt: skip
+        node=t,
+        order=order,
+        kind="test",
+        logp=ev.log6(rows[t][0]),
+        logq=ev.log6(laws[t][0]),
+        thr=thr,
+        u=u,
+        status=status,
+        implied=implied,
+        why=why,
+        tv_pq=gap,  # type: ignore[arg-type]
+    )
 
 
 def _closing(last: DrawResult, rows: Any, laws: Any, stop: int, texts: tuple[str, ...]) -> ev.Closing:
     row, drawn = last.step.row(), last.drawn
     law = laws[stop] if stop < len(laws) else None
     table = [
-        (_token(stop, k), float(rows[stop][k]), None if law is None else float(law[k]), float(row[k]),
-         float(row[k] / row.sum()))
-        for k in sorted(range(3), key=lambda k: -row[k]) if row[k] > 0
-    ]  # fmt: skip
+        (
+            _token(stop, k),
+            float(rows[stop][k]),
+            None if law is None else float(law[k]),
+            float(row[k]),
+            float(row[k] / row.sum()),
+        )
+        for k in sorted(range(3), key=lambda k: -row[k])
+        if row[k] > 0
+    ]
     return ev.Closing(
-        node=stop - 1, kind=last.step.kind, token=_token(stop, drawn.token), text=_text(stop, drawn.token, texts),
-        u=drawn.u, interval=(drawn.lo or 0.0, drawn.hi or 1.0), logp=ev.log6(rows[stop][drawn.token]),
+        node=stop - 1,
+        kind=last.step.kind,
+        token=_token(stop, drawn.token),
+        text=_text(stop, drawn.token, texts),
+        u=drawn.u,
+        interval=(drawn.lo or 0.0, drawn.hi or 1.0),
+        logp=ev.log6(rows[stop][drawn.token]),
         mass=1.0 if last.step.mass is None else float(last.step.mass),
-        equals_drafted=drawn.token == 0 and stop < len(laws), fallback=last.step.fallback, row=table,
-    )  # fmt: skip
+        equals_drafted=drawn.token == 0 and stop < len(laws),
+        fallback=last.step.fallback,
+        row=table,
+    )

@@ -54,9 +54,13 @@ def _stored(block: bytes, times: int) -> bytes:
 def limited(*words: str) -> subprocess.CompletedProcess[str]:
     """The command in a process that may not have more memory than a small machine."""
     return subprocess.run(
-        [sys.executable, "-m", "specviz", *words], capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, "-m", "specviz", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM)),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("data", "says"), [(make, says) for _, make, says in BOMBS], ids=[name for name, *_ in BOMBS])

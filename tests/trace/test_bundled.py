@@ -47,8 +47,10 @@ def test_drafting_of_a_second_model_is_held_to_the_target_pass(tmp_path: Path) -
     assert first is not None
     assert first.endswith("first in r1")
     assert slow(_trace(tmp_path, _stages(6_000_000, 8_000_000, {3: 9_000_000}))) is None  # one round is an accident
-    assert slow(_trace(tmp_path, _stages(6_000_000, 8_000_000, {2: 9_000_000, 3: 9_000_000, 4: 9_000_000,
-                                                                5: 9_000_000}))) is not None  # fmt: skip
+    assert (
+        slow(_trace(tmp_path, _stages(6_000_000, 8_000_000, {2: 9_000_000, 3: 9_000_000, 4: 9_000_000, 5: 9_000_000})))
+        is not None
+    )
 
 
 def test_a_small_network_is_held_to_the_target_call_by_call(tmp_path: Path) -> None:
@@ -68,9 +70,16 @@ def test_what_drafts_nothing_is_never_slow(tmp_path: Path) -> None:
     assert FEWEST > 1
 
 
-@pytest.mark.parametrize(("tokens", "share"), [
-    ([], 0), ([1, 2, 3], 0), (list(range(20)), 0), ([1] * 12, 6 / 7), ([*range(6), *range(6)], 1 / 7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tokens", "share"),
+    [
+        ([], 0),
+        ([1, 2, 3], 0),
+        (list(range(20)), 0),
+        ([1] * 12, 6 / 7),
+        ([*range(6), *range(6)], 1 / 7),
+    ],
+)
 def test_repetition_is_counted_in_runs_of_six(tokens: list[int], share: float) -> None:
     assert repeated(tokens) == pytest.approx(share)
 

@@ -13,8 +13,18 @@ from specviz.sources.bundled import bundled_traces
 from support.damage import DAMAGE, few_rounds, lines_of, look
 
 TIMES = int(os.environ.get("SPECVIZ_FUZZ", "1"))
-TRACES = ("code-ngram", "code-tree", "code-hsd", "code-specbound", "code-specbranch", "code-pearl", "code-specblock",
-          "code-lookahead", "code-kangaroo", "code-eagle3")  # fmt: skip
+TRACES = (
+    "code-ngram",
+    "code-tree",
+    "code-hsd",
+    "code-specbound",
+    "code-specbranch",
+    "code-pearl",
+    "code-specblock",
+    "code-lookahead",
+    "code-kangaroo",
+    "code-eagle3",
+)
 
 
 @pytest.mark.parametrize("name", TRACES)

@@ -22,11 +22,44 @@ HEX = SECRET.encode().hex()
 _TEXTS = {"text", "bytes", "texts", "domain", "message"}
 # Fields of records that are words of this program or ids, never of a person.
 _OURS = {
-    "schema", "run", "wall", "method", "drafter", "verifier", "lanes", "imported", "name", "by", "code", "reason",
-    "sha256", "level", "mode", "status", "why", "kind", "kinds", "finish", "draft_end", "walk_end", "lane", "clock",
-    "source", "stage", "rule", "width_reason", "action", "cause", "fates", "void", "reset", "totals", "src", "kv",
+    "schema",
+    "run",
+    "wall",
+    "method",
+    "drafter",
+    "verifier",
+    "lanes",
+    "imported",
+    "name",
+    "by",
+    "code",
+    "reason",
+    "sha256",
+    "level",
+    "mode",
+    "status",
+    "why",
+    "kind",
+    "kinds",
+    "finish",
+    "draft_end",
+    "walk_end",
+    "lane",
+    "clock",
+    "source",
+    "stage",
+    "rule",
+    "width_reason",
+    "action",
+    "cause",
+    "fates",
+    "void",
+    "reset",
+    "totals",
+    "src",
+    "kv",
     "stage_ns",
-}  # fmt: skip
+}
 
 
 def _secret(event: Event) -> Event:
@@ -113,11 +146,14 @@ def test_a_redacted_trace_is_whole_and_shows_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        ("/home/ann/my heads/v2", "v2"), ("C:\\Users\\ann\\heads", "heads"), ("~/heads", "heads"),
+        ("/home/ann/my heads/v2", "v2"),
+        ("C:\\Users\\ann\\heads", "heads"),
+        ("~/heads", "heads"),
         ("../../x/heads", "heads"),
-        ("heads", "heads"), ("", ""),
+        ("heads", "heads"),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("knob", PARTS)
 def test_a_path_is_recorded_by_its_last_part(knob: str, given: str, kept: str, tmp_path: Path) -> None:
     header = read_events(TRACES["code-draft"])[0]
@@ -143,10 +179,12 @@ def test_stop_texts_with_slashes_are_no_paths() -> None:
     ("said", "kept"),
     [
         ("OSError: cannot read /home/ann/models/x.safetensors: gone", "OSError: cannot read x.safetensors: gone"),
-        ("no file C:\\Users\\ann\\x.bin", "no file x.bin"), ("tokens/s fell by 1/2", "tokens/s fell by 1/2"),
-        ("see '~/heads/a'", "see 'a'"), ("nothing", "nothing"),
+        ("no file C:\\Users\\ann\\x.bin", "no file x.bin"),
+        ("tokens/s fell by 1/2", "tokens/s fell by 1/2"),
+        ("see '~/heads/a'", "see 'a'"),
+        ("nothing", "nothing"),
     ],
-)  # fmt: skip
+)
 def test_messages_name_no_folders(said: str, kept: str) -> None:
     assert without_folders(said) == kept
     end = named(End(reason="error", message=said))

@@ -112,9 +112,14 @@ def test_the_most_that_one_record_may_say_ends_soon(kind: type[Event], tmp_path:
 
 @pytest.mark.parametrize(
     ("where", "value"),
-    [(("topk",), 2**61), (("i",), 2**63), (("models", "target", "n_layers"), 10**9), (("v", 0), -(10**9)),
-     (("t",), -5)],
-)  # fmt: skip
+    [
+        (("topk",), 2**61),
+        (("i",), 2**63),
+        (("models", "target", "n_layers"), 10**9),
+        (("v", 0), -(10**9)),
+        (("t",), -5),
+    ],
+)
 def test_a_header_is_refused_in_one_line(
     where: tuple[str | int, ...], value: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,17 +40,29 @@ def numbers(**settings: Any) -> dict[str, Any]:
     rows = [
         row | {"method": name, "knobs": knobs, "drafter_calls_per_round": calls, "drafting_ms_per_round": ms}
         for name, knobs, calls, ms in (
-            ("specblock", {"node_budget": 60, "blocks": 2}, 2.0, 3.0), ("eagle3", {"node_budget": 60}, 8.0, 6.0),
+            ("specblock", {"node_budget": 60, "blocks": 2}, 2.0, 3.0),
+            ("eagle3", {"node_budget": 60}, 8.0, 6.0),
         )
-    ]  # fmt: skip
+    ]
     return {
-        "n_params": 7, "accuracy": [[0.5, 0.25]], "confusion": np.diag([4, 3, 2, 1]).tolist(), "recall": [1.0] * 4,
-        "precision": [1.0] * 4, "decoding": rows[:1], "side_by_side": rows, "config": sizes, "command": "the command",
+        "n_params": 7,
+        "accuracy": [[0.5, 0.25]],
+        "confusion": np.diag([4, 3, 2, 1]).tolist(),
+        "recall": [1.0] * 4,
+        "precision": [1.0] * 4,
+        "decoding": rows[:1],
+        "side_by_side": rows,
+        "config": sizes,
+        "command": "the command",
         "settings": request.settings,
         "training": {
-            "own_tokens": 5, "steps": 6, "pairs": 8, "minutes": 1, "curve": [[3, 2.5, 0.1, 0.2], [6, 2, 0.3, 0.1]],
+            "own_tokens": 5,
+            "steps": 6,
+            "pairs": 8,
+            "minutes": 1,
+            "curve": [[3, 2.5, 0.1, 0.2], [6, 2, 0.3, 0.1]],
         },
-    }  # fmt: skip
+    }
 
 
 def page_of(found: dict[str, Any]) -> str:
@@ -111,7 +123,7 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     assert len(measure.side_by_side(adapter, tmp_path / "out")) == 1
     eagle_files.KIND.write(
         tmp_path / "eagle3", eagle3._begin(eagle3.Eagle3Request(None, HERE, HERE, 1), adapter, WINDOWS)
-    )  # fmt: skip
+    )
     found = measure.side_by_side(adapter, tmp_path / "out")
     assert [(arm.method, arm.knobs["node_budget"]) for arm in found] == [("eagle3", 60), ("medusa", 60)]
     rows = [*measure.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]

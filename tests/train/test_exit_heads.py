@@ -43,9 +43,16 @@ def small(monkeypatch, tmp_path):
 
 
 def request(target, tmp_path, **changes):
-    return train.ExitHeadRequest(**{
-        "target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, "kind": "square", **changes,
-    })  # fmt: skip
+    return train.ExitHeadRequest(
+        **{
+            "target": target,
+            "out": tmp_path / "out",
+            "work": tmp_path / "work",
+            "minutes": 1,
+            "kind": "square",
+            **changes,
+        }
+    )
 
 
 @pytest.mark.parametrize(("kind", "labels"), [("square", "hard"), ("lowrank", "soft"), ("full", "hard")])

@@ -55,36 +55,74 @@ def test_a_request_names_what_is_not_usual() -> None:
     plain = Asked("some/model", HERE, HERE, 3)
     assert plain.command == "specviz train thing --minutes 3 --seed 0 --target model --kind low"
     asked = Asked(
-        None, HERE, HERE, 0.5, layers=(1, 4), rate=1e-4, shift=False, wide=True, seed=7, packages=True,
-        texts=(Path("/private/a.txt"),), device="cpu", threads=3,
-    )  # fmt: skip
+        None,
+        HERE,
+        HERE,
+        0.5,
+        layers=(1, 4),
+        rate=1e-4,
+        shift=False,
+        wide=True,
+        seed=7,
+        packages=True,
+        texts=(Path("/private/a.txt"),),
+        device="cpu",
+        threads=3,
+    )
     assert asked.command == (
         "specviz train thing --minutes 0.5 --seed 7 --kind low --layers 1,4 --rate 0.0001 --no-shift --wide "
         "--packages --text a.txt"
     )
     assert asked.settings == {
-        "seed": 7, "kind": "low", "layers": [1, 4], "rate": 1e-4, "shift": False, "wide": True, "packages": True,
+        "seed": 7,
+        "kind": "low",
+        "layers": [1, 4],
+        "rate": 1e-4,
+        "shift": False,
+        "wide": True,
+        "packages": True,
         "texts": ["a.txt"],
-    }  # fmt: skip
+    }
 
 
 BEGUN = {  # settings.json of runs that were begun before trainers shared their requests
     block_drafter.BlockDrafterRequest: {
-        "seed": 0, "slots": 4, "layers": 2, "blocks": 3, "width": 0, "draft_vocab": 0, "packages": True,
-        "rope_mode": "offset", "rank_loss": "invsqrt", "shift": True, "broadcast": True, "valid_prefix": True,
+        "seed": 0,
+        "slots": 4,
+        "layers": 2,
+        "blocks": 3,
+        "width": 0,
+        "draft_vocab": 0,
+        "packages": True,
+        "rope_mode": "offset",
+        "rank_loss": "invsqrt",
+        "shift": True,
+        "broadcast": True,
+        "valid_prefix": True,
         "texts": ["gsm8k_train.jsonl"],
     },
     eagle3.Eagle3Request: {"seed": 0, "steps": 7, "draft_vocab": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
     exit_heads.ExitHeadRequest: {
-        "seed": 0, "kind": "lowrank", "rank": 64, "shortlist": 0, "labels": "hard", "layers": [], "packages": True,
+        "seed": 0,
+        "kind": "lowrank",
+        "rank": 64,
+        "shortlist": 0,
+        "labels": "hard",
+        "layers": [],
+        "packages": True,
         "texts": ["gsm8k_train.jsonl"],
     },
     kangaroo.KangarooRequest: {"seed": 0, "layers": [], "packages": True, "texts": ["gsm8k_train.jsonl"]},
     skip_set.SkipSetRequest: {"seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"]},
     hrad.HradRequest: {
-        "gamma": 4, "temperature": 0.0, "layers": 4, "seed": 0, "packages": True, "texts": ["gsm8k_train.jsonl"],
+        "gamma": 4,
+        "temperature": 0.0,
+        "layers": 4,
+        "seed": 0,
+        "packages": True,
+        "texts": ["gsm8k_train.jsonl"],
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", BEGUN)

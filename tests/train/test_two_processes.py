@@ -28,9 +28,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     folder = tmp_path_factory.mktemp("two")
     tests = Path(__file__).parents[1]
     shared = {
-        **os.environ, **LAUNCHED, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
-        "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(tests), *sys.path]),
-    }  # fmt: skip
+        **os.environ,
+        **LAUNCHED,
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(tests), *sys.path]),
+    }
     script = str(Path(two_processes.__file__))
     running = [
         subprocess.Popen([sys.executable, script, str(folder)], env={**shared, "RANK": rank, "LOCAL_RANK": rank})

@@ -25,9 +25,7 @@ def tree_of(round_index: int = 0, **recipe: object) -> Tree:
     return player.frame(Options(folding="none")).tree
 
 
-TREES = [
-    tree_of(k, shape=shape, temperature=t) for shape in ("chain", "tree") for t in (0.0, 0.8) for k in range(4)
-]  # fmt: skip
+TREES = [tree_of(k, shape=shape, temperature=t) for shape in ("chain", "tree") for t in (0.0, 0.8) for k in range(4)]
 
 
 def text(row: Row) -> str:

@@ -31,8 +31,13 @@ def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess
     what = ["-c", code] if code is not None else ["-m", "specviz", "tui", *arguments]
     return subprocess.run(
         [sys.executable, "-W", "error", *what],
-        env=env, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def told(capsys: pytest.CaptureFixture[str], arguments: list[str], process: bool) -> tuple[int, str, list[str]]:

@@ -45,9 +45,14 @@ async def test_case_d_is_drawn_as_designed(case_d: Path) -> None:
             "✓ kept*   ✓ kept    ✓ kept    ✓ STOP    ✗ failed ✗ failed",
             "* alone it would fail: .900 ≥ .123",
             "same u: stops at 1, keeps nothing",
-            "Ratio staircase", "6.12", "Residual max(0, c·p − q), c 1: mass .300", "→ ▁hours",
-            "▶blockwise = hsd  ✓✓✓✓✗✗   4 of 6", "token-wise       ✗·····   0 of 6", "[5 HSD]",
-        ):  # fmt: skip
+            "Ratio staircase",
+            "6.12",
+            "Residual max(0, c·p − q), c 1: mass .300",
+            "→ ▁hours",
+            "▶blockwise = hsd  ✓✓✓✓✗✗   4 of 6",
+            "token-wise       ✗·····   0 of 6",
+            "[5 HSD]",
+        ):
             assert words in text, words
 
 

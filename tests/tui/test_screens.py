@@ -71,9 +71,7 @@ async def test_narrow_screens_collapse_in_order(tree_trace: Path) -> None:
 async def test_no_color_sends_no_colour(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def coloured(app: SpecvizApp) -> set[str]:
         styles = [segment.style for strip in app.screen._compositor.render_strips() for segment in strip]
-        return {
-            str(c) for s in styles if s for c in (s.color, s.bgcolor) if c is not None and not c.is_default
-        }  # fmt: skip
+        return {str(c) for s in styles if s for c in (s.color, s.bgcolor) if c is not None and not c.is_default}
 
     app = replay_app(chain_trace)
     async with app.run_test(size=WIDE) as pilot:
@@ -158,7 +156,7 @@ TABLES = [
     (RanksPane.KEYS, RanksPane),
     (ScanPane.KEYS, ScanPane),
     (keymap.KNOB_KEYS, KnobPanel),
-]  # fmt: skip
+]
 
 
 def test_the_help_page_is_made_of_the_tables_that_are_bound() -> None:

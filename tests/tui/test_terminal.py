@@ -57,8 +57,14 @@ def begun(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots)), "TERM": "xterm-256color"}
     line = f'"{sys.executable}" -m specviz tui --replay "{trace}" {redirected}'
     return subprocess.Popen(
-        ["sh", "-c", line], env=env, stdin=slave, stdout=slave, stderr=slave, cwd=trace.parent, start_new_session=True,
-    )  # fmt: skip
+        ["sh", "-c", line],
+        env=env,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=trace.parent,
+        start_new_session=True,
+    )
 
 
 def drawn(master: int, until: bytes) -> bytes:

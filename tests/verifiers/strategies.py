@@ -75,9 +75,14 @@ def _along(case: Case) -> Case:
     nodes = list(candidates(d)[0].nodes) if len(d) else []
     fed = sum(d.has_row(n) for n in nodes)
     draft = Draft(
-        tuple(d.tokens[n] for n in nodes), tuple(range(-1, len(nodes) - 1)), tuple(range(len(nodes))), fed, fed,
-        d.law_rows, tuple(d.row_of[n] for n in nodes),
-    )  # fmt: skip
+        tuple(d.tokens[n] for n in nodes),
+        tuple(range(-1, len(nodes) - 1)),
+        tuple(range(len(nodes))),
+        fed,
+        fed,
+        d.law_rows,
+        tuple(d.row_of[n] for n in nodes),
+    )
     return Case(draft, case.rows[[0, *(n + 1 for n in nodes[:fed])]])
 
 

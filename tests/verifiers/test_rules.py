@@ -164,8 +164,11 @@ def test_other_names_are_the_rule_itself() -> None:
     """One plan under each name; what differs is declared with the name."""
     found = {alias.name: rule for rule in all_verifiers().values() for alias in rule.aliases}
     assert {name: rule.name for name, rule in found.items()} == {
-        "hsd": "blockwise", "multi_tokenwise": "tokenwise", "tree_hsd": "walk", "tree_tokenwise": "walk",
-    }  # fmt: skip
+        "hsd": "blockwise",
+        "multi_tokenwise": "tokenwise",
+        "tree_hsd": "walk",
+        "tree_tokenwise": "walk",
+    }
     for name, rule in found.items():
         other = get_verifier(name)
         assert other.plan is rule.plan

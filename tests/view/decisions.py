@@ -79,10 +79,12 @@ class Judge:
 
     def run(self, verifier: str) -> list[Made]:
         rules: dict[str, Callable[[], object]] = {
-            "tokenwise": self.tokenwise, "multi_tokenwise": self.tokenwise,
-            "slack": lambda: self.tokenwise(self.slack), "multi_hsd": self.candidates,
+            "tokenwise": self.tokenwise,
+            "multi_tokenwise": self.tokenwise,
+            "slack": lambda: self.tokenwise(self.slack),
+            "multi_hsd": self.candidates,
             "multi_traversal": lambda: self.traverse(-1, (), 1.0, 0.0, False),
-        }  # fmt: skip
+        }
         rules.get(verifier, lambda: self.chain(verifier))()
         return self.made
 

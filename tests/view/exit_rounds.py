@@ -18,11 +18,24 @@ def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:
     rows, fill, climbs = [*exits, n_layers], [9] * n_layers, []
     for row, top in enumerate(rows):
         past, fill = fill[:top], [10 + row] * top + fill[top:]
-        climbs.append(ev.Climb(
-            r=1, row=row, pos=9 + row, token=row, source="draft" if row else "root", terminal=row == k,
-            exit_layer=None if row == k else top, draft_token=None if row == k else row, raw_conf=None, layer_from=1,
-            past_len=past, width=[10 + row - before for before in past], layer_ns=[1] * top, fill_after=list(fill),
-        ))  # fmt: skip
+        climbs.append(
+            ev.Climb(
+                r=1,
+                row=row,
+                pos=9 + row,
+                token=row,
+                source="draft" if row else "root",
+                terminal=row == k,
+                exit_layer=None if row == k else top,
+                draft_token=None if row == k else row,
+                raw_conf=None,
+                layer_from=1,
+                past_len=past,
+                width=[10 + row - before for before in past],
+                layer_ns=[1] * top,
+                fill_after=list(fill),
+            )
+        )
     nodes = [ev.Node(r=1, node=i, parent=i - 1, depth=i + 1, pos=10 + i, token=i, text=f"t{i}") for i in range(k)]
     verdicts = [_verdict(i, kept) for i in range(k)]
     tokens = [*range(kept), 99]
@@ -34,22 +47,41 @@ def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:
         "exit_layers": [",".join(map(str, range(1, d_max + 1)))],
     }
     header = make_header(
-        Recipe(temperature=0.0), method="specbound", verifier="walk", knobs=knobs, knob_specs=[],
+        Recipe(temperature=0.0),
+        method="specbound",
+        verifier="walk",
+        knobs=knobs,
+        knob_specs=[],
         models=ev.Models(target=ev.ModelInfo(name="m", n_layers=n_layers)),
-    )  # fmt: skip
-    return fold([
-        header, ev.Prefill(prompt=[1], text="p", n_prompt=10, seed=0, dur_ns=1),
-        ev.RoundStart(r=1, n=10, root=1, knob_version=0), *nodes, *verdicts,
-        ev.Closing(r=1, node=kept - 1, kind="bonus" if kept == k else "recovered", token=99, text="z", u=None),
-        *climbs,
-        ev.Commit(
-            r=1, tokens=tokens, texts=["x"] * len(tokens), kinds=["accepted"] * kept + ["bonus"], n=11 + kept
-        ),
-        ev.RoundEnd(
-            r=1, n_drafted=k, n_tested=min(k, kept + 1), n_accepted=kept, n_emitted=kept + 1, n_draft_calls=k,
-            n_syncs=1, stage_ns={}, probe_ns=0, draft_end="depth", walk_end="leaf", cut=False,
-        ),
-    ])  # fmt: skip
+    )
+    return fold(
+        [
+            header,
+            ev.Prefill(prompt=[1], text="p", n_prompt=10, seed=0, dur_ns=1),
+            ev.RoundStart(r=1, n=10, root=1, knob_version=0),
+            *nodes,
+            *verdicts,
+            ev.Closing(r=1, node=kept - 1, kind="bonus" if kept == k else "recovered", token=99, text="z", u=None),
+            *climbs,
+            ev.Commit(
+                r=1, tokens=tokens, texts=["x"] * len(tokens), kinds=["accepted"] * kept + ["bonus"], n=11 + kept
+            ),
+            ev.RoundEnd(
+                r=1,
+                n_drafted=k,
+                n_tested=min(k, kept + 1),
+                n_accepted=kept,
+                n_emitted=kept + 1,
+                n_draft_calls=k,
+                n_syncs=1,
+                stage_ns={},
+                probe_ns=0,
+                draft_end="depth",
+                walk_end="leaf",
+                cut=False,
+            ),
+        ]
+    )
 
 
 def _verdict(i: int, kept: int) -> ev.Verify:
@@ -57,8 +89,17 @@ def _verdict(i: int, kept: int) -> ev.Verify:
     why = {"accepted": "kept", "rejected": "not_drawn", "untested": "prefix_rejected"}[status]
     order = i if i <= kept else None
     return ev.Verify(
-        r=1, node=i, order=order, kind="draw", logp=None, logq=None, thr=None, u=None, status=status, why=why  # type: ignore[arg-type]
-    )  # fmt: skip
+        r=1,
+        node=i,
+        order=order,
+        kind="draw",
+        logp=None,
+        logq=None,
+        thr=None,
+        u=None,
+        status=status,
+        why=why,  # type: ignore[arg-type]
+    )
 
 
 def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Layers:

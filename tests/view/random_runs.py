@@ -71,9 +71,15 @@ def events_of(setting: Setting, **rest: Any) -> list[ev.Event]:
     out: list[ev.Event] = []
     probe = Probe(out.append, Letters(), "full", VOCAB)  # type: ignore[arg-type]
     running = session(
-        table_models(problem, PROMPT), None, setting.method, setting.verifier, sink=probe, texts=Letters(), **knobs,
+        table_models(problem, PROMPT),
+        None,
+        setting.method,
+        setting.verifier,
+        sink=probe,
+        texts=Letters(),
+        **knobs,
         **rest,
-    )  # fmt: skip
+    )
     running.generate()
     header = make_header(Recipe(temperature=setting.temperature, seed=setting.seed), verifier=setting.verifier)
     header.knobs = {**header.knobs, **dict(setting.knobs)}

@@ -492,13 +492,23 @@ def _judged_row(panel: Panel, row: Any) -> None:
 
 
 _ROWS: dict[str, Callable[[Panel, Any], None]] = {
-    "q  draft": _q_row, "draft": _conf_row, "p  target": _p_row, "p/q": _ratio_row, "R  left": _left_row,
-    "R/q": _left_ratio_row, "r  prefix": _prefix_row, "c  capped": _capped_row, "keep": _thr_row, "h": _thr_row,
-    "u": _u_row, "judged": _judged_row, "drafted": lambda panel, row: None,
+    "q  draft": _q_row,
+    "draft": _conf_row,
+    "p  target": _p_row,
+    "p/q": _ratio_row,
+    "R  left": _left_row,
+    "R/q": _left_ratio_row,
+    "r  prefix": _prefix_row,
+    "c  capped": _capped_row,
+    "keep": _thr_row,
+    "h": _thr_row,
+    "u": _u_row,
+    "judged": _judged_row,
+    "drafted": lambda panel, row: None,
     "lead": lambda panel, row: panel.expect(
         abs(float(row.value.replace(",", "")) - (panel.facts.verdicts[panel.node].margin or 0)) <= 0.51, row.value
     ),
-}  # fmt: skip
+}
 
 # The sentences ------------------------------------------------------------------------------------------------------
 
@@ -663,11 +673,26 @@ _MASSES = (
 )
 _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
     (r"Its twin n(\d+) spells the same text, and is the node that was judged\.", _twin),
-    (rf"Its text was judged here: {_U} is (?P<sign>not )?below (?P<h>{NUMBER})\. The text goes on from its twin n(?P<twin>\d+)", _here),
-    (rf"The draft only names .+?; the target gives it (?P<after>)(?P<chance>{_P}), and that is its chance to stay\. {_U} is (?P<sign>not )?below", _named),
-    (rf"After (?P<after>{_AFTER}) the target has (?P<chance>{_P}) left for .+?; that is its chance to stay\. {_U} is (?P<sign>not )?below", _named),
-    (rf"The draft was (?:slightly too sure|(?P<times>{NUMBER})× too sure|too sure)(?: of what is left after (?P<after>{_AFTER}))?(?:: (?P<q>{NUMBER}) against the target's (?P<p>{NUMBER}))?\.", _too_sure),
-    (rf"(?:The target|What the target has left after (?P<after>{_AFTER})) wants .+? at least as much as the draft did(?: \(p (?P<p>{NUMBER}) ≥ q (?P<q>{NUMBER})\))?", _wants),
+    (
+        rf"Its text was judged here: {_U} is (?P<sign>not )?below (?P<h>{NUMBER})\. The text goes on from its twin n(?P<twin>\d+)",
+        _here,
+    ),
+    (
+        rf"The draft only names .+?; the target gives it (?P<after>)(?P<chance>{_P}), and that is its chance to stay\. {_U} is (?P<sign>not )?below",
+        _named,
+    ),
+    (
+        rf"After (?P<after>{_AFTER}) the target has (?P<chance>{_P}) left for .+?; that is its chance to stay\. {_U} is (?P<sign>not )?below",
+        _named,
+    ),
+    (
+        rf"The draft was (?:slightly too sure|(?P<times>{NUMBER})× too sure|too sure)(?: of what is left after (?P<after>{_AFTER}))?(?:: (?P<q>{NUMBER}) against the target's (?P<p>{NUMBER}))?\.",
+        _too_sure,
+    ),
+    (
+        rf"(?:The target|What the target has left after (?P<after>{_AFTER})) wants .+? at least as much as the draft did(?: \(p (?P<p>{NUMBER}) ≥ q (?P<q>{NUMBER})\))?",
+        _wants,
+    ),
     (rf"The target drew .+? \({_U} falls in (?P<held>\[[^)]*\))\)", _falls),
     (r"The target gives .+? no chance here", _zero_p),
     (r"has no chance here at all", _zero_p),
@@ -675,23 +700,47 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
     (rf"Earlier candidates left nothing of .+? \(p (?P<p>{NUMBER})\) in the target's row", _zero_left),
     (r"A token at or before .+? is impossible under the target", _zero_chain),
     (r"No draw can keep the prefix that ends in .+?(?=\. )", _zero_thr),
-    (rf"(?P<name>p/q|p) is (?P<ratio>{NUMBER}), and slack makes that a keep chance of (?P<thr>{NUMBER}) \(not lossless: without slack it (?P<would>would not|would) be kept\)", _slack),
+    (
+        rf"(?P<name>p/q|p) is (?P<ratio>{NUMBER}), and slack makes that a keep chance of (?P<thr>{NUMBER}) \(not lossless: without slack it (?P<would>would not|would) be kept\)",
+        _slack,
+    ),
     (rf"survives {_P} of draws", _survives),
-    (rf"(?:has the (?:joint )?ratio (?P<r>{NUMBER}), (?:the target wants it at least as much as the draft did|at its running maximum|not below 1): kept for certain)", _sure_thr),
+    (
+        rf"(?:has the (?:joint )?ratio (?P<r>{NUMBER}), (?:the target wants it at least as much as the draft did|at its running maximum|not below 1): kept for certain)",
+        _sure_thr,
+    ),
     (rf"is the whole draft and its ratio is at its maximum, (?P<r>{NUMBER}): kept for certain", _sure_thr),
-    (rf"(?:The prefix that ends in .+? has the joint ratio (?P<r>{NUMBER}), so it carries weight (?P<c>{NUMBER})\. (?P<peak>)(?P<at>)){_MASSES}", _weighed),
-    (rf"The ratio peaked at (?P<peak>{NUMBER}) \(position (?P<at>\d+)\) and is now (?P<r>{NUMBER}): weight (?P<c>{NUMBER})\. {_MASSES}", _weighed),
-    (rf"Last position: the keep chance is the capped ratio, (?P<c>{NUMBER})(?: \(it peaked at (?P<peak>{NUMBER}), position (?P<at>\d+)\))?", _last),
+    (
+        rf"(?:The prefix that ends in .+? has the joint ratio (?P<r>{NUMBER}), so it carries weight (?P<c>{NUMBER})\. (?P<peak>)(?P<at>)){_MASSES}",
+        _weighed,
+    ),
+    (
+        rf"The ratio peaked at (?P<peak>{NUMBER}) \(position (?P<at>\d+)\) and is now (?P<r>{NUMBER}): weight (?P<c>{NUMBER})\. {_MASSES}",
+        _weighed,
+    ),
+    (
+        rf"Last position: the keep chance is the capped ratio, (?P<c>{NUMBER})(?: \(it peaked at (?P<peak>{NUMBER}), position (?P<at>\d+)\))?",
+        _last,
+    ),
     (rf"Last position: the keep chance is the joint ratio (?P<r>{NUMBER}), here the same", _uncapped),
-    (rf"Last position: this rule takes the uncapped ratio (?P<r>{NUMBER}) where a lossless one takes c (?P<c>{NUMBER})", _uncapped),
+    (
+        rf"Last position: this rule takes the uncapped ratio (?P<r>{NUMBER}) where a lossless one takes c (?P<c>{NUMBER})",
+        _uncapped,
+    ),
     (rf"Last position: the keep chance is the uncapped joint ratio, (?P<r>{NUMBER})", _uncapped),
-    (rf"has the joint ratio (?P<r>{NUMBER}); its branch lacks (?P<plus>{NUMBER}) of target mass and has (?P<minus>{NUMBER}) too much draft mass: keep chance (?P<keep>{NUMBER})", _naive),
+    (
+        rf"has the joint ratio (?P<r>{NUMBER}); its branch lacks (?P<plus>{NUMBER}) of target mass and has (?P<minus>{NUMBER}) too much draft mass: keep chance (?P<keep>{NUMBER})",
+        _naive,
+    ),
     (rf"Alone it would have failed: (?P<u>{NUMBER}) ≥ (?P<h>{NUMBER})", _alone),
     (rf"{_U} is (?P<sign>not )?below it", _draw_end),
     (rf"The draft gave its path ({NUMBER})", _odds),
-    (r"so \d+ carried rounds follow|node budget \(\d+\)|Drafted on branch \d+|the test at depth \d+ passed", lambda panel, found: None),
+    (
+        r"so \d+ carried rounds follow|node budget \(\d+\)|Drafted on branch \d+|the test at depth \d+ passed",
+        lambda panel, found: None,
+    ),
     (r"It comes from .*", lambda panel, found: None),  # of the drafter's own records: tests/view/test_rank_words.py
-]  # fmt: skip
+]
 
 
 def _closing(why: Any, facts: Facts, out: list[str]) -> None:

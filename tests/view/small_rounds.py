@@ -45,9 +45,18 @@ def judged(
     passed = u < thr
     why = why or ("kept" if passed else "u_above" if thr > 0 else "target_zero")
     return ev.Verify(
-        r=1, node=i, order=order, kind="test", logp=log(p), logq=log(q), thr=thr, u=u, why=why,
-        status="accepted" if passed else "rejected", **rest,
-    )  # fmt: skip
+        r=1,
+        node=i,
+        order=order,
+        kind="test",
+        logp=log(p),
+        logq=log(q),
+        thr=thr,
+        u=u,
+        why=why,
+        status="accepted" if passed else "rejected",
+        **rest,
+    )
 
 
 def drawn(i: int, u: float, held: tuple[float, float], order: int, **rest: Any) -> ev.Verify:
@@ -56,9 +65,18 @@ def drawn(i: int, u: float, held: tuple[float, float], order: int, **rest: Any) 
     p = held[1] - held[0]
     why = "kept" if kept else "not_drawn" if p > 0 else "target_zero"
     verdict = ev.Verify(
-        r=1, node=i, order=order, kind="draw", logp=log(p), logq=None, thr=None, u=u, interval=held,
-        status="accepted" if kept else "rejected", why=why,
-    )  # type: ignore[arg-type]  # fmt: skip
+        r=1,
+        node=i,
+        order=order,
+        kind="draw",
+        logp=log(p),
+        logq=None,
+        thr=None,
+        u=u,
+        interval=held,
+        status="accepted" if kept else "rejected",
+        why=why,
+    )  # type: ignore[arg-type]
     for name, value in rest.items():
         setattr(verdict, name, value)
     return verdict

@@ -61,8 +61,13 @@ def test_arms_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
     assert len(found.arms) == len(records(run)[q].arms) == 2
     for arm, record in zip(found.arms, records(run)[q].arms, strict=True):
         assert (arm.action, arm.gain, arm.se, arm.cost, arm.lcb, arm.n) == (
-            record.action, record.gain, record.se, record.cost, record.lcb, record.n,
-        )  # fmt: skip
+            record.action,
+            record.gain,
+            record.se,
+            record.cost,
+            record.lcb,
+            record.n,
+        )
         assert arm.ucb == (math.inf if record.ucb is None else record.ucb)
         assert arm.mean == pytest.approx(record.save - record.cost)
         assert arm.chosen == (record.action == records(run)[q].action)

@@ -355,9 +355,18 @@ def test_percentages(value: float, text: str) -> None:
     assert numbers.percent(value) == text
 
 
-@pytest.mark.parametrize(("ratio", "text"), [
-    (1.0, "+0 %"), (1.021, "+2 %"), (0.71, "−29 %"), (1.995, "+99.5 %"), (2.0, "2×"), (2.5, "2.5×"), (40.0, "40×"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (1.0, "+0 %"),
+        (1.021, "+2 %"),
+        (0.71, "−29 %"),
+        (1.995, "+99.5 %"),
+        (2.0, "2×"),
+        (2.5, "2.5×"),
+        (40.0, "40×"),
+    ],
+)
 def test_growth_is_in_percent_up_to_twofold_then_how_many_times(ratio: float, text: str) -> None:
     assert numbers.growth(ratio) == text
 

@@ -62,8 +62,18 @@ def test_twins_say_which_was_judged(old: bool) -> None:
     twins = [node(0, " a", q=0.5), node(1, " a", q=0.5)]
     twins[1].token = twins[0].token
     kept = judged(1, 0.6, u, 1.0, 0, q=0.5, judged=None if old else 0)
-    left = ev.Verify(r=1, node=0, order=None, kind="test", logp=log(0.6), logq=log(0.5), thr=None, u=None,
-                     status="untested", why="sibling_kept")  # fmt: skip
+    left = ev.Verify(
+        r=1,
+        node=0,
+        order=None,
+        kind="test",
+        logp=log(0.6),
+        logq=log(0.5),
+        thr=None,
+        u=None,
+        status="untested",
+        why="sibling_kept",
+    )
     run = a_round(*twins, left, kept, closing("bonus", "c", 1))
     run = older(run) if old else run
     assert rows(run, 1)["judged"] == ("n0", "its twin")

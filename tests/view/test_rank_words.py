@@ -197,9 +197,19 @@ def _lookahead(node: ev.Node) -> list[ev.Event]:
     node.r = 1
     closing = ev.Closing(r=1, node=ROOT, kind="bonus", token=1, text="a", u=None)
     end = ev.RoundEnd(
-        r=1, n_drafted=0, n_tested=0, n_accepted=0, n_emitted=1, n_draft_calls=0, n_syncs=1, stage_ns={"target": 1},
-        probe_ns=0, draft_end="full", walk_end="leaf", cut=False,
-    )  # fmt: skip
+        r=1,
+        n_drafted=0,
+        n_tested=0,
+        n_accepted=0,
+        n_emitted=1,
+        n_draft_calls=0,
+        n_syncs=1,
+        stage_ns={"target": 1},
+        probe_ns=0,
+        draft_end="full",
+        walk_end="leaf",
+        cut=False,
+    )
     made = ev.Window(r=1, n_window=1, n_guesses=0, pool=0, added=0)
     commit = ev.Commit(r=1, tokens=[1], texts=["a"], kinds=["bonus"], n=4)
     return [ev.RoundStart(r=1, n=3, root=1, knob_version=0), node, made, closing, commit, end]
@@ -214,14 +224,19 @@ def test_values_that_stand_for_others_say_so() -> None:
     def texts(method: str, parts: dict[str, str]) -> dict[str, str]:
         table = get_method(method).table
         models = ev.Models(target=ev.ModelInfo(name="t"), parts=parts)
-        header = make_header(method=method, knobs=dict(table.knobs({}).values), knob_specs=list(table.specs),
-                             models=models)  # fmt: skip
+        header = make_header(
+            method=method, knobs=dict(table.knobs({}).values), knob_specs=list(table.specs), models=models
+        )
         return {item.name: item.text for item in knob_bar(fold([header]), None, Options(), Feed()).items}
 
     block = texts("specblock", {})
     assert {name: block[name] for name in ("node_budget", "d_max", "slots_used", "widths", "drafter")} == {
-        "node_budget": "preset", "d_max": "all levels", "slots_used": "all", "widths": "preset", "drafter": "shipped",
-    }  # fmt: skip
+        "node_budget": "preset",
+        "d_max": "all levels",
+        "slots_used": "all",
+        "widths": "preset",
+        "drafter": "shipped",
+    }
     assert texts("specbranch", {"hrad": "none (signal 1)"})["hrad"] == "none"
     trained = texts("specbranch", {"hrad": "trained on rounds of gamma 4"})
     assert (trained["hrad"], trained["branch_len"]) == ("shipped", "γ")
@@ -230,9 +245,17 @@ def test_values_that_stand_for_others_say_so() -> None:
     assert texts("specbranch", {"hrad": "none: signal 1"})["hrad"] == "none"
 
 
-@pytest.mark.parametrize(("asked", "used", "shown"), [
-    (0, 4, "γ: 4"), (-1, 3, "auto: 3"), (8, 4, "8: 4"), (4, 4, "4"), (0, None, "γ"), (-1, None, "auto"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("asked", "used", "shown"),
+    [
+        (0, 4, "γ: 4"),
+        (-1, 3, "auto: 3"),
+        (8, 4, "8: 4"),
+        (4, 4, "4"),
+        (0, None, "γ"),
+        (-1, None, "auto"),
+    ],
+)
 def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | None, shown: str) -> None:
     """The knob may be a rule, or more than gamma: the fork of the round says what came of it."""
     from specviz.methods import get_method
@@ -242,8 +265,17 @@ def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | 
     header = make_header(method="specbranch", knob_specs=list(table.specs), knobs=knobs)
     run = fold([header, ev.Prefill(prompt=[1], text="a", n_prompt=1, seed=0, dur_ns=1)])
     record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, knobs)
-    fork = ev.Fork(r=1, pos=1, conf=0.5, k_raw=1.0, k=0 if used is None else 2, k_max=6, known=False,
-                   reason="low_conf", branch_len=used or 0)  # fmt: skip
+    fork = ev.Fork(
+        r=1,
+        pos=1,
+        conf=0.5,
+        k_raw=1.0,
+        k=0 if used is None else 2,
+        k_max=6,
+        known=False,
+        reason="low_conf",
+        branch_len=used or 0,
+    )
     record.take(fork)
     items = {item.name: item.text for item in knob_bar(run, record, Options(), Feed()).items}
     assert items["branch_len"] == shown

@@ -54,8 +54,10 @@ def test_every_node_says_where_it_came_from(run: Run, everything: list[Ranks]) -
         for id, born in record.nodes.items():
             node, src = nodes[id], born.src
             assert node.badge == f"b{src['block']}·s{src['slot']} #{src['rank']}"
-            assert (node.block, node.slot, node.rank, node.spine) == (*(src[k] for k in ("block", "slot", "rank")),
-                                                                      src["spine"])  # fmt: skip
+            assert (node.block, node.slot, node.rank, node.spine) == (
+                *(src[k] for k in ("block", "slot", "rank")),
+                src["spine"],
+            )
             assert node.merged == len(src["merged"])
             assert node.kept == born.kept == ("pruned" not in node.flags)
             assert (
@@ -96,8 +98,9 @@ def test_rails_lead_from_parents_to_children(everything: list[Ranks]) -> None:
 
 def test_token_text_is_escaped(everything: list[Ranks]) -> None:
     texts = "".join(node.shown for found in everything if found.tree for node in found.tree.nodes)
-    texts += "".join(offer.shown + view.words for found in everything for view in found.round_expansions
-                     for offer in view.offers)  # fmt: skip
+    texts += "".join(
+        offer.shown + view.words for found in everything for view in found.round_expansions for offer in view.offers
+    )
     assert "\x1b" not in texts
     assert shown(" \x1b[31m") in texts
 
@@ -111,8 +114,12 @@ def test_nothing_true_is_told_before_the_verdict(run: Run) -> None:
     assert drafting.round_expansions
     for view in drafting.round_expansions:
         assert (view.true_rank, view.emitted_rank, view.true_bucket, view.cost, view.outcome) == (
-            None, None, None, None, "unknown",
-        )  # fmt: skip
+            None,
+            None,
+            None,
+            None,
+            "unknown",
+        )
         assert not view.on_path
         assert not any(offer.best or offer.written for offer in view.offers)
         assert "written" not in view.words
@@ -278,8 +285,10 @@ def test_views_hold_the_records(run: Run) -> None:
             each.n_children,
         )
         assert (view.true_rank, view.emitted_rank, view.true_bucket) == (
-            each.true_rank_argmax, each.true_rank_emitted, each.true_bucket,
-        )  # fmt: skip
+            each.true_rank_argmax,
+            each.true_rank_emitted,
+            each.true_bucket,
+        )
         assert [offer.child for offer in view.offers].count(True) == each.n_children
         assert len(view.phi) == 15
         assert view.bucket_text == BUCKETS[each.bucket]
@@ -400,10 +409,17 @@ def test_a_round_without_a_tree_says_why(reason: str, said: str) -> None:
     assert found.ending.startswith(said)
 
 
-@pytest.mark.parametrize(("before", "now", "said"), [
-    (10, 10, "as many children"), (10, 13, "30 % more children"), (10, 7, "30 % fewer children"),
-    (10, 20, "2× as many children"), (10, 125, "12× as many children"), (0, 5, "children where there were none"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (10, 10, "as many children"),
+        (10, 13, "30 % more children"),
+        (10, 7, "30 % fewer children"),
+        (10, 20, "2× as many children"),
+        (10, 125, "12× as many children"),
+        (0, 5, "children where there were none"),
+    ],
+)
 def test_other_widths_are_compared_in_words_that_read(before: int, now: int, said: str) -> None:
     """Twice as many and more is no percentage; and nothing can be compared with none."""
     from specviz.view.panels.ranks.widths import _words

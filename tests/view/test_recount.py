@@ -129,9 +129,13 @@ def check_rows(setting: Setting, facts: Facts, before: tuple[int, ...]) -> None:
 def check_tests(setting: Setting, facts: Facts, before: tuple[int, ...]) -> None:
     nodes = [facts.nodes[i] for i in sorted(facts.nodes) if facts.nodes[i].kept]
     judge = Judge(
-        nodes, lambda text: setting.row("p", (*before, *text)), lambda text: setting.row("q", (*before, *text)),
-        facts.prefill.seed, facts.r, distinct=not dict(setting.knobs).get("replacement", True),
-    )  # fmt: skip
+        nodes,
+        lambda text: setting.row("p", (*before, *text)),
+        lambda text: setting.row("q", (*before, *text)),
+        facts.prefill.seed,
+        facts.r,
+        distinct=not dict(setting.knobs).get("replacement", True),
+    )
     made = judge.run(setting.verifier)
     assert len(made) == len(facts.tests)
     for test, v in zip(made, facts.tests, strict=True):

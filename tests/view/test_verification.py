@@ -43,9 +43,11 @@ def cells(found: Scan) -> dict[str, tuple[str, ...]]:
 def test_case_d_looks_as_designed() -> None:
     found = scan(player())
     assert found.title.split(" · ") == [
-        "Round 37", "γ=6", "rule hsd (lossless, = blockwise)",
+        "Round 37",
+        "γ=6",
+        "rule hsd (lossless, = blockwise)",
         "keep the LONGEST prefix that passes, scanning right to left",
-    ]  # fmt: skip
+    ]
     assert cells(found) == {
         "t": ("1", "2", "3", "4", "5", "6"),
         "draft": ("she", "▁work", "ed", "▁45", "-", "▁40"),

@@ -143,9 +143,13 @@ def test_a_race_has_no_interval_to_show() -> None:
 
 def test_greedy_hit_and_miss() -> None:
     run = walk(
-        node(0, " the"), node(1, " mat", parent=0, depth=2), drawn(0, 0.4, (0, 1), 0), drawn(1, 0.4, (1, 1), 1),
-        closing("recovered", " rug", 0), temperature=0,
-    )  # fmt: skip
+        node(0, " the"),
+        node(1, " mat", parent=0, depth=2),
+        drawn(0, 0.4, (0, 1), 0),
+        drawn(1, 0.4, (1, 1), 1),
+        closing("recovered", " rug", 0),
+        temperature=0,
+    )
     assert words(run, 0) == "▁the is the target's most likely token here, as the draft guessed."
     assert words(run, 1) == "The target's most likely token here is ▁rug, not ▁mat."
     assert words(run, CLOSING) == "▁rug is the target's most likely token here; it is written in place of ▁mat."

@@ -39,9 +39,12 @@ class SpecvizApp(App[int]):
     CSS_PATH = ["specviz.tcss", *style_sheets()]
 
     def __init__(
-        self, library: Library, feed: RunFeed | None = None, at: str | None = None,
+        self,
+        library: Library,
+        feed: RunFeed | None = None,
+        at: str | None = None,
         driver_class: type[Driver] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ascii, self._no_colour, self._legible = AsciiOnly(), NoColour(), Legible()
         self.library = library
         super().__init__(driver_class=driver_class)

@@ -86,18 +86,30 @@ def bars(xs: Sequence[Any], groups: Iterable[Group], dark: bool, hover: Sequence
     """Groups of bars over the same places, told apart by colour and hatch. `hover`: a text for each place."""
     told = {} if hover is None else {"hovertext": list(hover), "hoverinfo": "text"}
     return [
-        go.Bar(x=list(xs), y=list(values), name=name, **told,
-               marker={"color": colour(mark, dark), "pattern": hatched(hatch)})
+        go.Bar(
+            x=list(xs),
+            y=list(values),
+            name=name,
+            **told,
+            marker={"color": colour(mark, dark), "pattern": hatched(hatch)},
+        )
         for name, values, mark, hatch in groups
-    ]  # fmt: skip
+    ]
 
 
 def stroke(
     x0: float, y0: float, x1: float, y1: float, hex_colour: str, width: float = 2, **more: Any
 ) -> dict[str, Any]:
     """A straight line behind the traces, from one place to another."""
-    return {"type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1,
-            "line": {"color": hex_colour, "width": width, **more.pop("line", {})}, **more}  # fmt: skip
+    return {
+        "type": "line",
+        "x0": x0,
+        "y0": y0,
+        "x1": x1,
+        "y1": y1,
+        "line": {"color": hex_colour, "width": width, **more.pop("line", {})},
+        **more,
+    }
 
 
 def level(y: float, hex_colour: str, width: float = 2) -> dict[str, Any]:
@@ -123,10 +135,17 @@ def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str]
     """
     unseen = {"marker": {"opacity": 0}}
     return go.Scatter(
-        **spots(places), mode="markers", name="cells", customdata=data, hovertext=hover, hoverinfo="text",
-        showlegend=False, marker={"symbol": "square", "size": size, "color": CLEAR, "opacity": 0}, selected=unseen,
+        **spots(places),
+        mode="markers",
+        name="cells",
+        customdata=data,
+        hovertext=hover,
+        hoverinfo="text",
+        showlegend=False,
+        marker={"symbol": "square", "size": size, "color": CLEAR, "opacity": 0},
+        selected=unseen,
         unselected=unseen,
-    )  # fmt: skip
+    )
 
 
 def told(*lines: str) -> str:
@@ -165,21 +184,33 @@ def played(
     """Let a figure play: its stages with their traces, the last one chosen. `below`: pixels of an axis's labels."""
     out.frames = [go.Frame(name=str(k), data=traces) for k, (_, traces) in enumerate(stages)]
     return out.update_layout(
-        sliders=[_slider([name for name, _ in stages], below)], updatemenus=[_buttons(caption, below)],
-        margin={**MARGIN, "b": 100 + below}, clickmode="event+select",
-    )  # fmt: skip
+        sliders=[_slider([name for name, _ in stages], below)],
+        updatemenus=[_buttons(caption, below)],
+        margin={**MARGIN, "b": 100 + below},
+        clickmode="event+select",
+    )
 
 
 def _slider(labels: Sequence[str], below: int) -> dict[str, Any]:
     still = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"method": "animate", "label": label, "args": [[str(k)], still]} for k, label in enumerate(labels)]
     return {
-        "active": len(labels) - 1, "steps": steps, "x": 0, "len": 1, "pad": {"t": 46 + below, "b": 0, "l": 4, "r": 4},
-        "y": 0, "yanchor": "top",
+        "active": len(labels) - 1,
+        "steps": steps,
+        "x": 0,
+        "len": 1,
+        "pad": {"t": 46 + below, "b": 0, "l": 4, "r": 4},
+        "y": 0,
+        "yanchor": "top",
         "currentvalue": {"prefix": "", "xanchor": "right", "font": {"size": 13, "color": GREY}},
-        "minorticklen": 0, "ticklen": 4, "tickcolor": GREY, "font": {"size": 1, "color": CLEAR},
-        "bgcolor": GREY, "bordercolor": GREY, "activebgcolor": colour("accepted", True),
-    }  # fmt: skip
+        "minorticklen": 0,
+        "ticklen": 4,
+        "tickcolor": GREY,
+        "font": {"size": 1, "color": CLEAR},
+        "bgcolor": GREY,
+        "bordercolor": GREY,
+        "activebgcolor": colour("accepted", True),
+    }
 
 
 def step_label(moment: Frame) -> str:
@@ -189,14 +220,25 @@ def step_label(moment: Frame) -> str:
 
 
 def _buttons(caption: str, below: int) -> dict[str, Any]:
-    play = {"mode": "immediate", "fromcurrent": False, "transition": {"duration": 0},
-            "frame": {"duration": _STEP_MS, "redraw": True}}  # fmt: skip
+    play = {
+        "mode": "immediate",
+        "fromcurrent": False,
+        "transition": {"duration": 0},
+        "frame": {"duration": _STEP_MS, "redraw": True},
+    }
     halt = {"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}
     return {
-        "type": "buttons", "direction": "left", "showactive": False, "x": 0, "y": 0, "xanchor": "left",
-        "yanchor": "top", "pad": {"t": 8 + below, "l": 4}, "font": {"size": 13},
+        "type": "buttons",
+        "direction": "left",
+        "showactive": False,
+        "x": 0,
+        "y": 0,
+        "xanchor": "left",
+        "yanchor": "top",
+        "pad": {"t": 8 + below, "l": 4},
+        "font": {"size": 13},
         "buttons": [
             {"label": caption, "method": "animate", "args": [None, play]},
             {"label": "❚❚", "method": "animate", "args": [[None], halt]},
         ],
-    }  # fmt: skip
+    }

@@ -12,9 +12,13 @@ from specviz_app.figures import base
 from specviz_app.figures.base import sentence
 
 _LOOKS: dict[str, tuple[Mark, str]] = {  # colour, dash
-    "theorem": ("untested", "dash"), "sps": ("recovered", "solid"), "full": ("rejected", "dot"),
-    "refill": ("rejected", "solid"), "pearl": ("exit", "solid"), "branch": ("accepted", "solid"),
-}  # fmt: skip
+    "theorem": ("untested", "dash"),
+    "sps": ("recovered", "solid"),
+    "full": ("rejected", "dot"),
+    "refill": ("rejected", "solid"),
+    "pearl": ("exit", "solid"),
+    "branch": ("accepted", "solid"),
+}
 _HEADROOM, _MOST = 1.4, 2.8  # of plain decoding: what there is always room for, and at most
 
 
@@ -24,17 +28,34 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
     for curve in panel.curves:
         mark, dash = _LOOKS[curve.key]
         hex_colour = colour(mark, dark)
-        traces.append(go.Scatter(
-            x=list(panel.xs), y=list(curve.values), mode="lines+markers", name=sentence(curve.label),
-            line={"color": hex_colour, "dash": dash, "width": 2}, legendgroup=curve.key, hoverinfo="text",
-            marker={"opacity": 1, "size": [13 if x == curve.best else 4 for x in panel.xs], "color": hex_colour,
-                    "symbol": ["star" if x == curve.best else "circle" for x in panel.xs]},
-            hovertext=[sentence(text).replace("\n", "<br>") for text in curve.texts],
-        ))  # fmt: skip
-    traces.append(go.Scatter(
-        x=[panel.xs[0], panel.xs[-1]], y=[panel.plain] * 2, mode="lines", name="plain decoding", hoverinfo="skip",
-        line={"color": colour("root", dark), "width": 1.5, "dash": "longdash"},
-    ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=list(panel.xs),
+                y=list(curve.values),
+                mode="lines+markers",
+                name=sentence(curve.label),
+                line={"color": hex_colour, "dash": dash, "width": 2},
+                legendgroup=curve.key,
+                hoverinfo="text",
+                marker={
+                    "opacity": 1,
+                    "size": [13 if x == curve.best else 4 for x in panel.xs],
+                    "color": hex_colour,
+                    "symbol": ["star" if x == curve.best else "circle" for x in panel.xs],
+                },
+                hovertext=[sentence(text).replace("\n", "<br>") for text in curve.texts],
+            )
+        )
+    traces.append(
+        go.Scatter(
+            x=[panel.xs[0], panel.xs[-1]],
+            y=[panel.plain] * 2,
+            mode="lines",
+            name="plain decoding",
+            hoverinfo="skip",
+            line={"color": colour("root", dark), "width": 1.5, "dash": "longdash"},
+        )
+    )
     top = _top(panel)
     if panel.point is not None:
         traces.append(_run(panel, *panel.point, top, dark))
@@ -47,12 +68,22 @@ def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatt
     """The run's place; at the upper edge, pointing up, when it lies far above all curves."""
     off = y > top
     return go.Scatter(
-        x=[x], y=[top if off else y], mode="markers+text", name="◆ this run", hoverinfo="text", cliponaxis=False,
-        hovertext=[sentence(panel.point_text)], text=[f"this run: {number(y)} ↑" if off else ""],
+        x=[x],
+        y=[top if off else y],
+        mode="markers+text",
+        name="◆ this run",
+        hoverinfo="text",
+        cliponaxis=False,
+        hovertext=[sentence(panel.point_text)],
+        text=[f"this run: {number(y)} ↑" if off else ""],
         textposition="middle right",
-        marker={"symbol": "triangle-up" if off else "diamond", "size": 16, "color": colour("root", dark),
-                "line": base.EDGE},
-    )  # fmt: skip
+        marker={
+            "symbol": "triangle-up" if off else "diamond",
+            "size": 16,
+            "color": colour("root", dark),
+            "line": base.EDGE,
+        },
+    )
 
 
 def _top(panel: CostPanel) -> float:
@@ -67,4 +98,4 @@ def cost_rows(panel: CostPanel) -> list[dict[str, Any]]:
     return [
         {"γ": x, **{curve.label: curve.values[k] for curve in panel.curves}, "plain decoding": panel.plain}
         for k, x in enumerate(panel.xs)
-    ]  # fmt: skip
+    ]

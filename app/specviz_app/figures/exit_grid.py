@@ -21,10 +21,15 @@ def fig_grid(grid: ExitGrid, dark: bool = False) -> go.Figure:
         return base.empty(grid.missing)
     places = [(x, y) for y in grid.ys for x in grid.xs]
     heat = go.Heatmap(
-        name="map", x=list(grid.xs), y=list(grid.ys), z=[list(row) for row in grid.values], colorscale=base.SCALE,
-        reversescale=grid.measure.sign < 0, hoverinfo="skip",
+        name="map",
+        x=list(grid.xs),
+        y=list(grid.ys),
+        z=[list(row) for row in grid.values],
+        colorscale=base.SCALE,
+        reversescale=grid.measure.sign < 0,
+        hoverinfo="skip",
         colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "tickformat": ".0%" if _share(grid) else None},
-    )  # fmt: skip
+    )
     hovers = ["<br>".join(map(sentence, text.split("\n"))) for row in grid.hovers for text in row]
     cells = base.squares(places, [list(p) for p in places], hovers)
     traces: list[Any] = [heat, cells]
@@ -51,9 +56,15 @@ def _range(values: tuple[float, ...]) -> list[float]:
 def _place(name: str, at: tuple[float, float], symbol: str, hex_colour: str, size: int) -> go.Scatter:
     line = {"width": 3, "color": hex_colour} if symbol.endswith("open") else base.EDGE
     return go.Scatter(
-        x=[at[0]], y=[at[1]], mode="markers", name=name, hoverinfo="skip", cliponaxis=False, **base.STEADY,
+        x=[at[0]],
+        y=[at[1]],
+        mode="markers",
+        name=name,
+        hoverinfo="skip",
+        cliponaxis=False,
+        **base.STEADY,
         marker={"symbol": symbol, "size": size, "color": hex_colour, "line": line},
-    )  # fmt: skip
+    )
 
 
 def grid_rows(grid: ExitGrid) -> list[dict[str, Any]]:
@@ -68,8 +79,9 @@ def grid_rows(grid: ExitGrid) -> list[dict[str, Any]]:
 
 def change_rows(change: ExitChange) -> list[dict[str, str]]:
     """The run beside the setting, a line a number."""
-    return [{"": r.label, "this run": r.ran, "here": r.here, "change": _sign(r), "what it is": r.help}
-            for r in change.rows]  # fmt: skip
+    return [
+        {"": r.label, "this run": r.ran, "here": r.here, "change": _sign(r), "what it is": r.help} for r in change.rows
+    ]
 
 
 def _sign(row: ChangeRow) -> str:
@@ -107,17 +119,29 @@ def fig_text(text: ExitText, dark: bool = False) -> go.Figure:
         return base.empty("there is no text here")
     xs = list(range(text.first, text.first + len(text.tokens)))
     heat = go.Heatmap(
-        name="map", x=xs, y=list(text.layers), z=[list(row) for row in text.conf], zmin=0, zmax=1, hoverinfo="skip",
-        colorscale=base.SCALE, colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
-    )  # fmt: skip
+        name="map",
+        x=xs,
+        y=list(text.layers),
+        z=[list(row) for row in text.conf],
+        zmin=0,
+        zmax=1,
+        hoverinfo="skip",
+        colorscale=base.SCALE,
+        colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
+    )
     places = [(k, layer) for layer in range(len(text.layers)) for k in range(len(xs))]
     cells = base.squares(
-        [(xs[k], text.layers[row]) for k, row in places], [xs[k] for k, _ in places],
-        [_cell_hover(text, k, row) for k, row in places], 16,
-    )  # fmt: skip
+        [(xs[k], text.layers[row]) for k, row in places],
+        [xs[k] for k, _ in places],
+        [_cell_hover(text, k, row) for k, row in places],
+        16,
+    )
     traces: list[Any] = [heat, cells, _oracle(text, xs), *_stops(text, xs)]
-    x = {**base.ticks([short(token, _TICK) for token in text.tokens], xs[0]), "tickangle": -90,
-         "range": [xs[0] - 0.6, xs[-1] + 0.6]}  # fmt: skip
+    x = {
+        **base.ticks([short(token, _TICK) for token in text.tokens], xs[0]),
+        "tickangle": -90,
+        "range": [xs[0] - 0.6, xs[-1] + 0.6],
+    }
     y = {"title": "layer", "dtick": 1 if len(text.layers) <= 16 else 4, "range": [0.4, text.layers[-1] + 1.2]}
     return base.figure(traces, 150 + 22 * len(text.layers), base.BARE | x, base.BARE | y, shapes=_borders(text, xs))
 
@@ -126,9 +150,10 @@ def _cell_hover(text: ExitText, k: int, row: int) -> str:
     layer = text.layers[row]
     says = f"says {safe(text.said[row][k])}: {'right' if text.right[row][k] else 'wrong'}"
     lines = [
-        f"<b>after {safe(text.tokens[k])}, layer {layer}</b>", f"{says}, sure {fine(text.conf[row][k])}",
+        f"<b>after {safe(text.tokens[k])}, layer {layer}</b>",
+        f"{says}, sure {fine(text.conf[row][k])}",
         f"the target chose {safe(text.chosen[k])}",
-    ]  # fmt: skip
+    ]
     oracle = text.oracle[k]
     return base.told(*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer")
 
@@ -136,9 +161,13 @@ def _cell_hover(text: ExitText, k: int, row: int) -> str:
 def _oracle(text: ExitText, xs: list[int]) -> go.Scatter:
     top = text.layers[-1] + 0.8
     return go.Scatter(
-        x=xs, y=[top if layer is None else layer for layer in text.oracle], mode="lines", name="first right layer",
-        line={"shape": "hvh", "color": colour("exit", True), "width": 2.5, "dash": "dot"}, hoverinfo="skip",
-    )  # fmt: skip
+        x=xs,
+        y=[top if layer is None else layer for layer in text.oracle],
+        mode="lines",
+        name="first right layer",
+        line={"shape": "hvh", "color": colour("exit", True), "width": 2.5, "dash": "dot"},
+        hoverinfo="skip",
+    )
 
 
 def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
@@ -150,20 +179,26 @@ def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
     return run + [
         go.Scatter(
             x=[x for x, c in zip(xs, text.here, strict=True) if c.right is right],
-            y=[c.stop for c in text.here if c.right is right], mode="markers", name=name, hoverinfo="skip",
+            y=[c.stop for c in text.here if c.right is right],
+            mode="markers",
+            name=name,
+            hoverinfo="skip",
             marker={"symbol": symbol, "size": 12, "color": colour(mark, True), "line": base.DARK_EDGE},
         )
         for name, right, symbol, mark in looks
-    ]  # fmt: skip
+    ]
 
 
 def _run_stops(xs: list[int], run: tuple[TextCell, ...]) -> go.Scatter:
     return go.Scatter(
         x=[x for x, c in zip(xs, run, strict=True) if c.stop is not None],
-        y=[c.stop for c in run if c.stop is not None], mode="markers", name="the run's own stops", showlegend=False,
+        y=[c.stop for c in run if c.stop is not None],
+        mode="markers",
+        name="the run's own stops",
+        showlegend=False,
         hoverinfo="skip",
         marker={"symbol": "square-open", "size": 16, "color": "#FFFFFF", "line": {"width": 2}},
-    )  # fmt: skip
+    )
 
 
 def _borders(text: ExitText, xs: list[int]) -> list[dict[str, Any]]:
@@ -184,8 +219,15 @@ def text_rows(text: ExitText) -> list[dict[str, Any]]:
     """The table twin: a row a token."""
     run = text.run or (None,) * len(text.tokens)
     return [
-        {"position": text.first + k, "after": token, "the target chose": chosen, "stops at": here.stop,
-         "right": here.right, "round begins": here.starts, "the run stopped at": was.stop if was else None,
-         "first right layer": text.oracle[k]}
+        {
+            "position": text.first + k,
+            "after": token,
+            "the target chose": chosen,
+            "stops at": here.stop,
+            "right": here.right,
+            "round begins": here.starts,
+            "the run stopped at": was.stop if was else None,
+            "first right layer": text.oracle[k],
+        }
         for k, (token, chosen, here, was) in enumerate(zip(text.tokens, text.chosen, text.here, run, strict=True))
-    ]  # fmt: skip
+    ]

@@ -26,22 +26,38 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
     xs = list(range(len(heat.columns)))
     layers = list(range(1, heat.n_layers + 1))
     conf = go.Heatmap(
-        name="sure", x=xs, y=layers, zmin=0, zmax=1,
+        name="sure",
+        x=xs,
+        y=layers,
+        zmin=0,
+        zmax=1,
         z=[[c.cells[layer - 1].conf for c in heat.columns] for layer in layers],
-        colorscale=base.SCALE, hoverinfo="skip", xgap=1, ygap=1,
+        colorscale=base.SCALE,
+        hoverinfo="skip",
+        xgap=1,
+        ygap=1,
         colorbar={"thickness": 10, "len": 0.9, "outlinewidth": 0, "title": {"text": "sure"}},
-    )  # fmt: skip
+    )
     places = [(x, layer) for layer in layers for x in xs]
     cells = base.squares(
-        places, [[heat.columns[x].index, heat.columns[x].row, heat.columns[x].node, layer] for x, layer in places],
-        [_heat_hover(heat.columns[x], layer) for x, layer in places], 15,
-    )  # fmt: skip
+        places,
+        [[heat.columns[x].index, heat.columns[x].row, heat.columns[x].node, layer] for x, layer in places],
+        [_heat_hover(heat.columns[x], layer) for x, layer in places],
+        15,
+    )
     traces: list[Any] = [conf, cells, *_oracle(heat), _asked(heat), *_exits(heat), _would(heat), *_cursor(heat, dark)]
     shown = _some(layers, heat.tested)
-    x = {**base.ticks([short(c.shown, _TICK) for c in heat.columns]), "tickangle": -90,
-         "range": [-0.6, max(xs[-1], 11) + 0.6]}  # fmt: skip
-    y = {"title": "layer (■ tested)", "tickvals": shown, "range": [0.2, heat.n_layers + 0.6],
-         "ticktext": [f"{n} ■" if n in heat.tested else f"{n} {chr(0x2007)}" for n in shown]}  # fmt: skip
+    x = {
+        **base.ticks([short(c.shown, _TICK) for c in heat.columns]),
+        "tickangle": -90,
+        "range": [-0.6, max(xs[-1], 11) + 0.6],
+    }
+    y = {
+        "title": "layer (■ tested)",
+        "tickvals": shown,
+        "range": [0.2, heat.n_layers + 0.6],
+        "ticktext": [f"{n} ■" if n in heat.tested else f"{n} {chr(0x2007)}" for n in shown],
+    }
     borders = [base.stroke(k - 0.5, 0.2, k - 0.5, 0.5, base.GREY) for k, c in enumerate(heat.columns) if c.row == 0]
     out = base.figure(traces, 150 + _ROW * heat.n_layers, base.BARE | x, base.BARE | y, shapes=borders)
     return out.update_layout(clickmode="event+select", plot_bgcolor="rgba(128,128,128,.18)")
@@ -59,8 +75,11 @@ def _heat_hover(column: Column, layer: int) -> str:
         said = f"says {safe(cell.top1)}" if cell.top1 is not None else "sure"
         right = {True: ": right", False: ": wrong", None: ""}[cell.agrees]
         lines += [f"{said}{right}, {fine(cell.conf)} at its temperature, raw {fine(cell.raw)}"]
-        lines += [{"test": "a test of the run", "observed": "only watched", "replayed": "asked in a sweep"}[cell.source]
-                  if cell.source else ""]  # fmt: skip
+        lines += [
+            {"test": "a test of the run", "observed": "only watched", "replayed": "asked in a sweep"}[cell.source]
+            if cell.source
+            else ""
+        ]
     else:
         lines += ["no head was asked"]
     lines += [f"{KIND_WORDS[cell.kind]}: {KINDS[cell.kind].word}, {cell.width} rows in the call"] if cell.kind else []
@@ -72,11 +91,17 @@ def _oracle(heat: HeatMap) -> list[go.Scatter]:
     """The first layer whose head said what the target then chose, where that is known."""
     if all(c.first_right is None for c in heat.columns):
         return []
-    return [go.Scatter(
-        x=list(range(len(heat.columns))), y=[c.first_right for c in heat.columns], mode="lines",
-        name="first right layer", hoverinfo="skip", connectgaps=False,
-        line={"shape": "hvh", "color": colour("exit", True), "width": 2, "dash": "dot"},
-    )]  # fmt: skip
+    return [
+        go.Scatter(
+            x=list(range(len(heat.columns))),
+            y=[c.first_right for c in heat.columns],
+            mode="lines",
+            name="first right layer",
+            hoverinfo="skip",
+            connectgaps=False,
+            line={"shape": "hvh", "color": colour("exit", True), "width": 2, "dash": "dot"},
+        )
+    ]
 
 
 def _asked(heat: HeatMap) -> go.Scatter:
@@ -121,11 +146,20 @@ def _cursor(heat: HeatMap, dark: bool) -> list[go.Scatter]:
 def heat_rows(heat: HeatMap | None) -> list[dict[str, Any]]:
     """The table twin: a line a row of the model, a column a layer."""
     return [
-        {"round": c.round, "row": c.row, "token": c.shown, "exit": c.exit_layer, "would exit": would or None,
-         "wrong": c.wrong, "first right": c.first_right, "regret": c.regret, "status": c.status,
-         **{f"L{cell.layer}": cell.conf for cell in c.cells}}
+        {
+            "round": c.round,
+            "row": c.row,
+            "token": c.shown,
+            "exit": c.exit_layer,
+            "would exit": would or None,
+            "wrong": c.wrong,
+            "first right": c.first_right,
+            "regret": c.regret,
+            "status": c.status,
+            **{f"L{cell.layer}": cell.conf for cell in c.cells},
+        }
         for c, would in (zip(heat.columns, heat.would, strict=True) if heat is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 # Kinds of cells, and the staircase ----------------------------------------------------------------------------------
@@ -139,13 +173,23 @@ def fig_kinds(columns: Sequence[Column], n_layers: int, dark: bool = False) -> g
     traces = []
     for kind, look in KINDS.items():
         mine = [(k, c, cell) for k, c, cell in cells if cell.kind == kind]
-        traces.append(go.Scatter(
-            x=[k for k, _, _ in mine], y=[cell.layer for _, _, cell in mine], mode="markers+text",
-            name=f"{KIND_WORDS[kind]}", text=[look.ascii] * len(mine), textfont={"size": 10, "color": "#FFFFFF"},
-            marker={"symbol": "square", "size": 18, "color": look.light}, hoverinfo="text",
-            hovertext=[f"{safe(c.shown)}, layer {cell.layer}<br>{KIND_WORDS[kind]}: {look.word}"
-                       f"<br>{cell.width} rows in the call" for _, c, cell in mine],
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=[k for k, _, _ in mine],
+                y=[cell.layer for _, _, cell in mine],
+                mode="markers+text",
+                name=f"{KIND_WORDS[kind]}",
+                text=[look.ascii] * len(mine),
+                textfont={"size": 10, "color": "#FFFFFF"},
+                marker={"symbol": "square", "size": 18, "color": look.light},
+                hoverinfo="text",
+                hovertext=[
+                    f"{safe(c.shown)}, layer {cell.layer}<br>{KIND_WORDS[kind]}: {look.word}"
+                    f"<br>{cell.width} rows in the call"
+                    for _, c, cell in mine
+                ],
+            )
+        )
     y = {"title": "layer", "dtick": 1 if n_layers <= 16 else 4, "range": [0.3, n_layers + 0.7]}
     return base.figure(traces, 130 + 22 * n_layers, _tokens(columns), base.BARE | y)
 
@@ -158,10 +202,13 @@ def _tokens(columns: Sequence[Column | StairStep]) -> dict[str, Any]:
 def kind_rows(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """The table twin: a line a row, a column a layer: the kind, and the rows in that call."""
     return [
-        {"row": c.row, "token": c.shown,
-         **{f"L{cell.layer}": f"{KIND_WORDS[cell.kind]} × {cell.width}" if cell.kind else "" for cell in c.cells}}
+        {
+            "row": c.row,
+            "token": c.shown,
+            **{f"L{cell.layer}": f"{KIND_WORDS[cell.kind]} × {cell.width}" if cell.kind else "" for cell in c.cells},
+        }
         for c in columns
-    ]  # fmt: skip
+    ]
 
 
 def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
@@ -173,15 +220,24 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
     for k, step in enumerate(stairs.steps):
         final = k == last and step.depths[-1] == stairs.n_layers
         hex_colour = colour("bonus" if final else "accepted", dark)
-        traces.append(go.Scatter(
-            x=[row for row, _ in enumerate(step.depths)], y=list(step.depths), mode="lines+markers",
-            name=f"row {step.row} {sentence(step.text)}", hoverinfo="text", showlegend=False,
-            opacity=1 if k >= last - 1 else 0.35 + 0.4 * k / max(1, last),
-            line={"shape": "hvh", "width": 2 + final, "color": hex_colour, "dash": "dash" if final else "solid"},
-            marker={"size": 9, "symbol": "square", "color": hex_colour},
-            hovertext=[f"after row {step.row} ({safe(step.shown)}) {sentence(step.text)}:<br>row {row} has passed "
-                       f"{depth} layers" for row, depth in enumerate(step.depths)],
-        ))  # fmt: skip
+        traces.append(
+            go.Scatter(
+                x=[row for row, _ in enumerate(step.depths)],
+                y=list(step.depths),
+                mode="lines+markers",
+                name=f"row {step.row} {sentence(step.text)}",
+                hoverinfo="text",
+                showlegend=False,
+                opacity=1 if k >= last - 1 else 0.35 + 0.4 * k / max(1, last),
+                line={"shape": "hvh", "width": 2 + final, "color": hex_colour, "dash": "dash" if final else "solid"},
+                marker={"size": 9, "symbol": "square", "color": hex_colour},
+                hovertext=[
+                    f"after row {step.row} ({safe(step.shown)}) {sentence(step.text)}:<br>row {row} has passed "
+                    f"{depth} layers"
+                    for row, depth in enumerate(step.depths)
+                ],
+            )
+        )
     y = {"title": "layers passed", "range": [0, stairs.n_layers + 0.7]}
     return base.figure(traces, 130 + 12 * stairs.n_layers, _tokens(stairs.steps), base.BARE | y)
 
@@ -189,10 +245,16 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
 def stair_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
     """The table twin: a line a climb."""
     return [
-        {"climb of row": s.row, "token": s.shown, "": s.text, "took along": ", ".join(map(str, s.took_along)),
-         "rows in its calls": ", ".join(map(str, s.widths)), "layers passed, by row": ", ".join(map(str, s.depths))}
+        {
+            "climb of row": s.row,
+            "token": s.shown,
+            "": s.text,
+            "took along": ", ".join(map(str, s.took_along)),
+            "rows in its calls": ", ".join(map(str, s.widths)),
+            "layers passed, by row": ", ".join(map(str, s.depths)),
+        }
         for s in (stairs.steps if stairs is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 # The ledger, and one cell -------------------------------------------------------------------------------------------
@@ -208,16 +270,29 @@ def fig_ledger(ledger: Ledger | None, dark: bool = False) -> go.Figure:
         f"{safe(e.shown)}: {sentence(e.what)}<br>paid {e.paid}, earned {e.earned}, net {e.net_text}" for e in entries
     ]
     groups: list[base.Group] = [
-        ("earned", [e.earned for e in entries], "accepted", ""), ("paid", [-e.paid for e in entries], "rejected", "/"),
-    ]  # fmt: skip
+        ("earned", [e.earned for e in entries], "accepted", ""),
+        ("paid", [-e.paid for e in entries], "rejected", "/"),
+    ]
     net = go.Scatter(
-        x=xs, y=[e.net for e in entries], mode="markers", name="net", hovertext=about, hoverinfo="text",
+        x=xs,
+        y=[e.net for e in entries],
+        mode="markers",
+        name="net",
+        hovertext=about,
+        hoverinfo="text",
         marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": base.EDGE},
-    )  # fmt: skip
+    )
     words = go.Scatter(
-        x=xs, y=[max(e.earned, 0) for e in entries], mode="text", name="net", text=[e.net_text for e in entries],
-        textposition="top center", showlegend=False, hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
+        x=xs,
+        y=[max(e.earned, 0) for e in entries],
+        mode="text",
+        name="net",
+        text=[e.net_text for e in entries],
+        textposition="top center",
+        showlegend=False,
+        hoverinfo="skip",
+        cliponaxis=False,
+    )
     names = base.ticks([f"{e.glyph} {short(e.shown, _TICK)}" for e in entries])
     x = {**base.BARE, **names, "range": [-0.6, max(len(xs) - 1, 5) + 0.6]}
     traces = [*base.bars(xs, groups, dark, about), net, words]
@@ -225,8 +300,10 @@ def fig_ledger(ledger: Ledger | None, dark: bool = False) -> go.Figure:
 
 
 def ledger_rows(ledger: Ledger | None) -> list[dict[str, Any]]:
-    return [{"row": e.row, "token": e.shown, "": e.what, "paid": e.paid, "earned": e.earned, "net": e.net}
-            for e in (ledger.entries if ledger is not None else ())]  # fmt: skip
+    return [
+        {"row": e.row, "token": e.shown, "": e.what, "paid": e.paid, "earned": e.earned, "net": e.net}
+        for e in (ledger.entries if ledger is not None else ())
+    ]
 
 
 def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False) -> go.Figure:
@@ -239,12 +316,18 @@ def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False
     ]
     symbols = {"accepted": "circle", "rejected": "x", "untested": "circle-open"}
     line = go.Scatter(
-        x=layers, y=[conf for _, conf, _, _ in cell.trajectory], mode="lines+markers+text", name="sure",
-        line={"color": base.GREY, "width": 1.5}, text=_changes([said for _, _, said, _ in cell.trajectory]),
-        textposition="top center", cliponaxis=False, hoverinfo="text",
+        x=layers,
+        y=[conf for _, conf, _, _ in cell.trajectory],
+        mode="lines+markers+text",
+        name="sure",
+        line={"color": base.GREY, "width": 1.5},
+        text=_changes([said for _, _, said, _ in cell.trajectory]),
+        textposition="top center",
+        cliponaxis=False,
+        hoverinfo="text",
         marker={"size": 11, "symbol": [symbols[m] for m in marks], "color": [colour(m, dark) for m in marks]},
         hovertext=[f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
-    )  # fmt: skip
+    )
     shapes = [] if tau is None or not 0 < tau < 1 else [base.level(tau, colour("exit", dark))]
     x = {"title": "layer (○ not judged, ● right, ✗ wrong; dashed τ)", "dtick": 1, "range": [0.5, layers[-1] + 0.7]}
     y = {"range": [0, 1.12], "tickvals": [0, 0.5, 1]}
@@ -257,5 +340,7 @@ def _changes(said: Sequence[str]) -> list[str]:
 
 
 def cell_rows(cell: CellInfo | None) -> list[dict[str, Any]]:
-    return [{"layer": layer, "says": said, "sure": conf, "right": agrees}
-            for layer, conf, said, agrees in (cell.trajectory if cell is not None else ())]  # fmt: skip
+    return [
+        {"layer": layer, "says": said, "sure": conf, "right": agrees}
+        for layer, conf, said, agrees in (cell.trajectory if cell is not None else ())
+    ]

@@ -31,21 +31,40 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
     ]
     common: dict[str, Any] = {"x": layers, "hovertext": about, "hoverinfo": "text"}
     upper = [
-        go.Scatter(**common, y=[g.one_rival for g in curve.layers], mode="lines", name="asks, one rival",
-                   line={"color": colour("accepted", dark), "width": 2}),
-        go.Scatter(**common, y=[g.raw_thr for g in curve.layers], mode="markers", name="asks, median as met",
-                   marker={"color": colour("rejected", dark), "size": 11, "symbol": "diamond"}),
-    ]  # fmt: skip
+        go.Scatter(
+            **common,
+            y=[g.one_rival for g in curve.layers],
+            mode="lines",
+            name="asks, one rival",
+            line={"color": colour("accepted", dark), "width": 2},
+        ),
+        go.Scatter(
+            **common,
+            y=[g.raw_thr for g in curve.layers],
+            mode="markers",
+            name="asks, median as met",
+            marker={"color": colour("rejected", dark), "size": 11, "symbol": "diamond"},
+        ),
+    ]
     if curve.tau is not None and 0 <= curve.tau <= 1:
-        upper.append(go.Scatter(
-            x=[layers[0], layers[-1]], y=[curve.tau] * 2, mode="lines", name="τ", hoverinfo="skip",
-            line={"color": colour("exit", dark), "dash": "dash", "width": 2},
-        ))  # fmt: skip
+        upper.append(
+            go.Scatter(
+                x=[layers[0], layers[-1]],
+                y=[curve.tau] * 2,
+                mode="lines",
+                name="τ",
+                hoverinfo="skip",
+                line={"color": colour("exit", dark), "dash": "dash", "width": 2},
+            )
+        )
     lower = go.Scatter(
-        **common, y=[g.temp for g in curve.layers], mode="lines+markers", name="temperature",
+        **common,
+        y=[g.temp for g in curve.layers],
+        mode="lines+markers",
+        name="temperature",
         line={"color": colour("recovered", dark), "width": 2},
         marker={"size": 9, "symbol": ["circle" if g.tested else "circle-open" for g in curve.layers]},
-    )  # fmt: skip
+    )
     out = base.stacked(upper, [lower], 0.64, 0.08, 330)
     out.update_xaxes(dtick=1 if len(layers) <= 16 else 4)
     out.update_xaxes(title="layer (● tested in this round)", row=2, col=1)
@@ -56,10 +75,18 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
 
 def gate_rows(curve: GateCurve | None) -> list[dict[str, Any]]:
     return [
-        {"layer": g.layer, "tested": g.tested, "T": g.temp, "asks, one rival": g.one_rival, "asks, as met": g.raw_thr,
-         "tests": g.n_tests, "stops": g.n_stops, "wrong": g.n_wrong}
+        {
+            "layer": g.layer,
+            "tested": g.tested,
+            "T": g.temp,
+            "asks, one rival": g.one_rival,
+            "asks, as met": g.raw_thr,
+            "tests": g.n_tests,
+            "stops": g.n_stops,
+            "wrong": g.n_wrong,
+        }
         for g in (curve.layers if curve is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 def fig_sweeps(sweeps: Sweeps | None, dark: bool = False) -> go.Figure:
@@ -67,10 +94,11 @@ def fig_sweeps(sweeps: Sweeps | None, dark: bool = False) -> go.Figure:
     if sweeps is None or sweeps.missing is not None or not sweeps.lines:
         return base.empty(sweeps.missing if sweeps is not None and sweeps.missing else "nothing to sweep here")
     return base.figure(
-        [trace for line in sweeps.lines for trace in _sweep(line, dark)], 330,
+        [trace for line in sweeps.lines for trace in _sweep(line, dark)],
+        330,
         {"title": "layer calls saved, at least", "tickformat": ".0%", "zeroline": True},
         {"title": "wrong exits", "tickformat": ".0%", "rangemode": "tozero"},
-    )  # fmt: skip
+    )
 
 
 def _sweep(line: SweepLine, dark: bool) -> list[go.Scatter]:
@@ -78,23 +106,32 @@ def _sweep(line: SweepLine, dark: bool) -> list[go.Scatter]:
     points = [p for p in line.points if p.wrong_rate is not None]
     shared: dict[str, Any] = {"hoverinfo": "text", "cliponaxis": False}
     path = go.Scatter(
-        x=[p.saved[0] for p in points], y=[p.wrong_rate for p in points], mode="lines+markers", **shared,
-        name=f"{sentence(line.symbol)} moved", line={"color": colour(mark, dark), "dash": dash, "width": 1.5},
+        x=[p.saved[0] for p in points],
+        y=[p.wrong_rate for p in points],
+        mode="lines+markers",
+        **shared,
+        name=f"{sentence(line.symbol)} moved",
+        line={"color": colour(mark, dark), "dash": dash, "width": 1.5},
         marker={"symbol": symbol, "size": 8, "color": colour(mark, dark)},
         hovertext=[_sweep_hover(line, p) for p in points],
-    )  # fmt: skip
+    )
     looks: tuple[tuple[str, str, list[SweepPoint], Mark], ...] = (
         ("◆ this run", "diamond", [p for p in points if p.own], "root"),
         ("★ fewest calls", "star", [p for p in points if p.best], mark),
     )
     marked = [
         go.Scatter(
-            x=[p.saved[0] for p in found], y=[p.wrong_rate for p in found], mode="markers", name=name, **shared,
-            showlegend=line.knob == "tau", hovertext=[_sweep_hover(line, p) for p in found],
+            x=[p.saved[0] for p in found],
+            y=[p.wrong_rate for p in found],
+            mode="markers",
+            name=name,
+            **shared,
+            showlegend=line.knob == "tau",
+            hovertext=[_sweep_hover(line, p) for p in found],
             marker={"symbol": sign, "size": 15, "color": colour(look, dark), "line": base.EDGE},
         )
         for name, sign, found, look in looks
-    ]  # fmt: skip
+    ]
     return [path, *marked]
 
 
@@ -111,11 +148,22 @@ def _sweep_hover(line: SweepLine, p: SweepPoint) -> str:
 def sweep_rows(sweeps: Sweeps | None) -> list[dict[str, Any]]:
     """The table twin of all lines."""
     return [
-        {"knob": line.knob, "value": p.value, "this run": p.own, "fewest calls": p.best,
-         "tokens per round": p.tokens_per_round, "calls per token, least": p.calls[0], "most": p.calls[1],
-         "wrong exits": p.wrong_rate, "n wrong": p.n_wrong, "exit rate": p.exit_rate, "mean exit layer": p.mean_layer}
-        for line in (sweeps.lines if sweeps is not None else ()) for p in line.points
-    ]  # fmt: skip
+        {
+            "knob": line.knob,
+            "value": p.value,
+            "this run": p.own,
+            "fewest calls": p.best,
+            "tokens per round": p.tokens_per_round,
+            "calls per token, least": p.calls[0],
+            "most": p.calls[1],
+            "wrong exits": p.wrong_rate,
+            "n wrong": p.n_wrong,
+            "exit rate": p.exit_rate,
+            "mean exit layer": p.mean_layer,
+        }
+        for line in (sweeps.lines if sweeps is not None else ())
+        for p in line.points
+    ]
 
 
 def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> go.Figure:
@@ -124,23 +172,36 @@ def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> 
         return base.empty("no round of this run was predicted: the measured cost of a layer is not on record")
     most = max(max(p.predicted_ms, p.measured_ms) for p in points)
     line = go.Scatter(
-        x=[0, most], y=[0, most], mode="lines", name="as predicted", hoverinfo="skip",
+        x=[0, most],
+        y=[0, most],
+        mode="lines",
+        name="as predicted",
+        hoverinfo="skip",
         line={"color": base.GREY, "dash": "dash", "width": 1.5},
-    )  # fmt: skip
+    )
     here = [p.index == index for p in points]
     dots = go.Scatter(
-        x=[p.predicted_ms for p in points], y=[p.measured_ms for p in points], mode="markers", name="a round",
-        customdata=[p.index for p in points], hoverinfo="text",
+        x=[p.predicted_ms for p in points],
+        y=[p.measured_ms for p in points],
+        mode="markers",
+        name="a round",
+        customdata=[p.index for p in points],
+        hoverinfo="text",
         hovertext=[f"round {p.round}: {p.n_rows} rows<br>{sentence(p.text)}" for p in points],
-        marker={"opacity": 1, "size": [14 if h else 9 for h in here],
-                "symbol": ["diamond" if h else "circle" for h in here],
-                "color": [colour("rejected" if h else "accepted", dark) for h in here]},
+        marker={
+            "opacity": 1,
+            "size": [14 if h else 9 for h in here],
+            "symbol": ["diamond" if h else "circle" for h in here],
+            "color": [colour("rejected" if h else "accepted", dark) for h in here],
+        },
         **base.STEADY,
-    )  # fmt: skip
+    )
     x, y = ({"title": f"{name}, ms", "rangemode": "tozero"} for name in ("predicted", "measured"))
     return base.figure([line, dots], 330, x, y)
 
 
 def time_rows(points: tuple[TimePoint, ...]) -> list[dict[str, Any]]:
-    return [{"round": p.round, "rows": p.n_rows, "predicted ms": p.predicted_ms, "measured ms": p.measured_ms}
-            for p in points]  # fmt: skip
+    return [
+        {"round": p.round, "rows": p.n_rows, "predicted ms": p.predicted_ms, "measured ms": p.measured_ms}
+        for p in points
+    ]

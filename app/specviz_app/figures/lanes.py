@@ -37,11 +37,17 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
     room = 0.01 * (high - low)
     x = {"title": f"{chart.unit}, {CLOCKS[chart.clock]} clock", "range": [low - room, high + room], "zeroline": False}
     return base.figure(
-        [trace for trace in drawn if trace is not None], _HEADROOM + _ROW * len(rows), x,
-        {**base.BARE, **base.ticks(names), "range": [len(names) - 0.45, -0.75]}, barmode="overlay", bargap=0.2,
-        clickmode="event+select", uniformtext={"mode": "hide", "minsize": 9}, shapes=_borders(chart),
+        [trace for trace in drawn if trace is not None],
+        _HEADROOM + _ROW * len(rows),
+        x,
+        {**base.BARE, **base.ticks(names), "range": [len(names) - 0.45, -0.75]},
+        barmode="overlay",
+        bargap=0.2,
+        clickmode="event+select",
+        uniformtext={"mode": "hide", "minsize": 9},
+        shapes=_borders(chart),
         annotations=[*_names(chart), *_arrows(chart, rows, dark)],
-    )  # fmt: skip
+    )
 
 
 def _state(block: Block) -> str:
@@ -55,21 +61,38 @@ def _bars(chart: Chart, kind: BlockKind, state: str, rows: dict[str, int], dark:
     look, idle = BLOCKS[kind], kind == "idle"
     hex_colour, name = look.dark if dark else look.light, look.word
     return go.Bar(
-        orientation="h", base=[b.t0 * chart.scale for _, b in mine], x=[b.took * chart.scale for _, b in mine],
-        y=[rows[b.lane] for _, b in mine], width=[0.3 if idle else _THICK] * len(mine),
+        orientation="h",
+        base=[b.t0 * chart.scale for _, b in mine],
+        x=[b.took * chart.scale for _, b in mine],
+        y=[rows[b.lane] for _, b in mine],
+        width=[0.3 if idle else _THICK] * len(mine),
         name=f"{name}, {VOID.word if state == 'void' else 'not settled'}" if state else name,
-        hovertext=[_hover(chart, b) for _, b in mine], hoverinfo="text",
-        customdata=[list(b.at) for _, b in mine], **base.STEADY,
-        text=["" if idle or state else sentence(clip(b.shown, _LABEL)) for _, b in mine], textposition="inside",
-        insidetextanchor="middle", textangle=0, textfont={"size": 11},
+        hovertext=[_hover(chart, b) for _, b in mine],
+        hoverinfo="text",
+        customdata=[list(b.at) for _, b in mine],
+        **base.STEADY,
+        text=["" if idle or state else sentence(clip(b.shown, _LABEL)) for _, b in mine],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"size": 11},
         marker={
             "color": "rgba(128,128,128,.12)" if idle else hex_colour,
-            "line": {"color": [colour("rejected", dark) if k == chart.cursor else base.GREY for k, _ in mine],
-                     "width": [3 if k == chart.cursor else 1 if idle else 0.5 for k, _ in mine]},
-            "pattern": {"shape": {"void": "x", "open": "."}.get(state, ""), "fillmode": "replace", "size": 6,
-                        "fgcolor": hex_colour, "bgcolor": "rgba(128,128,128,.15)"} if state else {"shape": ""},
+            "line": {
+                "color": [colour("rejected", dark) if k == chart.cursor else base.GREY for k, _ in mine],
+                "width": [3 if k == chart.cursor else 1 if idle else 0.5 for k, _ in mine],
+            },
+            "pattern": {
+                "shape": {"void": "x", "open": "."}.get(state, ""),
+                "fillmode": "replace",
+                "size": 6,
+                "fgcolor": hex_colour,
+                "bgcolor": "rgba(128,128,128,.15)",
+            }
+            if state
+            else {"shape": ""},
         },
-    )  # fmt: skip
+    )
 
 
 def _hover(chart: Chart, block: Block) -> str:
@@ -92,10 +115,17 @@ def _borders(chart: Chart) -> list[dict[str, Any]]:
 
 def _names(chart: Chart) -> list[dict[str, Any]]:
     return [
-        {"x": span.t0 * chart.scale, "y": -0.6, "text": f"r{span.round}", "showarrow": False, "xanchor": "left",
-         "font": {"size": 11}, "hovertext": sentence(span.text)}
+        {
+            "x": span.t0 * chart.scale,
+            "y": -0.6,
+            "text": f"r{span.round}",
+            "showarrow": False,
+            "xanchor": "left",
+            "font": {"size": 11},
+            "hovertext": sentence(span.text),
+        }
         for span in chart.rounds
-    ]  # fmt: skip
+    ]
 
 
 def _arrows(chart: Chart, rows: dict[str, int], dark: bool) -> list[dict[str, Any]]:
@@ -108,13 +138,26 @@ def _arrows(chart: Chart, rows: dict[str, int], dark: bool) -> list[dict[str, An
             target = chart.blocks[k]
             if source.lane not in rows or target.lane not in rows:
                 continue
-            out.append({
-                "ax": source.t1 * chart.scale, "ay": rows[source.lane], "axref": "x", "ayref": "y",
-                "x": (target.t0 + target.t1) / 2 * chart.scale, "y": rows[target.lane], "xref": "x", "yref": "y",
-                "showarrow": True, "arrowhead": 3, "arrowwidth": 1.5, "arrowcolor": VOID.dark if dark else VOID.light,
-                "text": "", "hovertext": sentence(arrow.words), "standoff": 4,
-                "opacity": 0.9 if source.at[0] == last else 0.25,
-            })  # fmt: skip
+            out.append(
+                {
+                    "ax": source.t1 * chart.scale,
+                    "ay": rows[source.lane],
+                    "axref": "x",
+                    "ayref": "y",
+                    "x": (target.t0 + target.t1) / 2 * chart.scale,
+                    "y": rows[target.lane],
+                    "xref": "x",
+                    "yref": "y",
+                    "showarrow": True,
+                    "arrowhead": 3,
+                    "arrowwidth": 1.5,
+                    "arrowcolor": VOID.dark if dark else VOID.light,
+                    "text": "",
+                    "hovertext": sentence(arrow.words),
+                    "standoff": 4,
+                    "opacity": 0.9 if source.at[0] == last else 0.25,
+                }
+            )
     return out
 
 
@@ -124,11 +167,20 @@ def lane_rows(chart: Chart | None) -> list[dict[str, Any]]:
         return []
     labels = {lane.key: lane.label for lane in chart.lanes}
     return [
-        {"lane": labels.get(b.lane, b.lane), "round": b.round, "work": BLOCKS[b.kind].word,
-         f"from, {chart.unit}": b.t0 * chart.scale, f"to, {chart.unit}": b.t1 * chart.scale, "rows": b.size,
-         "tokens": b.shown, "rolled back": b.void, "share that became text": b.useful, "waits for": b.why}
+        {
+            "lane": labels.get(b.lane, b.lane),
+            "round": b.round,
+            "work": BLOCKS[b.kind].word,
+            f"from, {chart.unit}": b.t0 * chart.scale,
+            f"to, {chart.unit}": b.t1 * chart.scale,
+            "rows": b.size,
+            "tokens": b.shown,
+            "rolled back": b.void,
+            "share that became text": b.useful,
+            "waits for": b.why,
+        }
         for b in chart.blocks
-    ]  # fmt: skip
+    ]
 
 
 def lanes_alt(chart: Chart | None) -> str:
@@ -158,17 +210,31 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
     steps = sorted(steps, key=lambda s: (-1 if s.branch is None else s.branch, s.pos))
     xs = list(range(len(steps)))
     dots = go.Scatter(
-        x=xs, y=[s.conf for s in steps], mode="markers", name="confidence", showlegend=False, cliponaxis=False,
-        customdata=[s.node for s in steps], hovertext=[_step_hover(s) for s in steps], hoverinfo="text",
-        marker={"size": 13, "symbol": [_step_symbol(s) for s in steps],
-                "color": [colour(s.mark, dark) for s in steps], "line": {"width": 1.5, "color": base.GREY}},
+        x=xs,
+        y=[s.conf for s in steps],
+        mode="markers",
+        name="confidence",
+        showlegend=False,
+        cliponaxis=False,
+        customdata=[s.node for s in steps],
+        hovertext=[_step_hover(s) for s in steps],
+        hoverinfo="text",
+        marker={
+            "size": 13,
+            "symbol": [_step_symbol(s) for s in steps],
+            "color": [colour(s.mark, dark) for s in steps],
+            "line": {"width": 1.5, "color": base.GREY},
+        },
         **base.STEADY,
-    )  # fmt: skip
+    )
     bound = go.Scatter(
         **base.pieces(*([(k - 0.4, s.bound), (k + 0.4, s.bound)] for k, s in enumerate(steps))),
-        mode="lines", name=sentence(bound_name), hoverinfo="skip", connectgaps=False,
+        mode="lines",
+        name=sentence(bound_name),
+        hoverinfo="skip",
+        connectgaps=False,
         line={"color": colour("exit", dark), "width": 2, "dash": "dash"},
-    )  # fmt: skip
+    )
     bounded = [bound] if any(s.bound is not None for s in steps) else []
     names = base.ticks([base.told(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps])
     x = {**names, "range": [-0.6, max(xs[-1], 5) + 0.6], "tickangle": 0 if len(xs) <= _FEW else -90}
@@ -185,9 +251,14 @@ def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
             xs, ys = [*xs, None], [*ys, None]
         xs, ys = [*xs, k], [*ys, step.conf]
     return go.Scatter(
-        x=xs, y=ys, mode="lines", name="line", hoverinfo="skip", showlegend=False,
+        x=xs,
+        y=ys,
+        mode="lines",
+        name="line",
+        hoverinfo="skip",
+        showlegend=False,
         line={"color": base.GREY, "width": 1},
-    )  # fmt: skip
+    )
 
 
 def _step_symbol(step: ConfStep) -> str:
@@ -206,10 +277,19 @@ def _step_hover(step: ConfStep) -> str:
 
 def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
     return [
-        {"position": s.pos, "branch": s.branch, "token": s.shown, "confidence": s.conf, "bound": s.bound,
-         "": s.text, "stopped": s.stopped, "what became of it": s.fate, "entropy": s.entropy}
+        {
+            "position": s.pos,
+            "branch": s.branch,
+            "token": s.shown,
+            "confidence": s.conf,
+            "bound": s.bound,
+            "": s.text,
+            "stopped": s.stopped,
+            "what became of it": s.fate,
+            "entropy": s.entropy,
+        }
         for s in steps
-    ]  # fmt: skip
+    ]
 
 
 # The fan ------------------------------------------------------------------------------------------------------------
@@ -221,31 +301,57 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         return base.empty("no branches in this round")
     edges = [_edge(k, branch, (len(fan.branches) - 1) / 2, dark) for k, branch in enumerate(fan.branches)]
     firsts = go.Scatter(
-        x=[1] * len(fan.branches), y=list(range(len(fan.branches))), mode="markers+text", name="branch tokens",
-        customdata=[b.node for b in fan.branches], text=[short(b.shown, 10) for b in fan.branches],
-        textposition="top center", hoverinfo="text", cliponaxis=False, showlegend=False,
+        x=[1] * len(fan.branches),
+        y=list(range(len(fan.branches))),
+        mode="markers+text",
+        name="branch tokens",
+        customdata=[b.node for b in fan.branches],
+        text=[short(b.shown, 10) for b in fan.branches],
+        textposition="top center",
+        hoverinfo="text",
+        cliponaxis=False,
+        showlegend=False,
         hovertext=[_branch_hover(b) for b in fan.branches],
-        marker={"opacity": 1, "size": [12 + 22 * (b.q or 0) for b in fan.branches],
-                "symbol": [SYMBOLS[b.mark] for b in fan.branches],
-                "color": [colour(b.mark, dark) for b in fan.branches]},
+        marker={
+            "opacity": 1,
+            "size": [12 + 22 * (b.q or 0) for b in fan.branches],
+            "symbol": [SYMBOLS[b.mark] for b in fan.branches],
+            "color": [colour(b.mark, dark) for b in fan.branches],
+        },
         **base.STEADY,
-    )  # fmt: skip
+    )
     deep = [(k, d, t) for k, b in enumerate(fan.branches) for d, t in enumerate(b.tokens, 2)]
     rest = go.Scatter(
-        x=[d for _, d, _ in deep], y=[k for k, _, _ in deep], mode="markers+text", name="branch", showlegend=False,
-        customdata=[t.node for _, _, t in deep], text=[short(t.shown, 8) for _, _, t in deep],
-        textposition="top center", textfont={"size": 11}, hoverinfo="text", cliponaxis=False,
+        x=[d for _, d, _ in deep],
+        y=[k for k, _, _ in deep],
+        mode="markers+text",
+        name="branch",
+        showlegend=False,
+        customdata=[t.node for _, _, t in deep],
+        text=[short(t.shown, 8) for _, _, t in deep],
+        textposition="top center",
+        textfont={"size": 11},
+        hoverinfo="text",
+        cliponaxis=False,
         hovertext=[f"{safe(t.shown)}<br>confidence {fine(t.conf)}<br>{sentence(t.fate)}" for _, _, t in deep],
-        marker={"size": 10, "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
-                "color": [colour(t.mark, dark) for _, _, t in deep]},
+        marker={
+            "size": 10,
+            "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
+            "color": [colour(t.mark, dark) for _, _, t in deep],
+        },
         **base.STEADY,
-    )  # fmt: skip
+    )
     middle = (len(fan.branches) - 1) / 2
     root = go.Scatter(
-        x=[0], y=[middle], mode="markers", name="branch point", hoverinfo="text", showlegend=False,
+        x=[0],
+        y=[middle],
+        mode="markers",
+        name="branch point",
+        hoverinfo="text",
+        showlegend=False,
         hovertext=[f"position {fan.pos}, confidence {fine(fan.conf)}<br>{sentence(fan.k_text)}"],
         marker={"size": 13, "symbol": "circle", "color": colour("root", dark)},
-    )  # fmt: skip
+    )
     names = [f"b{b.branch} {glyph('accepted') if b.survivor else ''}<br>q {fine(b.q)}" for b in fan.branches]
     longest = max((len(b.tokens) for b in fan.branches), default=0) + 1
     x = {
@@ -260,11 +366,18 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
 
 def _edge(k: int, branch: BranchView, middle: float, dark: bool) -> go.Scatter:
     return go.Scatter(
-        x=[0, 1, len(branch.tokens) + 1], y=[middle, k, k], mode="lines", hoverinfo="skip", showlegend=False,
-        name=f"b{branch.branch}", line={"width": 4 if branch.survivor else 1.5,
-                                        "color": colour("accepted" if branch.survivor else "untested", dark),
-                                        "dash": "solid" if branch.survivor else "dot"},
-    )  # fmt: skip
+        x=[0, 1, len(branch.tokens) + 1],
+        y=[middle, k, k],
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        name=f"b{branch.branch}",
+        line={
+            "width": 4 if branch.survivor else 1.5,
+            "color": colour("accepted" if branch.survivor else "untested", dark),
+            "dash": "solid" if branch.survivor else "dot",
+        },
+    )
 
 
 def _branch_hover(branch: BranchView) -> str:
@@ -276,10 +389,18 @@ def _branch_hover(branch: BranchView) -> str:
 
 def fan_rows(fan: Fan | None) -> list[dict[str, Any]]:
     return [
-        {"branch": b.branch, "token": b.shown, "q": b.q, "rank": b.rank, "how": b.kind, "survivor": b.survivor,
-         "what became of it": b.fate, "goes on": " ".join(t.shown for t in b.tokens)}
+        {
+            "branch": b.branch,
+            "token": b.shown,
+            "q": b.q,
+            "rank": b.rank,
+            "how": b.kind,
+            "survivor": b.survivor,
+            "what became of it": b.fate,
+            "goes on": " ".join(t.shown for t in b.tokens),
+        }
         for b in (fan.branches if fan is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 # The classifier -----------------------------------------------------------------------------------------------------
@@ -294,25 +415,37 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     bars = [
         go.Bar(
             x=[f"{sentence(call.stage)} {k}" for k, call in enumerate(calls, 1)],
-            y=[call.probs[s] if call.probs else None for call in calls], name=CLASSES[s], hoverinfo="text",
-            hovertext=[f"{CLASSES[s]}: {fine(call.probs[s]) if call.probs else ''}<br>{sentence(call.words)}"
-                       for call in calls],
+            y=[call.probs[s] if call.probs else None for call in calls],
+            name=CLASSES[s],
+            hoverinfo="text",
+            hovertext=[
+                f"{CLASSES[s]}: {fine(call.probs[s]) if call.probs else ''}<br>{sentence(call.words)}" for call in calls
+            ],
             text=[f"{glyph('accepted')} {fine(call.probs[s])}" if call.probs and call.s == s else "" for call in calls],
-            textposition="outside", cliponaxis=False,
-            marker={"color": colour(mark, dark), "pattern": base.hatched(hatch),
-                    "opacity": [1 if call.s == s else 0.45 for call in calls]},
+            textposition="outside",
+            cliponaxis=False,
+            marker={
+                "color": colour(mark, dark),
+                "pattern": base.hatched(hatch),
+                "opacity": [1 if call.s == s else 0.45 for call in calls],
+            },
         )
         for s, (mark, hatch) in enumerate(looks)
-    ]  # fmt: skip
+    ]
     return base.figure(bars, 260, {}, {"range": [0, 1.1], "tickvals": [0, 0.5, 1]}, barmode="group", bargap=0.3)
 
 
 def hrad_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
     return [
-        {"stage": call.stage, "class": call.s, "source": call.source,
-         **{CLASSES[s]: call.probs[s] if call.probs else None for s in range(3)}, "": call.words}
+        {
+            "stage": call.stage,
+            "class": call.s,
+            "source": call.source,
+            **{CLASSES[s]: call.probs[s] if call.probs else None for s in range(3)},
+            "": call.words,
+        }
         for call in (hrad.calls if hrad is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
@@ -323,11 +456,22 @@ def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     names = [name[0] for name in CLASSES]
     counts = [[str(n) for n in row] for row in table]
     heat = go.Heatmap(
-        x=[f"true {n}" for n in names], y=[f"said {n}" for n in names], z=[list(row) for row in table],
-        colorscale=base.SCALE, showscale=False, text=counts, texttemplate="%{text}", xgap=2, ygap=2, name="confusion",
-        hovertext=[[f"said {CLASSES[r]}, was {CLASSES[c]}: {n} times" for c, n in enumerate(row)]
-                   for r, row in enumerate(table)], hoverinfo="text",
-    )  # fmt: skip
+        x=[f"true {n}" for n in names],
+        y=[f"said {n}" for n in names],
+        z=[list(row) for row in table],
+        colorscale=base.SCALE,
+        showscale=False,
+        text=counts,
+        texttemplate="%{text}",
+        xgap=2,
+        ygap=2,
+        name="confusion",
+        hovertext=[
+            [f"said {CLASSES[r]}, was {CLASSES[c]}: {n} times" for c, n in enumerate(row)]
+            for r, row in enumerate(table)
+        ],
+        hoverinfo="text",
+    )
     return base.figure([heat], 260, {**base.BARE, "side": "top"}, {**base.BARE, "autorange": "reversed"})
 
 

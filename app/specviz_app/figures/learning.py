@@ -15,11 +15,15 @@ from specviz_app.figures import base
 from specviz_app.figures.base import sentence, short
 
 _DOMAINS: tuple[tuple[Mark, str], ...] = (
-    ("accepted", "circle"), ("recovered", "square"), ("exit", "diamond"), ("bonus", "triangle-up"),
-)  # fmt: skip
+    ("accepted", "circle"),
+    ("recovered", "square"),
+    ("exit", "diamond"),
+    ("bonus", "triangle-up"),
+)
 _ARMS: dict[str, tuple[Mark, str, float]] = {  # colour, symbol, place beside the query's number
-    "head": ("recovered", "circle", -0.16), "full": ("accepted", "square", 0.16),
-}  # fmt: skip
+    "head": ("recovered", "circle", -0.16),
+    "full": ("accepted", "square", 0.16),
+}
 _LANES = ("skip", "head", "full")
 _HEIGHT = 260
 NOTHING = "no query has ended with a decision"
@@ -35,9 +39,14 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
     steps = view.steps
     names = list(dict.fromkeys(s.domain for s in steps))
     length = go.Scatter(
-        x=[s.q for s in steps], y=[s.tau for s in steps], mode="lines", hoverinfo="skip", showlegend=False,
-        name="length", line={"color": base.GREY, "width": 1},
-    )  # fmt: skip
+        x=[s.q for s in steps],
+        y=[s.tau for s in steps],
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        name="length",
+        line={"color": base.GREY, "width": 1},
+    )
     domains = [_domain([s for s in steps if s.domain == name], name, k, dark) for k, name in enumerate(names)]
     out = base.stacked([length, *domains], [_actions(steps, dark)], 0.66, 0.06, 380)
     lost = colour("rejected", dark)
@@ -45,12 +54,20 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
     out.update_layout(
         shapes=[base.stroke(s.q - 0.5, 0, s.q - 0.5, 1, lost, yref="paper", line={"dash": "dash"}) for s in shifts],
         annotations=[
-            {"x": s.q - 0.5, "y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left",
-             "showarrow": False, "text": f" {short(s.domain)} from here", "font": {"color": lost}}
+            {
+                "x": s.q - 0.5,
+                "y": 1,
+                "yref": "paper",
+                "yanchor": "top",
+                "xanchor": "left",
+                "showarrow": False,
+                "text": f" {short(s.domain)} from here",
+                "font": {"color": lost},
+            }
             for s in shifts
         ],
         clickmode="event+select",
-    )  # fmt: skip
+    )
     out.update_xaxes(range=[-0.7, max(steps[-1].q, 4) + 0.7])
     out.update_xaxes(title="query", row=2, col=1, dtick=_tick(len(steps)))
     out.update_yaxes(title="len", row=1, col=1, rangemode="tozero")
@@ -65,26 +82,46 @@ def _tick(n: int) -> int:
 def _domain(steps: Sequence[AdaptStep], name: str, k: int, dark: bool) -> go.Scatter:
     mark, symbol = _DOMAINS[k % len(_DOMAINS)]
     return go.Scatter(
-        x=[s.q for s in steps], y=[s.tau for s in steps], mode="markers", name=short(name) if name else "one domain",
-        customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text", cliponaxis=False,
-        showlegend=True, **base.STEADY,
-        marker={"symbol": symbol, "color": colour(mark, dark), "size": [15 if s.cursor else 10 for s in steps],
-                "opacity": 1, "line": {"width": [3 if s.cursor else 0 for s in steps],
-                                       "color": colour("testing", dark)}},
-    )  # fmt: skip
+        x=[s.q for s in steps],
+        y=[s.tau for s in steps],
+        mode="markers",
+        name=short(name) if name else "one domain",
+        customdata=[s.index for s in steps],
+        hovertext=[_hover(s) for s in steps],
+        hoverinfo="text",
+        cliponaxis=False,
+        showlegend=True,
+        **base.STEADY,
+        marker={
+            "symbol": symbol,
+            "color": colour(mark, dark),
+            "size": [15 if s.cursor else 10 for s in steps],
+            "opacity": 1,
+            "line": {"width": [3 if s.cursor else 0 for s in steps], "color": colour("testing", dark)},
+        },
+    )
 
 
 def _actions(steps: Sequence[AdaptStep], dark: bool) -> go.Scatter:
     """Filled: it surely pays; open: explored; ✗: taken back."""
     return go.Scatter(
-        x=[s.q for s in steps], y=[_LANES.index(s.action) for s in steps], mode="markers", name="action",
-        showlegend=False, customdata=[s.index for s in steps], hovertext=[_hover(s) for s in steps], hoverinfo="text",
+        x=[s.q for s in steps],
+        y=[_LANES.index(s.action) for s in steps],
+        mode="markers",
+        name="action",
+        showlegend=False,
+        customdata=[s.index for s in steps],
+        hovertext=[_hover(s) for s in steps],
+        hoverinfo="text",
         **base.STEADY,
-        marker={"opacity": 1, "size": [6 if s.action == "skip" else 13 for s in steps],
-                "symbol": [_symbol(s) for s in steps], "line": {"width": 2},
-                "color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
-                          for s in steps]},
-    )  # fmt: skip
+        marker={
+            "opacity": 1,
+            "size": [6 if s.action == "skip" else 13 for s in steps],
+            "symbol": [_symbol(s) for s in steps],
+            "line": {"width": 2},
+            "color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark) for s in steps],
+        },
+    )
 
 
 def _symbol(step: AdaptStep) -> str:
@@ -103,12 +140,25 @@ def _hover(s: AdaptStep) -> str:
 def stream_rows(view: AdaptView | None) -> list[dict[str, Any]]:
     """The table twin: a row a query."""
     return [
-        {"query": s.q, "domain": s.domain, "rounds": s.n_rounds, "len": s.tau, "signal": s.s,
-         "rejections": s.n_rejections, "action": s.action, "why": s.reason, "measured gain": s.measured_gain,
-         "taken back": s.reverted, "update s": s.update_s, "spent s": s.spent, "budget s": s.budget,
-         "regret s": s.regret, "weights": s.version}
+        {
+            "query": s.q,
+            "domain": s.domain,
+            "rounds": s.n_rounds,
+            "len": s.tau,
+            "signal": s.s,
+            "rejections": s.n_rejections,
+            "action": s.action,
+            "why": s.reason,
+            "measured gain": s.measured_gain,
+            "taken back": s.reverted,
+            "update s": s.update_s,
+            "spent s": s.spent,
+            "budget s": s.budget,
+            "regret s": s.regret,
+            "weights": s.version,
+        }
         for s in (view.steps if view is not None else ())
-    ]  # fmt: skip
+    ]
 
 
 def fig_arms(view: AdaptView | None, dark: bool = False) -> go.Figure:
@@ -135,22 +185,42 @@ def _arm(
     hex_colour, symbol, beside = look
     tops = [arm.ucb if arm.ucb is not None and math.isfinite(arm.ucb) else ceiling for _, arm in mine]
     bands = go.Scatter(
-        **base.pieces(*(
-            [(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True)
-        )), mode="lines", hoverinfo="skip", showlegend=False, name=f"{action}: bounds",
+        **base.pieces(
+            *([(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True))
+        ),
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        name=f"{action}: bounds",
         line={"color": hex_colour, "width": 2},
-    )  # fmt: skip
+    )
     dots = go.Scatter(
-        x=[s.q + beside for s, _ in mine], y=[arm.mean for _, arm in mine], mode="markers", hoverinfo="text",
-        name=f"{ACTIONS[action][0]} {action}", cliponaxis=False, hovertext=[_arm_hover(s, arm) for s, arm in mine],
-        marker={"symbol": symbol, "color": hex_colour, "size": [13 if arm.chosen else 7 for _, arm in mine],
-                "opacity": 1, "line": {"width": 0}},
-    )  # fmt: skip
+        x=[s.q + beside for s, _ in mine],
+        y=[arm.mean for _, arm in mine],
+        mode="markers",
+        hoverinfo="text",
+        name=f"{ACTIONS[action][0]} {action}",
+        cliponaxis=False,
+        hovertext=[_arm_hover(s, arm) for s, arm in mine],
+        marker={
+            "symbol": symbol,
+            "color": hex_colour,
+            "size": [13 if arm.chosen else 7 for _, arm in mine],
+            "opacity": 1,
+            "line": {"width": 0},
+        },
+    )
     free = [s.q + beside for s, arm in mine if arm.ucb is None or math.isinf(arm.ucb)]
     ups = go.Scatter(
-        x=free, y=[ceiling] * len(free), mode="markers", hoverinfo="skip", showlegend=False, name="unbounded",
-        marker={"symbol": "triangle-up", "size": 8, "color": hex_colour}, cliponaxis=False,
-    )  # fmt: skip
+        x=free,
+        y=[ceiling] * len(free),
+        mode="markers",
+        hoverinfo="skip",
+        showlegend=False,
+        name="unbounded",
+        marker={"symbol": "triangle-up", "size": 8, "color": hex_colour},
+        cliponaxis=False,
+    )
     return [bands, dots, *([ups] if free else [])]
 
 
@@ -158,18 +228,30 @@ def _arm_hover(step: AdaptStep, arm: ArmView) -> str:
     lines = [
         f"<b>{arm.action}</b> after query {step.q}{' · taken' if arm.chosen else ''}",
         f"gain {number(arm.gain, 3)} ± {number(arm.se, 3)} tokens a round",
-        f"saves {number(arm.save)} s, costs {number(arm.cost)} s", sentence(arm.text),
-    ]  # fmt: skip
+        f"saves {number(arm.save)} s, costs {number(arm.cost)} s",
+        sentence(arm.text),
+    ]
     return base.told(*lines, f"taken {arm.n} times before" if arm.n is not None else "")
 
 
 def arm_rows(view: AdaptView | None) -> list[dict[str, Any]]:
     """The table twin: a row a query and action."""
     return [
-        {"query": s.q, "action": a.action, "taken": a.chosen, "gain": a.gain, "se": a.se, "save s": a.save,
-         "cost s": a.cost, "LCB s": a.lcb, "UCB s": _finite(a.ucb), "times taken before": a.n}
-        for s in (view.steps if view is not None else ()) for a in s.arms
-    ]  # fmt: skip
+        {
+            "query": s.q,
+            "action": a.action,
+            "taken": a.chosen,
+            "gain": a.gain,
+            "se": a.se,
+            "save s": a.save,
+            "cost s": a.cost,
+            "LCB s": a.lcb,
+            "UCB s": _finite(a.ucb),
+            "times taken before": a.n,
+        }
+        for s in (view.steps if view is not None else ())
+        for a in s.arms
+    ]
 
 
 def _finite(value: float | None) -> float | None:
@@ -183,20 +265,30 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
         return base.empty("no update has been measured yet")
     wanted = [next((arm for arm in s.arms if arm.chosen), None) for s in done]
     bars = go.Bar(
-        x=[s.q for s in done], y=[s.measured_gain for s in done], name="measured", hoverinfo="text",
-        hovertext=[f"query {s.q}: measured {number(s.measured_gain, 3)}<br>held-out coverage {_pair(s)}"
-                   f"{'<br>taken back' if s.reverted else ''}" for s in done],
-        marker={"color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark)
-                          for s in done],
-                "pattern": base.hatched(["/" if s.reverted else "" for s in done])},
-    )  # fmt: skip
+        x=[s.q for s in done],
+        y=[s.measured_gain for s in done],
+        name="measured",
+        hoverinfo="text",
+        hovertext=[
+            f"query {s.q}: measured {number(s.measured_gain, 3)}<br>held-out coverage {_pair(s)}"
+            f"{'<br>taken back' if s.reverted else ''}"
+            for s in done
+        ],
+        marker={
+            "color": [colour("rejected" if s.reverted else _ARMS.get(s.action, ("untested",))[0], dark) for s in done],
+            "pattern": base.hatched(["/" if s.reverted else "" for s in done]),
+        },
+    )
     guess = go.Scatter(
-        x=[s.q for s in done], y=[arm.gain if arm else None for arm in wanted], mode="markers", name="expected ± se",
+        x=[s.q for s in done],
+        y=[arm.gain if arm else None for arm in wanted],
+        mode="markers",
+        name="expected ± se",
         error_y={"type": "data", "array": [arm.se if arm else None for arm in wanted], "color": colour("root", dark)},
         marker={"symbol": "line-ew-open", "size": 12, "color": colour("root", dark), "line": {"width": 2}},
         hovertext=[f"expected {number(arm.gain, 3)} ± {number(arm.se, 3)}" if arm else UNKNOWN for arm in wanted],
         hoverinfo="text",
-    )  # fmt: skip
+    )
     x = {"title": "query", "dtick": _tick(len(done))}
     return base.figure([bars, guess], _HEIGHT, x, {"title": "gain, tokens a round"})
 
@@ -208,11 +300,18 @@ def _pair(step: AdaptStep) -> str:
 
 def gain_rows(view: AdaptView | None) -> list[dict[str, Any]]:
     return [
-        {"query": s.q, "action": s.action, "measured": s.measured_gain, "coverage before": s.coverage[0],
-         "coverage after": s.coverage[1], "taken back": s.reverted,
-         "expected": next((a.gain for a in s.arms if a.chosen), None)}
-        for s in (view.steps if view is not None else ()) if s.measured_gain is not None
-    ]  # fmt: skip
+        {
+            "query": s.q,
+            "action": s.action,
+            "measured": s.measured_gain,
+            "coverage before": s.coverage[0],
+            "coverage after": s.coverage[1],
+            "taken back": s.reverted,
+            "expected": next((a.gain for a in s.arms if a.chosen), None),
+        }
+        for s in (view.steps if view is not None else ())
+        if s.measured_gain is not None
+    ]
 
 
 def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
@@ -229,18 +328,30 @@ def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
         true = list(accumulate(s.replay_regret or 0.0 for s in steps))
         lines.append(("true regret (replayed)", true, "exit", "dashdot"))
     traces = [
-        go.Scatter(x=xs, y=ys, mode="lines+markers", name=name, marker={"size": 5},
-                   line={"color": colour(mark, dark), "dash": dash, "width": 2, "shape": "hv"},
-                   hovertemplate=f"{name}, query %{{x}}: %{{y:.3g}} s<extra></extra>")
+        go.Scatter(
+            x=xs,
+            y=ys,
+            mode="lines+markers",
+            name=name,
+            marker={"size": 5},
+            line={"color": colour(mark, dark), "dash": dash, "width": 2, "shape": "hv"},
+            hovertemplate=f"{name}, query %{{x}}: %{{y:.3g}} s<extra></extra>",
+        )
         for name, ys, mark, dash in lines
-    ]  # fmt: skip
+    ]
     x = {"title": "query", "dtick": _tick(len(steps))}
     return base.figure(traces, _HEIGHT, x, {"title": "s", "rangemode": "tozero"})
 
 
 def ledger_rows(view: AdaptView | None) -> list[dict[str, Any]]:
     return [
-        {"query": s.q, "spent s": s.spent, "budget s": s.budget, "regret s": s.regret, "regret so far": s.total_regret,
-         "true regret s": s.replay_regret}
+        {
+            "query": s.q,
+            "spent s": s.spent,
+            "budget s": s.budget,
+            "regret s": s.regret,
+            "regret so far": s.total_regret,
+            "true regret s": s.replay_regret,
+        }
         for s in (view.steps if view is not None else ())
-    ]  # fmt: skip
+    ]

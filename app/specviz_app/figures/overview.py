@@ -20,13 +20,18 @@ def fig_series(series: Series, axis: str, mark: Mark = "accepted", dark: bool = 
     """Shares by position, depth or count: bars with 95 % intervals, how many they rest on in the hover."""
     if series.missing is not None or not series.xs:
         return base.empty(series.missing or "nothing here yet")
-    spread = [(v, v) if lo is None or hi is None else (lo, hi)
-              for v, lo, hi in zip(series.values, series.lows, series.highs, strict=True)]  # fmt: skip
+    spread = [
+        (v, v) if lo is None or hi is None else (lo, hi)
+        for v, lo, hi in zip(series.values, series.lows, series.highs, strict=True)
+    ]
     bar = go.Bar(
-        x=list(series.xs), y=list(series.values), name=series.label, marker={"color": colour(mark, dark)},
+        x=list(series.xs),
+        y=list(series.values),
+        name=series.label,
+        marker={"color": colour(mark, dark)},
         customdata=[(n, lo, hi) for n, (lo, hi) in zip(series.ns, spread, strict=True)],
         hovertemplate=axis + _HOVER,
-    )  # fmt: skip
+    )
     ends = base.pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(series.xs, spread, strict=True)))
     whiskers = go.Scatter(**ends, **base.WHISKER, name="95 % interval")
     x = {"title": axis, "dtick": 1 if len(series.xs) <= 16 else None}
@@ -38,14 +43,21 @@ def fig_histogram(histogram: Histogram, dark: bool = False) -> go.Figure:
     if histogram.missing is not None:
         return base.empty(histogram.missing)
     counts = go.Bar(
-        x=[k for k, _ in histogram.counts], y=[n for _, n in histogram.counts], name="rounds",
-        marker={"color": colour("accepted", dark)}, hovertemplate="%{x} accepted: %{y} rounds<extra></extra>",
-    )  # fmt: skip
+        x=[k for k, _ in histogram.counts],
+        y=[n for _, n in histogram.counts],
+        name="rounds",
+        marker={"color": colour("accepted", dark)},
+        hovertemplate="%{x} accepted: %{y} rounds<extra></extra>",
+    )
     fit = go.Scatter(
-        x=[k for k, _ in histogram.expected], y=[n for _, n in histogram.expected], mode="lines+markers",
-        name=f"geometric, α {histogram.alpha}", line={"color": colour("recovered", dark), "width": 2, "dash": "dot"},
-        marker={"symbol": "diamond", "size": 8}, hovertemplate="%{x} accepted: %{y:.1f} expected<extra></extra>",
-    )  # fmt: skip
+        x=[k for k, _ in histogram.expected],
+        y=[n for _, n in histogram.expected],
+        mode="lines+markers",
+        name=f"geometric, α {histogram.alpha}",
+        line={"color": colour("recovered", dark), "width": 2, "dash": "dot"},
+        marker={"symbol": "diamond", "size": 8},
+        hovertemplate="%{x} accepted: %{y:.1f} expected<extra></extra>",
+    )
     traces = [counts, *([fit] if histogram.expected else [])]
     x = {"title": "accepted tokens of a round", "dtick": 1 if len(histogram.counts) <= 16 else None}
     return base.figure(traces, _HEIGHT, x, {"title": "rounds"}, showlegend=bool(histogram.expected))
@@ -60,10 +72,14 @@ def fig_stages(stages: Collection[Stage], dark: bool = False) -> go.Figure:
         return base.empty("no round has ended yet")
     names = [s.name for s in stages]
     bar = go.Bar(
-        x=[s.ms for s in stages], y=names, orientation="h", text=[sentence(s.text) for s in stages],
-        textposition="auto", marker={"color": [colour(_STAGE_MARK.get(n, "untested"), dark) for n in names]},
+        x=[s.ms for s in stages],
+        y=names,
+        orientation="h",
+        text=[sentence(s.text) for s in stages],
+        textposition="auto",
+        marker={"color": [colour(_STAGE_MARK.get(n, "untested"), dark) for n in names]},
         hovertemplate="%{y}: %{text}<extra></extra>",
-    )  # fmt: skip
+    )
     y = {"autorange": "reversed"}
     return base.figure([bar], 60 + 30 * len(names), {"title": "ms, median"}, y, showlegend=False)
 
@@ -74,12 +90,18 @@ def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Fig
         return base.empty("nothing was drafted in this run", 90)
     bars = [
         go.Bar(
-            x=[n], y=["drafted"], orientation="h", name=f"{glyph(mark)} {word(mark)}", text=[f"{glyph(mark)} {n:,}"],
-            textposition="inside", insidetextanchor="middle", marker={"color": colour(mark, dark)},
+            x=[n],
+            y=["drafted"],
+            orientation="h",
+            name=f"{glyph(mark)} {word(mark)}",
+            text=[f"{glyph(mark)} {n:,}"],
+            textposition="inside",
+            insidetextanchor="middle",
+            marker={"color": colour(mark, dark)},
             hovertemplate=f"{word(mark)}: %{{x}}<extra></extra>",
         )
         for mark, n in marks
-    ]  # fmt: skip
+    ]
     out = base.figure(bars, 110, base.HIDDEN, base.HIDDEN, barmode="stack")
     return out.update_layout(legend={"traceorder": "normal"})
 
@@ -92,16 +114,20 @@ def fig_timeline(
         return base.empty("no rounds", 90)
     shades = [1.0 if only is None or p.index in only else 0.25 for p in points]
     bar = go.Bar(
-        x=[p.index for p in points], y=[p.n_emitted or 0 for p in points],
+        x=[p.index for p in points],
+        y=[p.n_emitted or 0 for p in points],
         marker={
-            "color": [colour("rejected" if p.rejected else "accepted", dark) for p in points], "opacity": shades,
+            "color": [colour("rejected" if p.rejected else "accepted", dark) for p in points],
+            "opacity": shades,
             "line": {"width": [3 if p.index == at else 0 for p in points], "color": colour("root", dark)},
         },
         customdata=[p.index for p in points],
-        text=[p.markers for p in points], textposition="outside", cliponaxis=False,
+        text=[p.markers for p in points],
+        textposition="outside",
+        cliponaxis=False,
         hovertext=[f"q{p.q} r{p.r}: {p.n_emitted} tokens, {p.n_accepted} of {p.n_drafted} kept" for p in points],
         hoverinfo="text",
-    )  # fmt: skip
+    )
     many = len({p.q for p in points}) > 1
     named = [p for p in points if p.r == 1 or (not many and p.r % _tick(len(points)) == 0)]
     names = [f"q{p.q}" if many else f"r{p.r}" for p in named]

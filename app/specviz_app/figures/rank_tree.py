@@ -27,16 +27,24 @@ def fig_rank_tree(
     """
     if tree is None or tree.missing is not None or len(tree.nodes) < 2:
         return base.empty(tree.missing if tree is not None and tree.missing else "nothing was drafted in this round")
-    look = _Look(selected, dark, _rows(tree.nodes), {(e.parent, e.block, e.slot): e for e in expansions},
-                 1 + max(n.depth for n in tree.nodes))  # fmt: skip
+    look = _Look(
+        selected,
+        dark,
+        _rows(tree.nodes),
+        {(e.parent, e.block, e.slot): e for e in expansions},
+        1 + max(n.depth for n in tree.nodes),
+    )
     homes = sorted({_home(n) for n in tree.nodes if n.id >= 0})
     stages = [(h, f"{_unit(tree)} {h}") for h in homes] + [(None, "verdict")]
     n_rows = max(look.rows.values()) + 1
     across = [-0.15, max(2, *(n.depth for n in tree.nodes)) + 0.98]
     out = base.figure(
-        _traces(tree, None, look), _CONTROLS + _ROW * max(4, n_rows), {**base.HIDDEN, "range": across},
-        {**base.HIDDEN, "range": [n_rows - 0.4, -0.6]}, showlegend=False,
-    )  # fmt: skip
+        _traces(tree, None, look),
+        _CONTROLS + _ROW * max(4, n_rows),
+        {**base.HIDDEN, "range": across},
+        {**base.HIDDEN, "range": [n_rows - 0.4, -0.6]},
+        showlegend=False,
+    )
     return base.played(out, [(name, _traces(tree, home, look)) for home, name in stages], "▶ play how it grew")
 
 
@@ -93,24 +101,41 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
     ring = colour("recovered", look.dark)
     ink = "#FFFFFF" if not look.dark else "#10141A"
     signs = go.Scatter(
-        **base.spots(at), mode="markers+text", name="nodes", hoverinfo="text", **base.STEADY,
+        **base.spots(at),
+        mode="markers+text",
+        name="nodes",
+        hoverinfo="text",
+        **base.STEADY,
         text=[f"<b>{_home(n)}</b>" if n.id >= 0 and n.kept else "" for n in shown],
         textfont={"size": 10, "color": ink},
-        hovertext=[hover(n, look.said) for n in shown], customdata=[n.id for n in shown],
+        hovertext=[hover(n, look.said) for n in shown],
+        customdata=[n.id for n in shown],
         marker={
-            "symbol": [_symbol(n) for n in shown], "color": own, "opacity": 1,
+            "symbol": [_symbol(n) for n in shown],
+            "color": own,
+            "opacity": 1,
             "size": [20 if c else 15 for c in chosen],
-            "line": {"width": [3 if c or n.start is not None else 0 if n.kept else 1.5
-                               for c, n in zip(chosen, shown, strict=True)],
-                     "color": [colour("testing", look.dark) if c else ring if n.start is not None else o
-                               for c, n, o in zip(chosen, shown, own, strict=True)]},
+            "line": {
+                "width": [
+                    3 if c or n.start is not None else 0 if n.kept else 1.5 for c, n in zip(chosen, shown, strict=True)
+                ],
+                "color": [
+                    colour("testing", look.dark) if c else ring if n.start is not None else o
+                    for c, n, o in zip(chosen, shown, own, strict=True)
+                ],
+            },
         },
-    )  # fmt: skip
+    )
     words = go.Scatter(
-        **base.spots([(x + _NEAR, y) for x, y in at]), mode="text", textposition="middle right",
-        text=[_label(n, judged) for n in shown], textfont={"size": 12, "color": own}, hoverinfo="skip", name="tokens",
+        **base.spots([(x + _NEAR, y) for x, y in at]),
+        mode="text",
+        textposition="middle right",
+        text=[_label(n, judged) for n in shown],
+        textfont={"size": 12, "color": own},
+        hoverinfo="skip",
+        name="tokens",
         cliponaxis=False,
-    )  # fmt: skip
+    )
     return [*branches(list(_edges(shown, judged, look)), look.dark, 1), words, signs]
 
 
@@ -189,11 +214,22 @@ def rank_tree_alt(tree: RankTree | None) -> str:
 
 def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
     return [
-        {"node": node_name(n.id), "below": node_name(n.parent), "depth": n.depth, "token": n.shown,
-         "status": f"{n.glyph} {n.word}", "block": n.block, "slot": n.slot if n.head is None else n.head,
-         "rank": n.rank, "path chance": n.chance, "log": n.cum, "": ", ".join(n.flags)}
-        for n in (tree.nodes if tree is not None else ()) if n.id >= 0
-    ]  # fmt: skip
+        {
+            "node": node_name(n.id),
+            "below": node_name(n.parent),
+            "depth": n.depth,
+            "token": n.shown,
+            "status": f"{n.glyph} {n.word}",
+            "block": n.block,
+            "slot": n.slot if n.head is None else n.head,
+            "rank": n.rank,
+            "path chance": n.chance,
+            "log": n.cum,
+            "": ", ".join(n.flags),
+        }
+        for n in (tree.nodes if tree is not None else ())
+        if n.id >= 0
+    ]
 
 
 # One distribution ---------------------------------------------------------------------------------------------------
@@ -215,23 +251,44 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
         colour("accepted" if o.best or o.written else "untested" if o.child else "pruned", dark) for o in said.offers
     ]
     bar = go.Bar(
-        y=list(range(len(names))), x=[o.prob for o in said.offers], orientation="h", hovertext=about, hoverinfo="text",
+        y=list(range(len(names))),
+        x=[o.prob for o in said.offers],
+        orientation="h",
+        hovertext=about,
+        hoverinfo="text",
         name="draft",
-        marker={"color": marks, "opacity": [1 if o.child else 0.35 for o in said.offers],
-                "pattern": {"shape": ["" if o.child else "/" for o in said.offers], "fillmode": "overlay",
-                            "fgopacity": 0.5}},
-    )  # fmt: skip
+        marker={
+            "color": marks,
+            "opacity": [1 if o.child else 0.35 for o in said.offers],
+            "pattern": {
+                "shape": ["" if o.child else "/" for o in said.offers],
+                "fillmode": "overlay",
+                "fgopacity": 0.5,
+            },
+        },
+    )
     edge = sum(o.child for o in said.offers) - 0.5
     x = {"title": "draft probability (dashed: the width)", "rangemode": "tozero"}
     return base.figure(
-        [bar], 60 + 19 * len(names), x, {**base.ticks(names), "autorange": "reversed"}, showlegend=False, bargap=0.2,
+        [bar],
+        60 + 19 * len(names),
+        x,
+        {**base.ticks(names), "autorange": "reversed"},
+        showlegend=False,
+        bargap=0.2,
         shapes=[base.level(edge, colour("exit", dark))],
-    )  # fmt: skip
+    )
 
 
 def offer_rows(said: ExpansionView | None) -> list[dict[str, Any]]:
     return [
-        {"rank": o.rank, "token": o.shown, "draft": o.prob, "child": o.child, "target's best": o.best,
-         "written": o.written}
+        {
+            "rank": o.rank,
+            "token": o.shown,
+            "draft": o.prob,
+            "child": o.child,
+            "target's best": o.best,
+            "written": o.written,
+        }
         for o in (said.offers if said is not None else ())
-    ]  # fmt: skip
+    ]

@@ -38,24 +38,47 @@ def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure
     n = len(BUCKETS)
     cells = [cell for row in table.cells for cell in row]
     heat = go.Heatmap(
-        x=list(range(n)), y=list(range(n)), z=[[cell.share for cell in row] for row in table.cells], zmin=0, zmax=1,
-        colorscale=base.SCALE, showscale=False, hoverinfo="skip", xgap=3, ygap=3, name="confusion",
-    )  # fmt: skip
+        x=list(range(n)),
+        y=list(range(n)),
+        z=[[cell.share for cell in row] for row in table.cells],
+        zmin=0,
+        zmax=1,
+        colorscale=base.SCALE,
+        showscale=False,
+        hoverinfo="skip",
+        xgap=3,
+        ygap=3,
+        name="confusion",
+    )
     clicks = base.squares(
-        [(cell.true, cell.pred) for cell in cells], [[cell.pred, cell.true] for cell in cells],
-        [_cell_hover(table, cell) for cell in cells], 48,
-    )  # fmt: skip
+        [(cell.true, cell.pred) for cell in cells],
+        [[cell.pred, cell.true] for cell in cells],
+        [_cell_hover(table, cell) for cell in cells],
+        48,
+    )
     words = go.Scatter(
-        x=[cell.true for cell in cells], y=[cell.pred for cell in cells], mode="text", hoverinfo="skip", name="counts",
+        x=[cell.true for cell in cells],
+        y=[cell.pred for cell in cells],
+        mode="text",
+        hoverinfo="skip",
+        name="counts",
         text=[f"<b>{cell.count:,}</b>{_ARROWS[cell.cost]}" for cell in cells],
         textfont={"size": 15, "color": [_ink(cell.share) for cell in cells]},
-    )  # fmt: skip
+    )
     found = [f"true {name}<br>{prob(share)} found" for name, share in zip(BUCKETS, table.recall, strict=True)]
     right = [
-        {"x": 1.01, "y": k, "xref": "paper", "text": f"{prob(share)}<br>right", "showarrow": False,
-         "xanchor": "left", "font": {"size": 12}, "align": "left"}
+        {
+            "x": 1.01,
+            "y": k,
+            "xref": "paper",
+            "text": f"{prob(share)}<br>right",
+            "showarrow": False,
+            "xanchor": "left",
+            "font": {"size": 12},
+            "align": "left",
+        }
         for k, share in enumerate(table.precision)
-    ]  # fmt: skip
+    ]
     x = {**base.ticks(found), "side": "top", "range": [-0.55, n - 0.45]}
     y = {**base.ticks([f"said {name}" for name in BUCKETS]), "range": [n - 0.4, -0.6]}
     out = base.figure([heat, words, *_chosen(table, dark), clicks], 330, base.BARE | x, base.BARE | y, showlegend=False)
@@ -72,8 +95,9 @@ def _cell_hover(table: Confusion, cell: Any) -> str:
         f"<b>said {BUCKETS[cell.pred]} ({BUCKET_WORDS[cell.pred]})</b><br>was {BUCKETS[cell.true]} "
         f"({BUCKET_WORDS[cell.true]}): {cell.count:,} expansions",
         f"{percent(cell.share)} of its row, {percent(cell.of_column)} of its column",
-        sentence(COSTS[cell.cost][1]), f"children given: {sentence(table.widths[cell.pred])}",
-    ]  # fmt: skip
+        sentence(COSTS[cell.cost][1]),
+        f"children given: {sentence(table.widths[cell.pred])}",
+    ]
     return base.told(*lines, "a click lists them")
 
 
@@ -81,10 +105,16 @@ def _chosen(table: Confusion, dark: bool) -> list[go.Scatter]:
     if table.cursor is None:
         return []
     pred, true = table.cursor
-    return [go.Scatter(
-        x=[true], y=[pred], mode="markers", name="chosen", hoverinfo="skip",
-        marker={"symbol": "square-open", "size": 54, "color": colour("rejected", dark), "line": {"width": 4}},
-    )]  # fmt: skip
+    return [
+        go.Scatter(
+            x=[true],
+            y=[pred],
+            mode="markers",
+            name="chosen",
+            hoverinfo="skip",
+            marker={"symbol": "square-open", "size": 54, "color": colour("rejected", dark), "line": {"width": 4}},
+        )
+    ]
 
 
 def rank_confusion_rows(table: Confusion | None) -> list[dict[str, Any]]:
@@ -92,11 +122,16 @@ def rank_confusion_rows(table: Confusion | None) -> list[dict[str, Any]]:
     if table is None:
         return []
     return [
-        {"predicted": BUCKETS[p], **{f"true {BUCKETS[cell.true]}": cell.count for cell in row},
-         "precision": table.precision[p], "recall": table.recall[p], "children each": table.spent[p],
-         "width": table.widths[p]}
+        {
+            "predicted": BUCKETS[p],
+            **{f"true {BUCKETS[cell.true]}": cell.count for cell in row},
+            "precision": table.precision[p],
+            "recall": table.recall[p],
+            "children each": table.spent[p],
+            "width": table.widths[p],
+        }
         for p, row in enumerate(table.cells)
-    ]  # fmt: skip
+    ]
 
 
 # Widths -------------------------------------------------------------------------------------------------------------
@@ -114,15 +149,23 @@ def fig_widths(rows: Sequence[WidthRow], dark: bool = False) -> go.Figure:
     ]
     common: dict[str, Any] = {"x": xs, "hovertext": about, "hoverinfo": "text"}
     spent = go.Bar(
-        **common, y=[row.spent for row in rows], name="children spent", text=[f"{row.spent:,}" for row in rows],
-        textposition="outside", cliponaxis=False,
+        **common,
+        y=[row.spent for row in rows],
+        name="children spent",
+        text=[f"{row.spent:,}" for row in rows],
+        textposition="outside",
+        cliponaxis=False,
         marker={"color": colour("untested", dark), "pattern": base.hatched("/")},
-    )  # fmt: skip
+    )
     useful = go.Bar(
-        **common, y=[row.useful for row in rows], name="useful: the target's token", textposition="outside",
-        marker={"color": colour("accepted", dark)}, cliponaxis=False,
+        **common,
+        y=[row.useful for row in rows],
+        name="useful: the target's token",
+        textposition="outside",
+        marker={"color": colour("accepted", dark)},
+        cliponaxis=False,
         text=[f"{row.useful:,}<br>{percent(row.coverage)}" for row in rows],
-    )  # fmt: skip
+    )
     x = {"title": "width", "type": "category"}
     y = {"title": "children", "range": [0, max(row.spent for row in rows) * 1.18]}
     return base.figure([spent, useful], _HEIGHT, x, y, barmode="group", bargap=0.25)
@@ -134,11 +177,18 @@ def _between(row: WidthRow) -> str:
 
 def width_rows(rows: Sequence[WidthRow]) -> list[dict[str, Any]]:
     return [
-        {"width": r.width, "expansions": r.n, "children": r.spent, "useful": r.useful, "coverage": r.coverage,
-         "from": r.interval[0] if r.interval else None, "to": r.interval[1] if r.interval else None,
-         "mean rank": r.mean_rank}
+        {
+            "width": r.width,
+            "expansions": r.n,
+            "children": r.spent,
+            "useful": r.useful,
+            "coverage": r.coverage,
+            "from": r.interval[0] if r.interval else None,
+            "to": r.interval[1] if r.interval else None,
+            "mean rank": r.mean_rank,
+        }
         for r in rows
-    ]  # fmt: skip
+    ]
 
 
 def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
@@ -147,16 +197,25 @@ def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
         return base.empty("no true rank is on record")
     xs = [p.width for p in points]
     cover = go.Scatter(
-        x=xs, y=[p.share for p in points], mode="lines+markers", name="would be covered", line={"shape": "hv"},
-        marker={"size": 7, "color": colour("accepted", dark)}, hoverinfo="text",
+        x=xs,
+        y=[p.share for p in points],
+        mode="lines+markers",
+        name="would be covered",
+        line={"shape": "hv"},
+        marker={"size": 7, "color": colour("accepted", dark)},
+        hoverinfo="text",
         hovertext=[f"width {p.width} for all would cover {percent(p.share)}" for p in points],
-    )  # fmt: skip
+    )
     used = go.Scatter(
-        x=xs, y=[p.used for p in points], mode="lines+markers", name="were given so much",
+        x=xs,
+        y=[p.used for p in points],
+        mode="lines+markers",
+        name="were given so much",
         line={"shape": "hv", "dash": "dot", "color": colour("recovered", dark)},
-        marker={"size": 7, "symbol": "diamond", "color": colour("recovered", dark)}, hoverinfo="text",
+        marker={"size": 7, "symbol": "diamond", "color": colour("recovered", dark)},
+        hoverinfo="text",
         hovertext=[f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
-    )  # fmt: skip
+    )
     x = {"title": "width", "dtick": 1 if len(xs) <= 10 else 2, "tick0": 2, "range": [0.5, xs[-1] + 0.5]}
     return base.figure([cover, used], _HEIGHT, x, _SHARE)
 
@@ -189,10 +248,17 @@ def fig_slots(rows: Sequence[SlotRow], dark: bool = False) -> go.Figure:
 
 def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
     return [
-        {"block": r.block, "slot": r.slot, "expansions": r.n, "best token right": r.top1, "bucket right": r.bucket,
-         "covered": r.coverage, "mean width": r.mean_width}
+        {
+            "block": r.block,
+            "slot": r.slot,
+            "expansions": r.n,
+            "best token right": r.top1,
+            "bucket right": r.bucket,
+            "covered": r.coverage,
+            "mean width": r.mean_width,
+        }
         for r in rows
-    ]  # fmt: skip
+    ]
 
 
 def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
@@ -211,12 +277,24 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
         ("cut by the budget", [r.nodes - r.sent for r in rows], "pruned", "."),
     )
     drawn = [
-        go.Bar(y=names, x=values, name=name, orientation="h", hovertext=about, hoverinfo="text",
-               text=[f"{v:,}" if v else "" for v in values], textposition="inside", insidetextanchor="middle",
-               marker={"color": colour(mark, dark), "opacity": 0.6 if mark == "pruned" else 1,
-                       "pattern": base.hatched(hatch)})
+        go.Bar(
+            y=names,
+            x=values,
+            name=name,
+            orientation="h",
+            hovertext=about,
+            hoverinfo="text",
+            text=[f"{v:,}" if v else "" for v in values],
+            textposition="inside",
+            insidetextanchor="middle",
+            marker={
+                "color": colour(mark, dark),
+                "opacity": 0.6 if mark == "pruned" else 1,
+                "pattern": base.hatched(hatch),
+            },
+        )
         for name, values, mark, hatch in looks
-    ]  # fmt: skip
+    ]
     y = {"autorange": "reversed", "type": "category"}
     out = base.figure(drawn, 110 + 46 * len(names), {"title": "nodes"}, y, barmode="stack", bargap=0.35)
     return out.update_layout(legend={"traceorder": "normal"})
@@ -224,10 +302,19 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
 
 def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
     return [
-        {"": r.label, "calls": r.calls, "starts a call": r.starts, "nodes": r.nodes, "sent": r.sent,
-         "share of all sent": r.share, "accepted": r.accepted, "accepted of sent": r.yield_, "ms a call": r.ms}
+        {
+            "": r.label,
+            "calls": r.calls,
+            "starts a call": r.starts,
+            "nodes": r.nodes,
+            "sent": r.sent,
+            "share of all sent": r.share,
+            "accepted": r.accepted,
+            "accepted of sent": r.yield_,
+            "ms a call": r.ms,
+        }
         for r in rows
-    ]  # fmt: skip
+    ]
 
 
 def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
@@ -241,20 +328,35 @@ def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
         for r in rows
     ]
     reached = go.Bar(
-        x=xs, y=[r.reached for r in rows], name="rounds that kept a node here", hovertext=about, hoverinfo="text",
+        x=xs,
+        y=[r.reached for r in rows],
+        name="rounds that kept a node here",
+        hovertext=about,
+        hoverinfo="text",
         marker={"color": colour("accepted", dark)},
-    )  # fmt: skip
+    )
     line = go.Scatter(
-        x=xs, y=[r.rate for r in rows], name="accepted of tested", mode="lines+markers", hovertext=about,
-        hoverinfo="text", line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
+        x=xs,
+        y=[r.rate for r in rows],
+        name="accepted of tested",
+        mode="lines+markers",
+        hovertext=about,
+        hoverinfo="text",
+        line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
         marker={"symbol": "diamond", "size": 9},
-    )  # fmt: skip
+    )
     return base.figure([reached, line], _HEIGHT, {"title": "depth", "dtick": 1}, _SHARE)
 
 
 def depth_rows(rows: Sequence[DepthRow]) -> list[dict[str, Any]]:
     return [
-        {"depth": r.depth, "sent": r.sent, "tested": r.tested, "accepted": r.accepted, "accepted of tested": r.rate,
-         "rounds that got here": r.reached}
+        {
+            "depth": r.depth,
+            "sent": r.sent,
+            "tested": r.tested,
+            "accepted": r.accepted,
+            "accepted of tested": r.rate,
+            "rounds that got here": r.reached,
+        }
         for r in rows
-    ]  # fmt: skip
+    ]

@@ -30,17 +30,30 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
     places = list(range(1, len(comparison.us) + 1))
     traces = [
         go.Scatter(
-            x=places, y=[k] * len(places), mode="markers+text", name=sentence(rule.label),
-            marker={"symbol": [SYMBOLS[m] for m in rule.marks], "color": [colour(m, dark) for m in rule.marks],
-                    "size": 13},
-            text=[fine(keep) if keep is not None and mark != "untested" and len(places) <= _FEW else ""
-                  for keep, mark in zip(rule.keep, rule.marks, strict=True)],
-            textposition="top center", textfont={"size": 11}, cliponaxis=False, hoverinfo="text",
-            hovertext=[f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>keep {fine(keep)}, u {fine(u)}"
-                       for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)],
+            x=places,
+            y=[k] * len(places),
+            mode="markers+text",
+            name=sentence(rule.label),
+            marker={
+                "symbol": [SYMBOLS[m] for m in rule.marks],
+                "color": [colour(m, dark) for m in rule.marks],
+                "size": 13,
+            },
+            text=[
+                fine(keep) if keep is not None and mark != "untested" and len(places) <= _FEW else ""
+                for keep, mark in zip(rule.keep, rule.marks, strict=True)
+            ],
+            textposition="top center",
+            textfont={"size": 11},
+            cliponaxis=False,
+            hoverinfo="text",
+            hovertext=[
+                f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>keep {fine(keep)}, u {fine(u)}"
+                for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)
+            ],
         )
         for k, rule in enumerate(comparison.rules)
-    ]  # fmt: skip
+    ]
     names = base.ticks([f"{'▶ ' if r.own else ''}{sentence(r.label)}<br>{sentence(r.text)}" for r in comparison.rules])
     tokens = [f"{short(t, _TICK)}<br>u {fine(u)}" for t, u in zip(comparison.tokens, comparison.us, strict=True)]
     x = {**base.ticks(tokens, 1), "range": [0.5, len(places) + 0.5], "showgrid": False}
@@ -53,11 +66,19 @@ def rule_rows(comparison: Comparison | None) -> list[dict[str, Any]]:
     if comparison is None:
         return []
     return [
-        {"rule": r.label, "this run": r.own, "kept": r.kept, "expected": r.expected, "what follows": r.note,
-         **{f"{t} {token}": f"{glyph(m)} {fine(keep)}" for t, (token, m, keep) in
-            enumerate(zip(comparison.tokens, r.marks, r.keep, strict=True), 1)}}
+        {
+            "rule": r.label,
+            "this run": r.own,
+            "kept": r.kept,
+            "expected": r.expected,
+            "what follows": r.note,
+            **{
+                f"{t} {token}": f"{glyph(m)} {fine(keep)}"
+                for t, (token, m, keep) in enumerate(zip(comparison.tokens, r.marks, r.keep, strict=True), 1)
+            },
+        }
         for r in comparison.rules
-    ]  # fmt: skip
+    ]
 
 
 def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
@@ -65,18 +86,26 @@ def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
     if survival is None or survival.missing is not None:
         return base.empty(survival.missing if survival is not None and survival.missing else "nothing here yet")
     seen = survival.observed
-    error = [(lo, hi) if lo is not None and hi is not None else (v, v)
-             for v, lo, hi in zip(seen.values, seen.lows, seen.highs, strict=True)]  # fmt: skip
+    error = [
+        (lo, hi) if lo is not None and hi is not None else (v, v)
+        for v, lo, hi in zip(seen.values, seen.lows, seen.highs, strict=True)
+    ]
     bar = go.Bar(
-        x=list(seen.xs), y=list(seen.values), name="observed", marker={"color": colour("accepted", dark)}, opacity=0.55,
+        x=list(seen.xs),
+        y=list(seen.values),
+        name="observed",
+        marker={"color": colour("accepted", dark)},
+        opacity=0.55,
         customdata=[(n, lo, hi) for n, (lo, hi) in zip(seen.ns, error, strict=True)],
         hovertemplate="%{x} kept: %{y:.3f}<br>95 % %{customdata[1]:.3f} to %{customdata[2]:.3f}<br>"
         "n %{customdata[0]}<extra></extra>",
-    )  # fmt: skip
+    )
     ends = go.Scatter(
         **base.pieces(*([(x, lo), (x, hi)] for x, (lo, hi) in zip(seen.xs, error, strict=True))),
-        showlegend=False, **base.WHISKER, name="95 %",
-    )  # fmt: skip
+        showlegend=False,
+        **base.WHISKER,
+        name="95 %",
+    )
     x = {"title": "tokens kept, at least", "dtick": 1 if len(seen.xs) <= 24 else None}
     y = {"range": [0, 1.02], "tickformat": ".1f"}
     return base.figure([bar, ends, *(_curve(c, dark) for c in survival.curves)], 300, x, y)
@@ -86,10 +115,14 @@ def _curve(curve: Curve, dark: bool) -> go.Scatter:
     mark, dash, symbol = _LOOK[curve.rule]
     name = f"{'▶ ' if curve.own else ''}{curve.label}, exact"
     return go.Scatter(
-        x=list(curve.xs), y=list(curve.values), mode="lines+markers", name=sentence(name),
+        x=list(curve.xs),
+        y=list(curve.values),
+        mode="lines+markers",
+        name=sentence(name),
         line={"color": colour(mark, dark), "dash": dash, "width": 3 if curve.own else 2},
-        marker={"symbol": symbol, "size": 8}, hovertemplate="%{x} kept: %{y:.3f} expected<extra></extra>",
-    )  # fmt: skip
+        marker={"symbol": symbol, "size": 8},
+        hovertemplate="%{x} kept: %{y:.3f} expected<extra></extra>",
+    )
 
 
 def survival_rows(survival: Survival | None) -> list[dict[str, Any]]:
@@ -99,10 +132,16 @@ def survival_rows(survival: Survival | None) -> list[dict[str, Any]]:
     columns = {c.label: dict(zip(c.xs, c.values, strict=True)) for c in survival.curves}
     zipped = zip(seen.xs, seen.values, seen.lows, seen.highs, seen.ns, strict=True)
     return [
-        {"kept at least": t, "observed": v, "95 % from": lo, "to": hi, "n": n,
-         **{f"{label}, exact": values.get(t) for label, values in columns.items()}}
+        {
+            "kept at least": t,
+            "observed": v,
+            "95 % from": lo,
+            "to": hi,
+            "n": n,
+            **{f"{label}, exact": values.get(t) for label, values in columns.items()},
+        }
         for t, v, lo, hi, n in zipped
-    ]  # fmt: skip
+    ]
 
 
 def fig_paired(paired: Sequence[Paired], dark: bool = False) -> go.Figure:
@@ -120,11 +159,12 @@ def fig_paired(paired: Sequence[Paired], dark: bool = False) -> go.Figure:
 
 def _differences(paired: Paired, number: int, dark: bool) -> go.Bar:
     return go.Bar(
-        x=[d for d, _ in paired.counts], y=[n for _, n in paired.counts], name=sentence(paired.label),
-        marker={"color": colour(_LOOK[paired.rule][0], dark),
-                "pattern": base.hatched("/" if number else "")},
+        x=[d for d, _ in paired.counts],
+        y=[n for _, n in paired.counts],
+        name=sentence(paired.label),
+        marker={"color": colour(_LOOK[paired.rule][0], dark), "pattern": base.hatched("/" if number else "")},
         hovertemplate="%{x:+d} tokens: %{y} drafts<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _mean(paired: Paired, height: float, dark: bool) -> go.Scatter:
@@ -134,12 +174,20 @@ def _mean(paired: Paired, height: float, dark: bool) -> go.Scatter:
     xs = [mean] if interval is None else [interval[0], mean, interval[1]]
     said = "mean and 95 % interval" if interval is not None else "the mean"
     return go.Scatter(
-        x=xs, y=[height] * len(xs), mode="lines+markers", showlegend=False,
-        line={"color": own, "width": 3}, name=f"mean, {sentence(paired.label)}", hoverinfo="text",
-        marker={"symbol": [symbol] if interval is None else ["line-ns", symbol, "line-ns"], "size": 10,
-                "line": {"width": 2, "color": own}},
+        x=xs,
+        y=[height] * len(xs),
+        mode="lines+markers",
+        showlegend=False,
+        line={"color": own, "width": 3},
+        name=f"mean, {sentence(paired.label)}",
+        hoverinfo="text",
+        marker={
+            "symbol": [symbol] if interval is None else ["line-ns", symbol, "line-ns"],
+            "size": 10,
+            "line": {"width": 2, "color": own},
+        },
         hovertext=f"{sentence(paired.label)}: {sentence(paired.gain.text)} tokens more, {said}",
-    )  # fmt: skip
+    )
 
 
 def paired_rows(paired: Sequence[Paired]) -> list[dict[str, Any]]:

@@ -18,10 +18,19 @@ from specviz_app.figures import base
 from specviz_app.figures.base import safe, sentence, short
 
 SYMBOLS: dict[Mark, str] = {
-    "root": "circle", "drafted": "circle-open", "testing": "hexagon", "accepted": "circle", "rejected": "x",
-    "recovered": "diamond", "bonus": "star", "plain": "circle-dot", "untested": "circle-open-dot",
-    "pruned": "circle-open-dot", "exit": "triangle-right", "prompt": "circle",
-}  # fmt: skip
+    "root": "circle",
+    "drafted": "circle-open",
+    "testing": "hexagon",
+    "accepted": "circle",
+    "rejected": "x",
+    "recovered": "diamond",
+    "bonus": "star",
+    "plain": "circle-dot",
+    "untested": "circle-open-dot",
+    "pruned": "circle-open-dot",
+    "exit": "triangle-right",
+    "prompt": "circle",
+}
 Edge = list[tuple[float, float]]  # places that a line goes through
 _BEND = 0.55  # of a column
 _ROW, _TIGHT_ROW, _TALL_ROW, _CONTROLS = 58, 44, 34, 120  # pixels
@@ -43,9 +52,12 @@ def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool =
     row = _TALL_ROW if tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
     stages = [(base.step_label(m), _traces(m.tree, selected, dark, tall)) for m in moments]
     out = base.figure(
-        stages[-1][1], _CONTROLS + row * max(2, down), {**base.HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
-        {**base.HIDDEN, "range": [down - 0.3, -0.6]}, showlegend=False,
-    )  # fmt: skip
+        stages[-1][1],
+        _CONTROLS + row * max(2, down),
+        {**base.HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
+        {**base.HIDDEN, "range": [down - 0.3, -0.6]},
+        showlegend=False,
+    )
     return base.played(out, stages)
 
 
@@ -69,21 +81,36 @@ def _traces(tree: Tree, selected: int | None, dark: bool, tall: bool) -> list[An
     drawn = [n for n in nodes if n.parent in by and n.id != -1]
     edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
     folds = go.Scatter(
-        **base.spots(placed(tree.folds)), mode="text", text=[sentence(f.text) for f in tree.folds], name="folded",
-        textfont={"color": base.GREY, "size": 12}, hoverinfo="skip",
-    )  # fmt: skip
+        **base.spots(placed(tree.folds)),
+        mode="text",
+        text=[sentence(f.text) for f in tree.folds],
+        name="folded",
+        textfont={"color": base.GREY, "size": 12},
+        hoverinfo="skip",
+    )
     dots = go.Scatter(
-        **base.spots(placed(nodes)), mode="markers+text", name="nodes", cliponaxis=False, **base.STEADY,
+        **base.spots(placed(nodes)),
+        mode="markers+text",
+        name="nodes",
+        cliponaxis=False,
+        **base.STEADY,
         marker={
-            "symbol": [SYMBOLS[n.mark] for n in nodes], "color": own, "opacity": 1,
+            "symbol": [SYMBOLS[n.mark] for n in nodes],
+            "color": own,
+            "opacity": 1,
             "size": [22 if c else 16 if n.fresh else 14 for n, c in zip(nodes, chosen, strict=True)],
-            "line": {"width": [3 if c else 1 for c in chosen],
-                     "color": [colour("testing", dark) if c else o for o, c in zip(own, chosen, strict=True)]},
+            "line": {
+                "width": [3 if c else 1 for c in chosen],
+                "color": [colour("testing", dark) if c else o for o, c in zip(own, chosen, strict=True)],
+            },
         },
-        text=[f"  {label(n)}" if tall else label(n) for n in nodes], textfont={"color": own, "size": 13},
+        text=[f"  {label(n)}" if tall else label(n) for n in nodes],
+        textfont={"color": own, "size": 13},
         textposition="middle right" if tall else "bottom center",
-        customdata=[n.id for n in nodes], hovertext=[hover(n) for n in nodes], hoverinfo="text",
-    )  # fmt: skip
+        customdata=[n.id for n in nodes],
+        hovertext=[hover(n) for n in nodes],
+        hoverinfo="text",
+    )
     return [*branches(edges, dark, 1.2), folds, dots]
 
 
@@ -92,11 +119,14 @@ def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> lis
     looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
     return [
         go.Scatter(
-            **base.pieces(*(edge for edge, won in edges if won is kept)), mode="lines", hoverinfo="skip", name=name,
+            **base.pieces(*(edge for edge, won in edges if won is kept)),
+            mode="lines",
+            hoverinfo="skip",
+            name=name,
             line={"color": colour(mark, dark), "width": width},  # type: ignore[arg-type]
         )
         for kept, name, mark, width in looks
-    ]  # fmt: skip
+    ]
 
 
 def label(node: TreeNode) -> str:
@@ -131,12 +161,24 @@ def tree_rows(tree: Tree) -> list[dict[str, Any]]:
     rows = []
     for n in sorted(tree.nodes, key=lambda n: (n.row, n.column)):
         v = n.values
-        rows.append({
-            "node": node_name(n.id), "below": node_name(n.parent) if n.id != -1 else "", "depth": n.depth,
-            "token": n.shown, "status": f"{n.glyph} {n.word}", "q draft": v.q, "p target": v.p, "p/q": v.ratio,
-            "left by siblings": v.left, "threshold": v.thr, "u": v.u, "keep from": v.lo, "keep to": v.hi,
-            "target's rank": v.rank,
-        })  # fmt: skip
+        rows.append(
+            {
+                "node": node_name(n.id),
+                "below": node_name(n.parent) if n.id != -1 else "",
+                "depth": n.depth,
+                "token": n.shown,
+                "status": f"{n.glyph} {n.word}",
+                "q draft": v.q,
+                "p target": v.p,
+                "p/q": v.ratio,
+                "left by siblings": v.left,
+                "threshold": v.thr,
+                "u": v.u,
+                "keep from": v.lo,
+                "keep to": v.hi,
+                "target's rank": v.rank,
+            }
+        )
     return rows
 
 
@@ -157,17 +199,28 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         return base.empty(_GREEDY if greedy else "no test of this round has its random number on record", 90)
     bands = [
         go.Scatter(
-            x=[k, k], y=list(_band(n) or (0, 0)), mode="lines", hoverinfo="skip", showlegend=False,
-            line={"color": colour("accepted", dark), "width": 18}, opacity=0.35,
+            x=[k, k],
+            y=list(_band(n) or (0, 0)),
+            mode="lines",
+            hoverinfo="skip",
+            showlegend=False,
+            line={"color": colour("accepted", dark), "width": 18},
+            opacity=0.35,
         )
         for k, n in enumerate(tested)
-    ]  # fmt: skip
+    ]
     marks = go.Scatter(
-        x=list(range(len(tested))), y=[n.values.u for n in tested], mode="markers+text", name="u",
+        x=list(range(len(tested))),
+        y=[n.values.u for n in tested],
+        mode="markers+text",
+        name="u",
         marker={"symbol": "diamond", "size": 12, "color": [colour(n.mark, dark) for n in tested]},
-        text=[n.glyph for n in tested], textposition="middle right", hovertext=[hover(n) for n in tested],
-        hoverinfo="text", customdata=[n.id for n in tested],
-    )  # fmt: skip
+        text=[n.glyph for n in tested],
+        textposition="middle right",
+        hovertext=[hover(n) for n in tested],
+        hoverinfo="text",
+        customdata=[n.id for n in tested],
+    )
     x = {
         **base.ticks([short(n.shown, _TICK) for n in tested]),
         "range": [-0.6, len(tested) - 0.4],
@@ -191,11 +244,19 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     if not known:
         return base.empty("neither p nor q is on record for this round", 110)
     said_bars = [
-        go.Bar(x=list(range(len(known))), y=values, name=name, marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
-               hovertext=[hover(n) for n in known], hoverinfo="text")
-        for name, values, mark in (("draft", [said[n.id] for n in known], "drafted"),
-                                   ("target", [n.values.p for n in known], "accepted"))
-    ]  # fmt: skip
+        go.Bar(
+            x=list(range(len(known))),
+            y=values,
+            name=name,
+            marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
+            hovertext=[hover(n) for n in known],
+            hoverinfo="text",
+        )
+        for name, values, mark in (
+            ("draft", [said[n.id] for n in known], "drafted"),
+            ("target", [n.values.p for n in known], "accepted"),
+        )
+    ]
     x = base.ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
     return base.figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)
 
@@ -207,11 +268,17 @@ def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
         return base.empty(residual.note or "the row is not on record", 110)
     drawn, plain = colour("recovered", dark), colour("untested", dark)
     bar = go.Bar(
-        x=[e.prob for e in entries], y=list(range(len(entries))), orientation="h",
-        marker={"color": [drawn if e.drawn else plain for e in entries]}, text=[e.text for e in entries],
-        textposition="outside", textangle=0, cliponaxis=False, hoverinfo="text",
+        x=[e.prob for e in entries],
+        y=list(range(len(entries))),
+        orientation="h",
+        marker={"color": [drawn if e.drawn else plain for e in entries]},
+        text=[e.text for e in entries],
+        textposition="outside",
+        textangle=0,
+        cliponaxis=False,
+        hoverinfo="text",
         hovertext=[safe(e.shown) + (" · drafted and rejected" if e.drafted else "") for e in entries],
-    )  # fmt: skip
+    )
     names = [f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown)}" for e in entries]
     x = {"rangemode": "tozero", "nticks": 5, "title": "share of the draw"}
     out = base.figure([bar], 50 + 26 * len(entries), x, {**base.ticks(names), "autorange": "reversed"}, bargap=0.3)

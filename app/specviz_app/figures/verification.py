@@ -44,24 +44,45 @@ def _bars(scan: Scan, dark: bool) -> list[Any]:
     about = [_hover(c) for c in columns]
     common: dict[str, Any] = {"x": xs, "hovertext": about, "hoverinfo": "text", "customdata": [c.node for c in columns]}
     kept = go.Bar(
-        **common, **base.STEADY, y=keep, name="h",
-        marker={"color": [colour(_look(c), dark) for c in columns],
-                "pattern": {"shape": hatch, "fgopacity": 0.5, "fillmode": "overlay"},
-                "line": {"width": [3 if c.cursor else 0 for c in columns], "color": colour("testing", dark)}},
-    )  # fmt: skip
+        **common,
+        **base.STEADY,
+        y=keep,
+        name="h",
+        marker={
+            "color": [colour(_look(c), dark) for c in columns],
+            "pattern": {"shape": hatch, "fgopacity": 0.5, "fillmode": "overlay"},
+            "line": {"width": [3 if c.cursor else 0 for c in columns], "color": colour("testing", dark)},
+        },
+    )
     rest = go.Bar(
-        **common, **base.STEADY, y=[1 - h if c.h is not None else 0 for c, h in zip(columns, keep, strict=True)],
-        name="1 − h", marker={"color": colour("untested", dark), "opacity": 0.25},
-    )  # fmt: skip
+        **common,
+        **base.STEADY,
+        y=[1 - h if c.h is not None else 0 for c, h in zip(columns, keep, strict=True)],
+        name="1 − h",
+        marker={"color": colour("untested", dark), "opacity": 0.25},
+    )
     marks = go.Scatter(
-        x=xs, y=[c.u for c in columns], mode="markers", name="u", hovertext=about, hoverinfo="text",
+        x=xs,
+        y=[c.u for c in columns],
+        mode="markers",
+        name="u",
+        hovertext=about,
+        hoverinfo="text",
         marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": edge},
-        customdata=[c.node for c in columns], cliponaxis=False, **base.STEADY,
-    )  # fmt: skip
+        customdata=[c.node for c in columns],
+        cliponaxis=False,
+        **base.STEADY,
+    )
     words = go.Scatter(
-        x=xs, y=[1.09] * len(xs), mode="text", text=[_verdict(c) for c in columns], name="verdict", hoverinfo="skip",
-        textfont={"color": [colour(_look(c), dark) for c in columns], "size": 13}, cliponaxis=False,
-    )  # fmt: skip
+        x=xs,
+        y=[1.09] * len(xs),
+        mode="text",
+        text=[_verdict(c) for c in columns],
+        name="verdict",
+        hoverinfo="skip",
+        textfont={"color": [colour(_look(c), dark) for c in columns], "size": 13},
+        cliponaxis=False,
+    )
     return [kept, rest, marks, words]
 
 
@@ -133,18 +154,32 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
 
 
 def _stair(
-    stairs: Stairs, name: str, values: Sequence[float | None], mark: Mark, dash: str, symbol: str, floor: float,
+    stairs: Stairs,
+    name: str,
+    values: Sequence[float | None],
+    mark: Mark,
+    dash: str,
+    symbol: str,
+    floor: float,
     dark: bool,
-) -> go.Scatter:  # fmt: skip
+) -> go.Scatter:
     return go.Scatter(
-        x=list(stairs.xs), y=[floor if v is None else v for v in values], mode="lines+markers", name=name,
+        x=list(stairs.xs),
+        y=[floor if v is None else v for v in values],
+        mode="lines+markers",
+        name=name,
         line={"shape": "hvh", "color": colour(mark, dark), "width": 2, "dash": dash},
-        marker={"symbol": ["triangle-down" if v is None else symbol for v in values], "size": 9,
-                "color": colour(mark, dark)},
-        hovertext=[f"position {t}: {sentence(name)} {'0' if v is None else joint(v)}"
-                   for t, v in zip(stairs.xs, values, strict=True)],
+        marker={
+            "symbol": ["triangle-down" if v is None else symbol for v in values],
+            "size": 9,
+            "color": colour(mark, dark),
+        },
+        hovertext=[
+            f"position {t}: {sentence(name)} {'0' if v is None else joint(v)}"
+            for t, v in zip(stairs.xs, values, strict=True)
+        ],
         hoverinfo="text",
-    )  # fmt: skip
+    )
 
 
 def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
@@ -154,7 +189,7 @@ def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
     return [
         {"position": t, "log r": r, "cap": cap, "log c": c, "r": "0" if r is None else joint(r)}
         for t, r, cap, c in zipped
-    ]  # fmt: skip
+    ]
 
 
 # Branches and the row at the stop -----------------------------------------------------------------------------------
@@ -182,7 +217,7 @@ def branch_rows(branches: Sequence[Branch]) -> list[dict[str, Any]]:
     return [
         {"after": b.t, "prefix": b.shown, "both give": b.agreed, "D+": b.d_plus, "D-": b.d_minus, "stop": b.stop}
         for b in branches
-    ]  # fmt: skip
+    ]
 
 
 def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
@@ -199,13 +234,15 @@ def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
         columns = [("p", [e.p for e in entries], "accepted")]
     drawn = [
         go.Bar(
-            x=list(range(len(entries))), y=values, name=sentence(name), marker={"color": colour(mark, dark)},
-            hovertext=[f"{safe(e.shown)}<br>{sentence(name)} {fine(v)}"
-                       for e, v in zip(entries, values, strict=True)],
+            x=list(range(len(entries))),
+            y=values,
+            name=sentence(name),
+            marker={"color": colour(mark, dark)},
+            hovertext=[f"{safe(e.shown)}<br>{sentence(name)} {fine(v)}" for e, v in zip(entries, values, strict=True)],
             hoverinfo="text",
         )
         for name, values, mark in columns
-    ]  # fmt: skip
+    ]
     x = base.ticks([f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown, _TICK)}" for e in entries])
     return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="group", bargap=0.25)
 
@@ -213,7 +250,16 @@ def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
 def closing_rows(row: ClosingRow | None) -> list[dict[str, Any]]:
     entries = row.entries if row is not None else ()
     return [
-        {"token": e.shown, "p": e.p, "q": e.q, "weighed p": e.weighed_p, "weighed q": e.weighed_q, "left": e.left,
-         "share of the draw": e.share, "drawn": e.drawn, "drafted": e.drafted}
+        {
+            "token": e.shown,
+            "p": e.p,
+            "q": e.q,
+            "weighed p": e.weighed_p,
+            "weighed q": e.weighed_q,
+            "left": e.left,
+            "share of the draw": e.share,
+            "drawn": e.drawn,
+            "drafted": e.drafted,
+        }
         for e in entries
-    ]  # fmt: skip
+    ]

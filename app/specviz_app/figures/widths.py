@@ -12,9 +12,12 @@ from specviz_app.figures import base
 from specviz_app.figures.base import sentence
 
 _LOOK: tuple[tuple[Mark, str, str], ...] = (  # colour, dash, symbol by predicted bucket; the root's own slot first
-    ("root", "dash", "hexagon"), ("accepted", "solid", "circle"), ("recovered", "dot", "square"),
-    ("exit", "dashdot", "diamond"), ("rejected", "longdash", "triangle-up"),
-)  # fmt: skip
+    ("root", "dash", "hexagon"),
+    ("accepted", "solid", "circle"),
+    ("recovered", "dot", "square"),
+    ("exit", "dashdot", "diamond"),
+    ("rejected", "longdash", "triangle-up"),
+)
 _COVERED = {"title": "target's token covered", "tickformat": ".0%"}
 
 
@@ -34,21 +37,31 @@ def _curve(bucket: BucketChange, hex_colour: str, dash: str, symbol: str) -> lis
     name = "root" if bucket.label == "root" else f"said {bucket.label}"
     xs = list(range(1, len(bucket.curve) + 1))
     line = go.Scatter(
-        x=xs, y=list(bucket.curve), mode="lines", name=f"{name} ({bucket.n:,})",
+        x=xs,
+        y=list(bucket.curve),
+        mode="lines",
+        name=f"{name} ({bucket.n:,})",
         line={"color": hex_colour, "dash": dash},
-        hovertext=[f"{name}: {w} children cover {percent(y)} of {bucket.n:,}"
-                   for w, y in zip(xs, bucket.curve, strict=True)],
+        hovertext=[
+            f"{name}: {w} children cover {percent(y)} of {bucket.n:,}" for w, y in zip(xs, bucket.curve, strict=True)
+        ],
         hoverinfo="text",
-    )  # fmt: skip
+    )
     own, here = max(1, bucket.ran_width), max(1, bucket.width)
     marks = [
         go.Scatter(
-            x=[w], y=[bucket.curve[w - 1]], mode="markers", showlegend=False, hoverinfo="text", cliponaxis=False,
-            hovertext=[f"{name}, {what}: {w} children"], name=f"{name}, {what}",
+            x=[w],
+            y=[bucket.curve[w - 1]],
+            mode="markers",
+            showlegend=False,
+            hoverinfo="text",
+            cliponaxis=False,
+            hovertext=[f"{name}, {what}: {w} children"],
+            name=f"{name}, {what}",
             marker={"symbol": sign, "size": size, "color": hex_colour, "line": {"width": 2}},
         )
         for w, sign, size, what in ((own, f"{symbol}-open", 15, "the run"), (here, symbol, 10, "the sliders"))
-    ]  # fmt: skip
+    ]
     return [line, *marks]
 
 
@@ -56,51 +69,79 @@ def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
     """Coverage against children an expansion: the best that any table reaches here, the run, and the sliders."""
     points = change.frontier
     line = go.Scatter(
-        **base.spots([(x, y) for x, y, _ in points]), mode="lines+markers", name="best of all tables",
-        line={"shape": "hv", "color": base.GREY, "width": 1.5}, marker={"size": 5, "color": base.GREY},
-        hovertext=[f"{sentence(table.text)}<br>{number(x)} children each cover {percent(y)}<br>a click takes it"
-                   for x, y, table in points],
-        hoverinfo="text", customdata=[list(table.widths) for _, _, table in points],
+        **base.spots([(x, y) for x, y, _ in points]),
+        mode="lines+markers",
+        name="best of all tables",
+        line={"shape": "hv", "color": base.GREY, "width": 1.5},
+        marker={"size": 5, "color": base.GREY},
+        hovertext=[
+            f"{sentence(table.text)}<br>{number(x)} children each cover {percent(y)}<br>a click takes it"
+            for x, y, table in points
+        ],
+        hoverinfo="text",
+        customdata=[list(table.widths) for _, _, table in points],
         **base.STEADY,
-    )  # fmt: skip
+    )
     signs: tuple[tuple[str, float, float, str, Mark, int], ...] = (
         ("the run", change.ran_children, change.ran, "diamond", "rejected", 15),
         ("the sliders", change.children, change.here, "square-open", "accepted", 17),
     )
     marks = [
         go.Scatter(
-            x=[x], y=[y], mode="markers", name=name, hoverinfo="text", cliponaxis=False,
+            x=[x],
+            y=[y],
+            mode="markers",
+            name=name,
+            hoverinfo="text",
+            cliponaxis=False,
             hovertext=[f"{name}: {number(x)} children each cover {percent(y)}"],
-            marker={"symbol": symbol, "size": size, "color": colour(mark, dark),
-                    "line": {"width": 3} if symbol.endswith("open") else base.EDGE},
+            marker={
+                "symbol": symbol,
+                "size": size,
+                "color": colour(mark, dark),
+                "line": {"width": 3} if symbol.endswith("open") else base.EDGE,
+            },
         )
         for name, x, y, symbol, mark, size in signs
-    ]  # fmt: skip
+    ]
     return base.figure([line, *marks], 340, {"title": "children an expansion"}, _COVERED, clickmode="event+select")
 
 
 def change_rows(change: WidthChange) -> list[dict[str, Any]]:
     """A row a predicted bucket: the run beside the table."""
     return [
-        {"predicted": b.label, "expansions": b.n, "width in the run": b.ran_width, "width here": b.width,
-         "covered in the run": percent(b.ran), "covered here": percent(b.here),
-         "children in the run": b.ran_children, "children here": b.children}
+        {
+            "predicted": b.label,
+            "expansions": b.n,
+            "width in the run": b.ran_width,
+            "width here": b.width,
+            "covered in the run": percent(b.ran),
+            "covered here": percent(b.here),
+            "children in the run": b.ran_children,
+            "children here": b.children,
+        }
         for b in change.buckets
-    ]  # fmt: skip
+    ]
 
 
 def curve_rows(change: WidthChange) -> list[dict[str, Any]]:
     """The table twin of the curves: a row a width."""
     return [
-        {"children": w, **{("root" if b.label == "root" else f"said {b.label}"): b.curve[w - 1]
-                           for b in change.buckets if b.n}}
+        {
+            "children": w,
+            **{("root" if b.label == "root" else f"said {b.label}"): b.curve[w - 1] for b in change.buckets if b.n},
+        }
         for w in range(1, 21)
-    ]  # fmt: skip
+    ]
 
 
 def frontier_rows(change: WidthChange) -> list[dict[str, Any]]:
     return [
-        {"table": table.text, "children an expansion": x, "covered": y, "fewest children for the run's coverage":
-         table == change.cheapest}
+        {
+            "table": table.text,
+            "children an expansion": x,
+            "covered": y,
+            "fewest children for the run's coverage": table == change.cheapest,
+        }
         for x, y, table in change.frontier
-    ]  # fmt: skip
+    ]

@@ -40,8 +40,11 @@ def _round(held: Viewer, found: Layers, dark: bool) -> None:
     if heat is None:
         st.info(parts.plain(found.missing or "No row climbed in this round."))
         return
-    st.subheader("Layers × tokens", help="A column is a row of the model: a token that climbs. What a head says there "
-                 "is about the token after it. Small dots: the test decided; other cells are hindsight.")  # fmt: skip
+    st.subheader(
+        "Layers × tokens",
+        help="A column is a row of the model: a token that climbs. What a head says there "
+        "is about the token after it. Small dots: the test decided; other cells are hindsight.",
+    )
     _what_tau(held, heat)
     alt = f"Confidence of the exit heads, {len(heat.columns)} rows by {heat.n_layers} layers; {heat.words}."
     with parts.wide(len(heat.columns) > _CROWDED):
@@ -126,8 +129,11 @@ def _parts(held: Viewer, found: Layers, heat: HeatMap, dark: bool) -> None:
     mine = [c for c in heat.columns if c.index == index]
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Who computed what", help="Every cell is computed once, in a call shared by as many rows as its "
-                     "width. Catching up costs no call and no cell of its own.")  # fmt: skip
+        st.subheader(
+            "Who computed what",
+            help="Every cell is computed once, in a call shared by as many rows as its "
+            "width. Catching up costs no call and no cell of its own.",
+        )
         alt = f"Kinds of cells of {len(mine)} rows by {heat.n_layers} layers."
         parts.plot(of_round.fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, of_round.kind_rows(mine))
     with right:
@@ -139,8 +145,11 @@ def _parts(held: Viewer, found: Layers, heat: HeatMap, dark: bool) -> None:
 
 
 def _ledger(found: Layers, dark: bool) -> None:
-    st.subheader("Ledger", help="A climb pays its exit layer in calls; a kept draft earns the calls of a token. "
-                 "Calls are time on one sequence. Cells are arithmetic, and are never saved.")  # fmt: skip
+    st.subheader(
+        "Ledger",
+        help="A climb pays its exit layer in calls; a kept draft earns the calls of a token. "
+        "Calls are time on one sequence. Cells are arithmetic, and are never saved.",
+    )
     ledger = found.ledger
     words = ledger.words if ledger is not None else ""
     parts.plot(
@@ -172,8 +181,11 @@ def _run(held: Viewer, found: Layers, dark: bool) -> None:
 
 
 def _gates(found: Layers, dark: bool) -> None:
-    st.subheader("What a test asks", help="Annealing softens the logits of shallow layers, so that the same τ asks "
-                 "for a higher raw confidence there.")  # fmt: skip
+    st.subheader(
+        "What a test asks",
+        help="Annealing softens the logits of shallow layers, so that the same τ asks "
+        "for a higher raw confidence there.",
+    )
     words = found.gates.words if found.gates is not None else "No tests."
     parts.plot(of_run.fig_gates(found.gates, dark), "layers-gates", words, of_run.gate_rows(found.gates))
     parts.say(words)
@@ -193,8 +205,18 @@ def _wrong(held: Viewer, lists: ExitRun) -> None:
     parts.say(lists.wrong_words)
     if not lists.wrong:
         return
-    rows = [{"round": w.round, "after": w.after, "drafted": w.drafted, "target chose": w.chosen, "layer": w.layer,
-             "sure": w.conf, "calls lost": w.cost} for w in lists.wrong]  # fmt: skip
+    rows = [
+        {
+            "round": w.round,
+            "after": w.after,
+            "drafted": w.drafted,
+            "target chose": w.chosen,
+            "layer": w.layer,
+            "sure": w.conf,
+            "calls lost": w.cost,
+        }
+        for w in lists.wrong
+    ]
     place = around.lines(rows, "layers-wrong", 280)
     if place is not None:
         found = lists.wrong[place]
@@ -204,8 +226,11 @@ def _wrong(held: Viewer, lists: ExitRun) -> None:
 
 
 def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
-    st.subheader("Predicted and measured", help="round time from the measured cost of a layer by width and of a head; "
-                 "verdict and commit are left out of both")  # fmt: skip
+    st.subheader(
+        "Predicted and measured",
+        help="round time from the measured cost of a layer by width and of a head; "
+        "verdict and commit are left out of both",
+    )
     index = held.player.cursor.index
     words = lists.times_words or "No round was predicted."
     parts.plot(of_run.fig_times(lists.times, index, dark), "layers-times", words, of_run.time_rows(lists.times))

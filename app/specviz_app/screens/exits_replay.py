@@ -26,8 +26,11 @@ _OWN, _ALL = "as the run", "every layer"
 
 def section(held: Viewer) -> None:
     """Everything about other settings, or what to do so that it can be told."""
-    st.subheader("Other settings on this text", help="The text does not depend on the exit settings, so one pass over "
-                 "it decides all rounds of every setting, exactly. No model runs here.")  # fmt: skip
+    st.subheader(
+        "Other settings on this text",
+        help="The text does not depend on the exit settings, so one pass over "
+        "it decides all rounds of every setting, exactly. No model runs here.",
+    )
     run = held.player.run
     try:
         n_told = sum(len(query.exit_table) for query in run.queries)
@@ -62,8 +65,9 @@ def _layers(replay: Replay) -> tuple[int, ...]:
     """Which layers have a test: those of the run, all of them, or every second, .."""
     choices: dict[str, tuple[int, ...]] = {_OWN: replay.start.layers or replay.layers, _ALL: replay.layers}
     choices |= {f"layer {layer} alone": (layer,) for layer in replay.layers}
-    wanted = st.selectbox("tested layers", list(choices), key=_LAYERS, bind="query-params", width=170,
-                          help="d leaves out those above it")  # fmt: skip
+    wanted = st.selectbox(
+        "tested layers", list(choices), key=_LAYERS, bind="query-params", width=170, help="d leaves out those above it"
+    )
     return choices[wanted or _OWN]
 
 
@@ -142,9 +146,14 @@ def offer(held: Viewer, reason: str) -> None:
         return
     if job is not None:
         st.error(parts.plain(job.last_words or "the sweep ended without a word"))
-    st.button("Ask the heads now", key="sweep", type="primary", on_click=guard.obeyed(_start),
-              args=(held, server, path),
-              help="loads the target in a process of its own, one pass over the text; the copy opens here")  # fmt: skip
+    st.button(
+        "Ask the heads now",
+        key="sweep",
+        type="primary",
+        on_click=guard.obeyed(_start),
+        args=(held, server, path),
+        help="loads the target in a process of its own, one pass over the text; the copy opens here",
+    )
     if problem := st.session_state.pop("sweep_problem", None):
         st.error(parts.plain(problem))
 

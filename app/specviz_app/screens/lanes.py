@@ -21,10 +21,17 @@ def _body(held: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.known("clock", list(_CLOCKS))
         shown = around.part(_PARTS)
-        named = st.segmented_control("Clock", list(_CLOCKS), default=next(iter(_CLOCKS)), key="clock", required=True,
-                                     bind="query-params", label_visibility="collapsed",
-                                     help="never mixed: what was measured here, or what two lanes side by side would "
-                                     "have taken at the measured costs")  # fmt: skip
+        named = st.segmented_control(
+            "Clock",
+            list(_CLOCKS),
+            default=next(iter(_CLOCKS)),
+            key="clock",
+            required=True,
+            bind="query-params",
+            label_visibility="collapsed",
+            help="never mixed: what was measured here, or what two lanes side by side would "
+            "have taken at the measured costs",
+        )
     clock = _CLOCKS[named]
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
@@ -43,7 +50,7 @@ def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
         return
     event = parts.plot(
         draw.fig_lanes(chart, dark), "lanes-chart", draw.lanes_alt(chart), draw.lane_rows(chart), pick=True
-    )  # fmt: skip
+    )
     if found_block := around.click(event, "lanes"):
         index, lane, place = found_block
         held.options = LanesPanel.choose(held.options, block=(int(index), str(lane), int(place)))
@@ -78,13 +85,19 @@ def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
     if found.missing is not None and not found.steps and found.fan is None:
         st.info(parts.plain(found.missing))
         return
-    st.subheader("Confidence before every token", help="Drafting stops before a token whose confidence lies below the "
-                 "bound. Circles: the line that is drafted first; diamonds: branches.")  # fmt: skip
+    st.subheader(
+        "Confidence before every token",
+        help="Drafting stops before a token whose confidence lies below the "
+        "bound. Circles: the line that is drafted first; diamonds: branches.",
+    )
     stopped = [s.shown for s in found.steps if s.stopped]
     alt = f"{len(found.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
     parts.plot(draw.fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(found.steps))
-    st.subheader("Branches", help="The draft goes on beside the target's pass, on several first tokens at once: the "
-                 "one the target takes survives.")  # fmt: skip
+    st.subheader(
+        "Branches",
+        help="The draft goes on beside the target's pass, on several first tokens at once: the "
+        "one the target takes survives.",
+    )
     fan = found.fan
     if fan is None:
         parts.say(found.fan_missing or "No branches in this round.")
@@ -105,8 +118,11 @@ def _hrad(found: Lanes, dark: bool) -> None:
         return
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("H-RAD", help="A small classifier that reads the target's hidden state: draft nothing, until the "
-                     "draft is unsure, or keep all.")  # fmt: skip
+        st.subheader(
+            "H-RAD",
+            help="A small classifier that reads the target's hidden state: draft nothing, until the "
+            "draft is unsure, or keep all.",
+        )
         said = " ".join(call.words for call in found.hrad.calls) or found.hrad.words
         parts.plot(draw.fig_hrad(found.hrad, dark), "lanes-hrad", said, draw.hrad_rows(found.hrad))
         parts.say(said)
@@ -126,10 +142,12 @@ def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
     own = _own(at)
     state.begin("cost-of", held, own)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        alpha = st.slider("α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params",
-                          width=220)  # fmt: skip
-        c = st.slider("c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params",
-                      width=220)  # fmt: skip
+        alpha = st.slider(
+            "α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params", width=220
+        )
+        c = st.slider(
+            "c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params", width=220
+        )
         hit = st.slider("h branch hit rate", 0.0, 1.0, step=0.01, key="cost.hit", bind="query-params", width=220)
         st.button("as the run was", key="cost-reset", on_click=guard.obeyed(state.put), args=(own,))
     panel = cost_panel(at, draw.CLOCKS[clock], alpha, c, hit)
@@ -146,9 +164,10 @@ def _own(at: Operating) -> dict[str, float]:
     """Where the sliders begin: the run's own numbers."""
     panel = cost_panel(at)
     return {
-        "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))), "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
+        "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))),
+        "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
         "cost.hit": round(panel.hit, 2),
-    }  # fmt: skip
+    }
 
 
 PAGE = Page(

@@ -25,31 +25,45 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
     _stream(held, view, dark)
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("What each action promises", help="Expected profit: seconds saved over the next queries less the "
-                     "action's cost, with its bounds. Taken for sure when a lower bound is above 0.")  # fmt: skip
+        st.subheader(
+            "What each action promises",
+            help="Expected profit: seconds saved over the next queries less the "
+            "action's cost, with its bounds. Taken for sure when a lower bound is above 0.",
+        )
         parts.plot(draw.fig_arms(view, dark), "learning-arms", _arms_alt(view), draw.arm_rows(view))
-        st.subheader("Spent, allowed, given up", help="Exploring has a budget, a share of the serving time. Regret is "
-                     "what the decisions gave up against the best expected profit.")  # fmt: skip
+        st.subheader(
+            "Spent, allowed, given up",
+            help="Exploring has a budget, a share of the serving time. Regret is "
+            "what the decisions gave up against the best expected profit.",
+        )
         alt = f"Exploring spent {view.spent:.3g} s of {view.budget:.3g} s; regret {view.total_regret:.3g} s."
         parts.plot(draw.fig_ledger(view, dark), "learning-ledger", alt, draw.ledger_rows(view))
     with right:
-        st.subheader("Expected and measured gain", help="measured by replay on held-out places of recent queries, "
-                     "before and after the update; hatched: worse, and taken back")  # fmt: skip
+        st.subheader(
+            "Expected and measured gain",
+            help="measured by replay on held-out places of recent queries, "
+            "before and after the update; hatched: worse, and taken back",
+        )
         alt = f"{sum(s.measured_gain is not None for s in view.steps)} updates measured, {view.n_reverted} taken back."
         parts.plot(draw.fig_gains(view, dark), "learning-gains", alt, draw.gain_rows(view))
         _query(view)
 
 
 def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
-    st.subheader("Length by query", help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
-                 "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.")  # fmt: skip
+    st.subheader(
+        "Length by query",
+        help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
+        "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.",
+    )
     event = parts.plot(draw.fig_stream(view, dark), "learning-stream", view.words, draw.stream_rows(view), pick=True)
     if (place := around.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
     if len(view.domains) > 1:
-        rows = [{"domain": d.domain, "queries": d.n, "len": d.tau, "earlier half": d.first, "later half": d.last}
-                for d in view.domains]  # fmt: skip
+        rows = [
+            {"domain": d.domain, "queries": d.n, "len": d.tau, "earlier half": d.first, "later half": d.last}
+            for d in view.domains
+        ]
         st.dataframe(rows, hide_index=True, key="learning-domains")
 
 
@@ -58,11 +72,23 @@ def _query(view: AdaptView) -> None:
     step = next((s for s in view.steps if s.cursor), None)
     if step is None:
         return
-    st.subheader(f"The actions after query {step.q}", help="gain in tokens a round, the rest in seconds: what it would "
-                 "save over the next queries, what it costs, and the bounds of the difference")  # fmt: skip
-    rows = [{"action": f"{a.glyph} {a.action}", "taken": a.chosen, "gain": f"{number(a.gain)} ± {number(a.se)}",
-             "saves": number(a.save), "costs": number(a.cost), "at least": number(a.lcb), "at most": number(a.ucb)}
-            for a in view.arms]  # fmt: skip
+    st.subheader(
+        f"The actions after query {step.q}",
+        help="gain in tokens a round, the rest in seconds: what it would "
+        "save over the next queries, what it costs, and the bounds of the difference",
+    )
+    rows = [
+        {
+            "action": f"{a.glyph} {a.action}",
+            "taken": a.chosen,
+            "gain": f"{number(a.gain)} ± {number(a.se)}",
+            "saves": number(a.save),
+            "costs": number(a.cost),
+            "at least": number(a.lcb),
+            "at most": number(a.ucb),
+        }
+        for a in view.arms
+    ]
     st.dataframe(rows, hide_index=True, key="learning-arms-here")
 
 

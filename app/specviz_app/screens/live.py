@@ -83,9 +83,16 @@ def _method(core: ServedRun) -> MethodInfo:
     wanted = usual.name if start is None and usual is not None and usual.missing is None else wanted
     names = list(methods)
     state.known("method", names)
-    name = st.selectbox("Method", names, names.index(wanted), key="method", bind="query-params",
-                        format_func=lambda name: name if methods[name].missing is None else f"{name} (not here)",
-                        help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()), width=170)  # fmt: skip
+    name = st.selectbox(
+        "Method",
+        names,
+        names.index(wanted),
+        key="method",
+        bind="query-params",
+        format_func=lambda name: name if methods[name].missing is None else f"{name} (not here)",
+        help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()),
+        width=170,
+    )
     return methods[name]
 
 
@@ -106,17 +113,32 @@ def _start_form(server: Server, core: ServedRun) -> None:
         verifiers = [_DEFAULT, *method.verifiers]
         st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
         st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
-        st.selectbox("Lanes", LANES, key="lanes", bind="query-params", width=130,
-                     help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
-                     "same on all, auto measures which is fastest")  # fmt: skip
+        st.selectbox(
+            "Lanes",
+            LANES,
+            key="lanes",
+            bind="query-params",
+            width=130,
+            help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
+            "same on all, auto measures which is fastest",
+        )
         if core.catalogue is not None and core.catalogue.chat:
-            st.toggle("Chat template", _chat(core), key="chat", bind="query-params",
-                      help="hand the prompt over as a user's message, in the form that the target was trained on; "
-                      "without it the model goes on with the prompt's own text")  # fmt: skip
+            st.toggle(
+                "Chat template",
+                _chat(core),
+                key="chat",
+                bind="query-params",
+                help="hand the prompt over as a user's message, in the form that the target was trained on; "
+                "without it the model goes on with the prompt's own text",
+            )
         st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
-            st.page_link(_explorer(), label="Open in the round explorer", icon=":material/account_tree:",
-                         query_params={state.SRC: LIVE})  # fmt: skip
+            st.page_link(
+                _explorer(),
+                label="Open in the round explorer",
+                icon=":material/account_tree:",
+                query_params={state.SRC: LIVE},
+            )
     if method.missing is not None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     if problem := st.session_state.pop("start_problem", None):
@@ -153,13 +175,20 @@ def _many() -> list[Prompt]:
     """The prompts of a stream; none for the one prompt of the form. What is wrong with a file is said."""
     with st.expander("Many prompts, one after another", key="many", on_change="rerun"):
         source = st.selectbox(
-            "Decode", _SOURCES, key="stream", width=240,
+            "Decode",
+            _SOURCES,
+            key="stream",
+            width=240,
             help="one drafter for all, which learns on the way if its method can (knob adapt)",
-        )  # fmt: skip
+        )
         given = st.file_uploader(
-            "A file of prompts", type=["jsonl"], key="stream-file", max_upload_size=_PROMPTS_MB,
-            disabled=source != _SOURCES[2], help="one JSON object a line: prompt, and domain if you like",
-        )  # fmt: skip
+            "A file of prompts",
+            type=["jsonl"],
+            key="stream-file",
+            max_upload_size=_PROMPTS_MB,
+            disabled=source != _SOURCES[2],
+            help="one JSON object a line: prompt, and domain if you like",
+        )
         try:
             found = load_prompts(None) if source == _SOURCES[1] else None
             if source == _SOURCES[2] and given is not None:
@@ -186,10 +215,15 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
         if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start = Start(
-            prompt="" if many else prompt, stream=many, method=method.name,
-            verifier=None if verifier == _DEFAULT else verifier, knobs=_given(method),
-            chat=chat, paused=pace == PACES[2], lanes=held.get("lanes") or LANES[0],
-        )  # fmt: skip
+            prompt="" if many else prompt,
+            stream=many,
+            method=method.name,
+            verifier=None if verifier == _DEFAULT else verifier,
+            knobs=_given(method),
+            chat=chat,
+            paused=pace == PACES[2],
+            lanes=held.get("lanes") or LANES[0],
+        )
         core.start(start, paced=pace == PACES[0])
         held[state.SRC] = LIVE
     except SpecvizError as error:
@@ -212,8 +246,13 @@ def _knobs(core: ServedRun) -> None:
         sidebar.follow(method, asked)
     with st.expander("Knobs", expanded=True):
         sidebar.knob_widgets(method, given)
-        st.button("Apply at the next round", key="apply", on_click=guard.obeyed(_apply), args=(core, method),
-                  help="sends what differs from what is in force; the table above says since when")  # fmt: skip
+        st.button(
+            "Apply at the next round",
+            key="apply",
+            on_click=guard.obeyed(_apply),
+            args=(core, method),
+            help="sends what differs from what is in force; the table above says since when",
+        )
         if said := st.session_state.pop("apply_said", None):
             parts.say(said)
 
@@ -256,8 +295,12 @@ def _why(core: ServedRun) -> None:
     frame, place = found
     st.subheader(f"Round {frame.round}")
     parts.why_panel(frame.why, state.dark(), "live")
-    st.page_link(_explorer(), label="See it in the round explorer", icon=":material/account_tree:",
-                 query_params={state.SRC: LIVE, state.AT: place})  # fmt: skip
+    st.page_link(
+        _explorer(),
+        label="See it in the round explorer",
+        icon=":material/account_tree:",
+        query_params={state.SRC: LIVE, state.AT: place},
+    )
 
 
 PAGE = Page(

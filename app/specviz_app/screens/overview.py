@@ -58,9 +58,7 @@ def show(found: Overview, dark: bool) -> None:
 def _series(series: Series, axis: str, heading: str, dark: bool) -> None:
     st.subheader(heading, help=series.label)
     columns = (series.xs, series.values, series.lows, series.highs, series.ns)
-    rows = [
-        {axis: x, "share": v, "95 % from": lo, "to": hi, "n": n} for x, v, lo, hi, n in zip(*columns, strict=True)
-    ]  # fmt: skip
+    rows = [{axis: x, "share": v, "95 % from": lo, "to": hi, "n": n} for x, v, lo, hi, n in zip(*columns, strict=True)]
     lowest = min(zip(series.values, series.xs, series.ns, strict=True), default=None)
     takeaway = f"; lowest at {axis} {lowest[1]}: {prob(lowest[0])} of {lowest[2]}" if lowest else ""
     parts.plot(draw.fig_series(series, axis, dark=dark), series.name, f"{series.label}{takeaway}.", rows)

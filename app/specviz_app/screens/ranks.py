@@ -36,9 +36,11 @@ def _body(held: Viewer, dark: bool) -> None:
     for note in found.notes:
         st.info(parts.plain(note))
     sections: dict[str, Callable[[Viewer, Ranks, bool], None]] = {
-        _PARTS[0]: _round, _PARTS[1]: ranks_run.section, _PARTS[2]: widths.section,
+        _PARTS[0]: _round,
+        _PARTS[1]: ranks_run.section,
+        _PARTS[2]: widths.section,
         _PARTS[3]: learning.section,
-    }  # fmt: skip
+    }
     sections[shown](held, found, dark)
 
 
@@ -49,9 +51,12 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     parts.legend(dark)
     with parts.wide():
         event = parts.plot(
-            draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark), "ranks-tree",
-            draw.rank_tree_alt(tree), draw.rank_tree_rows(tree), pick=True,
-        )  # fmt: skip
+            draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark),
+            "ranks-tree",
+            draw.rank_tree_alt(tree),
+            draw.rank_tree_rows(tree),
+            pick=True,
+        )
     around.clicked(held, frame.selected, event, "ranks-tree")
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
@@ -65,8 +70,11 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     if not found.round_expansions:
         return
     with right:
-        st.subheader("What the slot said", help="The slot's best tokens, with what the draft gave them. Filled: they "
-                     "became children. ★ the target's best token, ✓ what was written.")  # fmt: skip
+        st.subheader(
+            "What the slot said",
+            help="The slot's best tokens, with what the draft gave them. Filled: they "
+            "became children. ★ the target's best token, ✓ what was written.",
+        )
         words = said.words if said is not None else "No block went on from this node."
         parts.plot(draw.fig_offers(said, dark), "ranks-offers", words, draw.offer_rows(said))
     _table(held, found)
@@ -107,17 +115,27 @@ def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
     if len(views) > 1:
         labels = {e.id: f"block {e.block}, slot {e.slot}" for e in found.expansions}
         wanted = st.segmented_control(
-            "Expansion", list(views), default=next(iter(views)), format_func=labels.__getitem__,
-            key=parts.key_of("ranks-said", f"{list(views)}", list(labels.values())), label_visibility="collapsed",
+            "Expansion",
+            list(views),
+            default=next(iter(views)),
+            format_func=labels.__getitem__,
+            key=parts.key_of("ranks-said", f"{list(views)}", list(labels.values())),
+            label_visibility="collapsed",
             required=True,
-        )  # fmt: skip
+        )
         said = views[wanted if wanted is not None else next(iter(views))]
     else:
         said = next(iter(views.values()))
     mark = OUTCOMES[said.outcome][0]
-    rows = [WhyRow(f"P(rank {name})", f"{p:.2f}".removeprefix("0"), p,
-                   " · ".join(["predicted"] * (k == said.bucket) + ["true"] * (k == said.true_bucket)))
-            for k, (name, p) in enumerate(zip(BUCKETS, said.probs, strict=False))]  # fmt: skip
+    rows = [
+        WhyRow(
+            f"P(rank {name})",
+            f"{p:.2f}".removeprefix("0"),
+            p,
+            " · ".join(["predicted"] * (k == said.bucket) + ["true"] * (k == said.true_bucket)),
+        )
+        for k, (name, p) in enumerate(zip(BUCKETS, said.probs, strict=False))
+    ]
     parts.facts(f"block {said.block}, slot {said.slot}: width {said.width}", said.words, rows, mark, dark)
     if said.phi:
         with st.expander("What the rank head read"):
@@ -130,8 +148,11 @@ def _table(held: Viewer, found: Ranks) -> None:
     rows = found.round_expansions
     if not rows:
         return
-    st.subheader("Expansions", help="One slot's distribution at one node. A click on a line chooses the node. Ranks: "
-                 "of the target's best token, and of what was written, in that distribution.")  # fmt: skip
+    st.subheader(
+        "Expansions",
+        help="One slot's distribution at one node. A click on a line chooses the node. Ranks: "
+        "of the target's best token, and of what was written, in that distribution.",
+    )
     if st.toggle("on the path only", key="ranks-path-rows"):
         rows = tuple(e for e in rows if e.on_path)
     place = around.lines([_line(e) for e in rows], "ranks-expansions", 420)
@@ -143,11 +164,23 @@ def _table(held: Viewer, found: Ranks) -> None:
 def _line(e: ExpansionView) -> dict[str, object]:
     became = {"kept": "✓ offered", "pruned": "· offered, pruned", "outside": "✗ not offered", "unknown": "? no row"}
     true = BUCKETS[e.true_bucket] if e.true_bucket is not None else ""
-    return {"after": e.parent_shown, "block": e.block, "slot": e.slot, "said": e.bucket_text, "was": true,
-            "width": e.width, "why": e.reason.replace("_", " "), "target's token": became[e.outcome],
-            "rank of best": e.true_rank, "of written": e.emitted_rank, "path": e.on_path,
-            "prefix right": e.valid_prefix, "children": e.n_children, "entropy": e.entropy, "start": e.start,
-            }  # fmt: skip
+    return {
+        "after": e.parent_shown,
+        "block": e.block,
+        "slot": e.slot,
+        "said": e.bucket_text,
+        "was": true,
+        "width": e.width,
+        "why": e.reason.replace("_", " "),
+        "target's token": became[e.outcome],
+        "rank of best": e.true_rank,
+        "of written": e.emitted_rank,
+        "path": e.on_path,
+        "prefix right": e.valid_prefix,
+        "children": e.n_children,
+        "entropy": e.entropy,
+        "start": e.start,
+    }
 
 
 PAGE = Page(

@@ -27,8 +27,10 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
         alt = "; ".join(f"{r.label}: {r.sent} sent, {r.accepted} accepted" for r in rows) or "No drafter call."
         parts.plot(draw.fig_blocks(rows, dark), "ranks-blocks", alt, draw.block_rows(rows))
     with right:
-        st.subheader("Acceptance by depth", help="bars: rounds that kept a node so deep; line: nodes kept of those "
-                     "the walk tested there")  # fmt: skip
+        st.subheader(
+            "Acceptance by depth",
+            help="bars: rounds that kept a node so deep; line: nodes kept of those the walk tested there",
+        )
         depths = found.depth_rows
         alt = "; ".join(f"depth {r.depth}: {r.accepted} of {r.tested}" for r in depths) or "Nothing was sent."
         parts.plot(draw.fig_depths(depths, dark), "ranks-depths", alt, draw.depth_rows(depths))
@@ -38,10 +40,15 @@ def filters(found: Ranks) -> RankFilter:
     """Which expansions are counted: block, slot, and whether the path alone. The choice stands in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         basis = st.segmented_control(
-            "Counted", (_KEPT, _PATH), default=_KEPT, key="ranks-basis", bind="query-params", required=True,
+            "Counted",
+            (_KEPT, _PATH),
+            default=_KEPT,
+            key="ranks-basis",
+            bind="query-params",
+            required=True,
             help="on the path: what the drafter is like given that all before was right. All kept parents: everywhere "
             "the target looked, most of it behind tokens that were not written.",
-        )  # fmt: skip
+        )
         block = _some("Block", found.blocks, "ranks-block", 1)
         slot = _some("Slot", found.slots, "ranks-slot", 0)
     return RankFilter(block, slot, basis == _PATH)
@@ -68,13 +75,16 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
     assert table is not None
     left, right = st.columns([6, 5], gap="large")
     with left:
-        st.subheader("Predicted × true bucket", help="Which rank the target's token has: as the rank head said, and "
-                     "as it was. ▸ too narrow: the round may end there; ◂ too wide: nodes for nothing; ∅ gave up "
-                     "though it was in reach.")  # fmt: skip
+        st.subheader(
+            "Predicted × true bucket",
+            help="Which rank the target's token has: as the rank head said, and "
+            "as it was. ▸ too narrow: the round may end there; ◂ too wide: nodes for nothing; ∅ gave up "
+            "though it was in reach.",
+        )
         alt = f"{table.n} expansions, {table.basis}. {' '.join(table.findings)}"
         event = parts.plot(
             draw.fig_rank_confusion(table, dark), "ranks-confusion", alt, draw.rank_confusion_rows(table), pick=True
-        )  # fmt: skip
+        )
         if cell := around.click(event, "ranks-confusion"):
             held.options = RanksPanel.choose(held.options, cell=(int(cell[0]), int(cell[1])), entry=None)
             st.rerun()
@@ -92,12 +102,22 @@ def _cell(held: Viewer, found: Ranks) -> None:
         held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
-    around.choice(held, "Cell", "ranks-cell", names, here, take, placeholder="a click on the map, or here",
-                  label_visibility="collapsed")  # fmt: skip
+    around.choice(
+        held,
+        "Cell",
+        "ranks-cell",
+        names,
+        here,
+        take,
+        placeholder="a click on the map, or here",
+        label_visibility="collapsed",
+    )
     if found.cell is None:
         table = found.confusion
-        rows = [{"rank": BUCKETS[k], "means": word, "children given": table.widths[k] if table else None}
-                for k, word in enumerate(BUCKET_WORDS)]  # fmt: skip
+        rows = [
+            {"rank": BUCKETS[k], "means": word, "children given": table.widths[k] if table else None}
+            for k, word in enumerate(BUCKET_WORDS)
+        ]
         st.dataframe(rows, hide_index=True, key="ranks-buckets")
         return
     _entries(held, found.cell)
@@ -107,8 +127,18 @@ def _entries(held: Viewer, cell: CellList) -> None:
     st.caption(parts.plain(" ".join(filter(None, (f"{cell.title}.", cell.words)))))
     if not cell.entries:
         return
-    rows = [{"round": e.place, "after": e.parent_shown, "target's best": e.token_shown, "rank": e.rank,
-             "width": e.width, "offered": e.covered, "on the path": e.on_path} for e in cell.entries]  # fmt: skip
+    rows = [
+        {
+            "round": e.place,
+            "after": e.parent_shown,
+            "target's best": e.token_shown,
+            "rank": e.rank,
+            "width": e.width,
+            "offered": e.covered,
+            "on the path": e.on_path,
+        }
+        for e in cell.entries
+    ]
     place = around.lines(rows, f"ranks-entries-{cell.pred}-{cell.true}", 290)
     parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
     if place is not None:
@@ -121,14 +151,23 @@ def _entries(held: Viewer, cell: CellList) -> None:
 def _widths(found: Ranks, dark: bool) -> None:
     left, middle = st.columns(2, gap="large")
     with left:
-        st.subheader("Width spent and useful", help="children given at each width, and expansions where one of them "
-                     "was the target's token")  # fmt: skip
-        parts.plot(draw.fig_widths(found.widths, dark), "ranks-widths", found.widths_words or "No widths.",
-                   draw.width_rows(found.widths))  # fmt: skip
+        st.subheader(
+            "Width spent and useful",
+            help="children given at each width, and expansions where one of them was the target's token",
+        )
+        parts.plot(
+            draw.fig_widths(found.widths, dark),
+            "ranks-widths",
+            found.widths_words or "No widths.",
+            draw.width_rows(found.widths),
+        )
         parts.say(found.widths_words)
     with middle:
-        st.subheader("Coverage by width", help="what one width for every expansion would have covered, whatever they "
-                     "were given; exact, since the true ranks are on record")  # fmt: skip
+        st.subheader(
+            "Coverage by width",
+            help="what one width for every expansion would have covered, whatever they "
+            "were given; exact, since the true ranks are on record",
+        )
         points = found.reach
         alt = "; ".join(f"{p.width}: {p.share:.2f}" for p in points[:8]) or "No true rank is on record."
         parts.plot(draw.fig_reach(points, dark), "ranks-reach", alt, draw.reach_rows(points))

@@ -24,8 +24,14 @@ def page() -> None:
     dark = state.dark()
     state.known(TREE, [_AUTO, *_FOLDING])
     with around.moves(held):
-        st.selectbox("Tree", [_AUTO, *_FOLDING], key=TREE, bind="query-params", width=150,
-                     help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part")  # fmt: skip
+        st.selectbox(
+            "Tree",
+            [_AUTO, *_FOLDING],
+            key=TREE,
+            bind="query-params",
+            width=150,
+            help=f"how much of the draft is drawn; with more than {_MANY} nodes the tested part",
+        )
     around.timeline(held, dark)
     explorer(held, dark)
     state.put_place(held)

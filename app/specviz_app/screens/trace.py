@@ -59,13 +59,15 @@ def _records(held: Viewer, events: Sequence[Event]) -> None:
         kind = st.selectbox("Record", kinds, key=KIND, bind="query-params", width=190)
         number = st.number_input("Round, 0 for all", 0, last, 0, key=ROUND, bind="query-params", width=190)
         st.download_button(
-            "Download the trace", data=lambda: _file(held, events), file_name=f"{_file_name(held)}.sv.jsonl",
-            mime="application/x-ndjson", on_click="ignore",
-        )  # fmt: skip
+            "Download the trace",
+            data=lambda: _file(held, events),
+            file_name=f"{_file_name(held)}.sv.jsonl",
+            mime="application/x-ndjson",
+            on_click="ignore",
+        )
     rows = [e for e in events if (kind == _ALL or _tag(e) == kind) and (not number or e.r == number)]
     st.caption(f"{len(rows):,} of {len(events):,} records")
-    st.dataframe(_table(rows), hide_index=True, lazy=True, key="records-table",
-                 alt=f"{len(rows)} records of the trace")  # fmt: skip
+    st.dataframe(_table(rows), hide_index=True, lazy=True, key="records-table", alt=f"{len(rows)} records of the trace")
 
 
 def _table(events: Sequence[Event]) -> pa.Table:
@@ -74,8 +76,14 @@ def _table(events: Sequence[Event]) -> pa.Table:
 
 def _row(event: Event) -> dict[str, Any]:
     text = encode(event).decode("utf-8", "replace")
-    return {"i": event.i, "record": _tag(event), "query": event.q, "round": event.r, "t ns": event.t,
-            "line": text if len(text) <= _LONG else text[:_LONG] + "…"}  # fmt: skip
+    return {
+        "i": event.i,
+        "record": _tag(event),
+        "query": event.q,
+        "round": event.r,
+        "t ns": event.t,
+        "line": text if len(text) <= _LONG else text[:_LONG] + "…",
+    }
 
 
 def _tag(event: Event) -> str:
@@ -108,8 +116,25 @@ def _about(held: Viewer) -> None:
         return
     plain = msgspec.to_builtins(header)
     end = held.player.run.end
-    st.json({name: plain[name] for name in ("run", "wall", "schema", "v", "method", "verifier", "level", "models",
-                                            "knobs", "sampling", "env")}, expanded=2)  # fmt: skip
+    st.json(
+        {
+            name: plain[name]
+            for name in (
+                "run",
+                "wall",
+                "schema",
+                "v",
+                "method",
+                "verifier",
+                "level",
+                "models",
+                "knobs",
+                "sampling",
+                "env",
+            )
+        },
+        expanded=2,
+    )
     if end is not None:
         st.json(msgspec.to_builtins(end))
 

@@ -54,15 +54,20 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
 
 
 def _stairs(found: Verification, dark: bool) -> None:
-    st.subheader("Ratio staircase", help="r: target over draft probability of the whole prefix. The cap rides on its "
-                 "peaks; c is what is left below the cap, and what the prefix is worth.")  # fmt: skip
+    st.subheader(
+        "Ratio staircase",
+        help="r: target over draft probability of the whole prefix. The cap rides on its "
+        "peaks; c is what is left below the cap, and what the prefix is worth.",
+    )
     words = found.stairs.words if found.stairs is not None else ""
     parts.plot(draw.fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(found.stairs))
 
 
 def _branches(found: Verification, dark: bool) -> None:
-    st.subheader("Below each prefix", help="The mass of the next token under both laws, the target's weighted with c. "
-                 "D+ over D- is the keep chance.")  # fmt: skip
+    st.subheader(
+        "Below each prefix",
+        help="The mass of the next token under both laws, the target's weighted with c. D+ over D- is the keep chance.",
+    )
     alt = "; ".join(f"{b.shown}: D+ {b.d_plus:.3f}, D- {b.d_minus:.3f}" for b in found.branches)
     figure = draw.fig_branches(found.branches, found.branches_missing, dark)
     parts.plot(
@@ -71,8 +76,11 @@ def _branches(found: Verification, dark: bool) -> None:
 
 
 def _rules(found: Verification, dark: bool) -> None:
-    st.subheader("Same draft, same u", help="Three rules on this draft with the uniforms of this round. They follow "
-                 "from the seed: no model is asked. ▶ is the rule of the run.")  # fmt: skip
+    st.subheader(
+        "Same draft, same u",
+        help="Three rules on this draft with the uniforms of this round. They follow "
+        "from the seed: no model is asked. ▶ is the rule of the run.",
+    )
     words = found.comparison.words if found.comparison is not None else ""
     parts.plot(
         rules.fig_rules(found.comparison, dark), "rules", words or "No comparison.", rules.rule_rows(found.comparison)
@@ -95,8 +103,11 @@ def _run(found: Verification, dark: bool) -> None:
     st.divider()
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Survival", help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. "
-                     "Lines: what each rule must give on these very drafts, exactly.")  # fmt: skip
+        st.subheader(
+            "Survival",
+            help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. "
+            "Lines: what each rule must give on these very drafts, exactly.",
+        )
         words = (found.survival.words or found.survival.missing) if found.survival is not None else None
         rows = rules.survival_rows(found.survival)
         parts.plot(rules.fig_survival(found.survival, dark), "survival-exact", words or "No survival.", rows)

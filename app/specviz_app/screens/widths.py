@@ -16,9 +16,12 @@ _BEAM = "try.beam"
 
 def section(held: Viewer, found: Ranks, dark: bool) -> None:
     """Everything about other widths, or why nothing can be told."""
-    st.subheader("Other widths on these expansions", help="What a slot says does not depend on how many of its tokens "
-                 "became children, and the true ranks are on record: this is counted, not modelled. No model runs. "
-                 "Told of the recorded expansions only: other widths would start blocks elsewhere.")  # fmt: skip
+    st.subheader(
+        "Other widths on these expansions",
+        help="What a slot says does not depend on how many of its tokens "
+        "became children, and the true ranks are on record: this is counted, not modelled. No model runs. "
+        "Told of the recorded expansions only: other widths would start blocks elsewhere.",
+    )
     try:
         rows = state.once("widths-of", held, lambda: recorded(held.player.run))
     except SpecvizError as error:
@@ -40,33 +43,57 @@ def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
 def _panel(rows: Recorded, which: RankFilter, dark: bool) -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         picked = [
-            st.slider(f"said {name}", 0, MOST, key=key, bind="query-params", width=128,
-                      help=f"children where the rank head says {word}; 0 gives the block up")
+            st.slider(
+                f"said {name}",
+                0,
+                MOST,
+                key=key,
+                bind="query-params",
+                width=128,
+                help=f"children where the rank head says {word}; 0 gives the block up",
+            )
             for key, name, word in zip(_KEYS, BUCKETS, BUCKET_WORDS, strict=True)
-        ]  # fmt: skip
-        beam = st.slider("root", 1, MOST, key=_BEAM, bind="query-params", width=128,
-                         help="children of its own slot, whatever its bucket")  # fmt: skip
+        ]
+        beam = st.slider(
+            "root",
+            1,
+            MOST,
+            key=_BEAM,
+            bind="query-params",
+            width=128,
+            help="children of its own slot, whatever its bucket",
+        )
     table = WidthTable((picked[0], picked[1], picked[2], picked[3]), beam)
     change = width_change(rows, table, which)
     with st.container(horizontal=True):
         st.button("as the run was", key="widths-reset", on_click=guard.obeyed(state.put), args=(_values(rows.own),))
         cheapest = WidthTable(change.cheapest.widths, rows.own.beam)
-        st.button(f"fewest children for the run's coverage: {', '.join(map(str, cheapest.widths))}", key="widths-best",
-                  on_click=guard.obeyed(state.put), args=(_values(cheapest),),
-                  help="in hindsight, over all tables without a 0")  # fmt: skip
+        st.button(
+            f"fewest children for the run's coverage: {', '.join(map(str, cheapest.widths))}",
+            key="widths-best",
+            on_click=guard.obeyed(state.put),
+            args=(_values(cheapest),),
+            help="in hindsight, over all tables without a 0",
+        )
     _told(change)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**What so many children cover** · by predicted bucket", help="slots behind a 0 in their block get "
-                    "one child whatever is said there; the table above counts that, the curves do not")  # fmt: skip
+        st.markdown(
+            "**What so many children cover** · by predicted bucket",
+            help="slots behind a 0 in their block get "
+            "one child whatever is said there; the table above counts that, the curves do not",
+        )
         alt = "; ".join(f"{b.label}: {b.width} children cover {b.here}" for b in change.buckets if b.n)
         parts.plot(draw.fig_curves(change, dark), "widths-curves", alt, draw.curve_rows(change))
     with right:
         st.markdown("**Coverage against children** · the best of all tables")
         parts.plot(
-            draw.fig_frontier(change, dark), "widths-frontier", change.words, draw.frontier_rows(change),
+            draw.fig_frontier(change, dark),
+            "widths-frontier",
+            change.words,
+            draw.frontier_rows(change),
             pick=guard.obeyed(_taken),
-        )  # fmt: skip
+        )
 
 
 def _told(change: WidthChange) -> None:
@@ -78,7 +105,7 @@ def _told(change: WidthChange) -> None:
         f"Of {had:,} tokens that the run accepted {still:,} are still offered; of {ends:,} that ended a round {now:,} "
         f"({before:,} in the run), if the budget lets them through. "
         f"{'✓' if change.agrees else '⚠'} {change.check}"
-    )  # fmt: skip
+    )
 
 
 def _values(table: WidthTable) -> dict[str, int]:

@@ -67,8 +67,15 @@ def part(parts_of_page: Sequence[str]) -> str:
         st.session_state["show"] = wanted
     state.known("show", parts_of_page)
     state.tell()
-    chosen = st.segmented_control("Show", parts_of_page, default=parts_of_page[0], key="show", bind="query-params",
-                                  required=True, label_visibility="collapsed")  # fmt: skip
+    chosen = st.segmented_control(
+        "Show",
+        parts_of_page,
+        default=parts_of_page[0],
+        key="show",
+        bind="query-params",
+        required=True,
+        label_visibility="collapsed",
+    )
     return chosen or parts_of_page[0]
 
 
@@ -197,8 +204,15 @@ def choice(
         if wanted in labels and wanted != put:
             take(wanted)
 
-    st.selectbox(label, list(labels), index=None if put is None else 0, key=name, format_func=labels.__getitem__,
-                 on_change=guard.obeyed(changed), **more)  # fmt: skip
+    st.selectbox(
+        label,
+        list(labels),
+        index=None if put is None else 0,
+        key=name,
+        format_func=labels.__getitem__,
+        on_change=guard.obeyed(changed),
+        **more,
+    )
 
 
 def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:

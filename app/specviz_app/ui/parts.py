@@ -143,7 +143,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
         table = [
             {"token": e.shown, "share of the draw": e.prob, "p": e.p, "q": e.q, "drawn": e.drawn, "drafted": e.drafted}
             for e in residual.entries
-        ]  # fmt: skip
+        ]
         drawn = next((e for e in residual.entries if e.drawn), None)
         taken = f" {drawn.shown} was drawn, share {drawn.text}." if drawn is not None else ""
         plot(fig_residual(residual, dark), f"{key}-residual", f"{residual.title}.{taken}", table)
@@ -153,8 +153,9 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
 
 def facts(title: str, words: str, rows: Sequence[WhyRow], mark: Mark, dark: bool) -> None:
     """Something that was chosen, in words and numbers."""
-    table = "".join(f"<tr><th scope=row>{escape(r.label)}</th><td>{escape(r.value)}</td>{_rest(r, mark, dark)}</tr>"
-                    for r in rows)  # fmt: skip
+    table = "".join(
+        f"<tr><th scope=row>{escape(r.label)}</th><td>{escape(r.value)}</td>{_rest(r, mark, dark)}</tr>" for r in rows
+    )
     st.html(
         f'<div class="sv-why" style="border-color:{colour(mark, dark)}"><h4>{escape(title)}</h4><table>{table}</table>'
         f'<p class="sv-words">{escape(words)}</p></div>'

@@ -43,14 +43,22 @@ def sidebar(server: Server) -> None:
         elif SRC in st.session_state and st.session_state[SRC] is None:
             st.session_state[SRC] = source_name(server)
         st.selectbox(
-            "Run to look at", names, index=None, required=True, key=SRC, bind="query-params",
+            "Run to look at",
+            names,
+            index=None,
+            required=True,
+            key=SRC,
+            bind="query-params",
             help="a bundled trace, a file of yours, or the run that is decoded on the page Live",
-        )  # fmt: skip
+        )
         with st.expander("Open a trace of yours"):
             st.file_uploader(
-                "A trace", type=["jsonl", "gz"], key="upload", max_upload_size=UPLOAD_MB,
+                "A trace",
+                type=["jsonl", "gz"],
+                key="upload",
+                max_upload_size=UPLOAD_MB,
                 help="written by specviz run --record FILE; .sv.jsonl or .sv.jsonl.gz",
-            )  # fmt: skip
+            )
         if problem:
             st.error(f"Not opened: {plain(problem)}")
 
@@ -170,10 +178,12 @@ def _widget(method: str, spec: KnobSpec, value: Any, idle: str | None) -> None:
         spec.text
     ]
     shared: dict[str, Any] = {
-        "label": f"{spec.symbol} {spec.name}".strip(), "key": name, "bind": "query-params",
+        "label": f"{spec.symbol} {spec.name}".strip(),
+        "key": name,
+        "bind": "query-params",
         "disabled": idle is not None,
         "help": f"{spec.help} ({spec.range}); {when}.{mark}" + (f" **{idle}**" if idle else ""),
-    }  # fmt: skip
+    }
     if spec.kind == "choice":
         st.selectbox(options=list(spec.choices), index=spec.choices.index(value), width=150, **shared)
     elif spec.kind == "bool":
@@ -183,8 +193,15 @@ def _widget(method: str, spec: KnobSpec, value: Any, idle: str | None) -> None:
     elif spec.lo is not None and spec.hi is not None and _slides(spec):
         kind = int if spec.kind == "int" else float
         step = 1 if kind is int else 0.01
-        st.slider(min_value=kind(spec.lo), max_value=kind(spec.hi), value=kind(value), step=step, width=190,
-                  on_change="ignore", **shared)  # fmt: skip
+        st.slider(
+            min_value=kind(spec.lo),
+            max_value=kind(spec.hi),
+            value=kind(value),
+            step=step,
+            width=190,
+            on_change="ignore",
+            **shared,
+        )
     else:
         _number(spec, value, shared)
 
@@ -202,8 +219,16 @@ def _number(spec: KnobSpec, value: Any, shared: dict[str, Any]) -> None:
     kind = int if spec.kind == "int" else float
     lo, hi = (None if edge is None else kind(edge) for edge in (spec.lo, spec.hi))
     step = 1 if kind is int else 0.05 if spec.default >= 0.05 else 0.0005
-    st.number_input(min_value=lo, max_value=hi, value=kind(value), step=step, width=150, on_change="ignore",
-                    format="%d" if kind is int else "%.6g", **shared)  # fmt: skip
+    st.number_input(
+        min_value=lo,
+        max_value=hi,
+        value=kind(value),
+        step=step,
+        width=150,
+        on_change="ignore",
+        format="%d" if kind is int else "%.6g",
+        **shared,
+    )
 
 
 def chosen(method: MethodInfo, only: Sequence[str] = ("R", "Q", "X")) -> dict[str, Any]:

@@ -157,11 +157,14 @@ class RecordedRuns:
             for name in ("plain", "elapsed")
         )
         return OnClock(
-            c=rates.c, speedup=RatioOfSums(plain, took).estimate(),
-            seconds=[(float(a), float(b)) for a, b in zip(plain, took, strict=True)], bubble_target=whole.bubble_target,
-            bubble_draft=whole.bubble_draft, overlap_efficiency=whole.overlap_efficiency,
+            c=rates.c,
+            speedup=RatioOfSums(plain, took).estimate(),
+            seconds=[(float(a), float(b)) for a, b in zip(plain, took, strict=True)],
+            bubble_target=whole.bubble_target,
+            bubble_draft=whole.bubble_draft,
+            overlap_efficiency=whole.overlap_efficiency,
             wasted_share=whole.wasted / whole.busy_draft if whole.busy_draft else None,
-        )  # fmt: skip
+        )
 
 
 def claims_of(rows: Sequence[VariantResult]) -> list[Claim]:

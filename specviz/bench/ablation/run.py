@@ -66,13 +66,25 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     keeps = [base if arm.keeps_tokens and arm.name != base and question.timed else None for arm in arms]
     equality = check_equal([arm.name for arm in arms], keeps, measured.samples, ids, margin_of(pair))
     return Ablation(
-        wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
-        models=models_of(pair), settings=_plain(question), costs={name: getattr(costs, name) for name in _CALIBRATED},
-        prompts={"source": prompts.source, "sha256": prompts.sha256, "n_found": prompts.n_found,
-                 "n_used": len({s.prompt for s in measured.samples})},
-        rows=rows, claims=claims_of(rows), equality=equality, seconds=measured.seconds, cut=measured.cut,
+        wall=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        machine=machine_of(pair, before),
+        models=models_of(pair),
+        settings=_plain(question),
+        costs={name: getattr(costs, name) for name in _CALIBRATED},
+        prompts={
+            "source": prompts.source,
+            "sha256": prompts.sha256,
+            "n_found": prompts.n_found,
+            "n_used": len({s.prompt for s in measured.samples}),
+        },
+        rows=rows,
+        claims=claims_of(rows),
+        equality=equality,
+        seconds=measured.seconds,
+        cut=measured.cut,
         notes=_notes(rows, question),
-    )  # fmt: skip
+    )
 
 
 def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[Tokens], tell: Tell) -> Measurement:
@@ -96,9 +108,14 @@ def _costs(pair: Pair) -> Calibration:
 
 
 def _row(
-    index: int, arm: OurArm, settings: BenchSettings, measured: Measurement, ids: Sequence[Tokens], costs: Calibration,
+    index: int,
+    arm: OurArm,
+    settings: BenchSettings,
+    measured: Measurement,
+    ids: Sequence[Tokens],
+    costs: Calibration,
     question: AblationSettings,
-) -> VariantResult:  # fmt: skip
+) -> VariantResult:
     mine, plain, base = of_arm(measured.samples, index), of_arm(measured.samples, 0), settings.arms[0].name
     seeds = sorted({(s.prompt, s.repeat) for s in measured.samples})
     if settings.temperature == 0:
@@ -109,16 +126,23 @@ def _row(
     rates, timed = Rates.of(costs, hrad_s), question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None
     return VariantResult(
-        name=arm.name, method=arm.method.name, lanes=arm.used_lanes,
+        name=arm.name,
+        method=arm.method.name,
+        lanes=arm.used_lanes,
         knobs={spec.name: arm.knobs[spec.name] for spec in arm.method.knobs},
-        hrad=recorded.source(), hrad_ms=hrad_s * 1e3, tokens_per_second=pace,
+        hrad=recorded.source(),
+        hrad_ms=hrad_s * 1e3,
+        tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
         modelled=[recorded.on_clock(replace(rates, c=c)) for c in (rates.c, *question.ratios)],
-        rollback_rate=found.rollback_rate, rollback_rate_tokens=found.rollback_rate_tokens,
-        draft_acceptance_rate=found.draft_acceptance_rate, accepted_run_length=found.accepted_run_length,
-        block_efficiency=found.block_efficiency, branch_hit_rate=found.branch_hit_rate,
+        rollback_rate=found.rollback_rate,
+        rollback_rate_tokens=found.rollback_rate_tokens,
+        draft_acceptance_rate=found.draft_acceptance_rate,
+        accepted_run_length=found.accepted_run_length,
+        block_efficiency=found.block_efficiency,
+        branch_hit_rate=found.branch_hit_rate,
         hrad_confusion=found.hrad_confusion,
-    )  # fmt: skip
+    )
 
 
 @torch.no_grad()

@@ -96,12 +96,16 @@ def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCount
         difference = difference_of(RatioOfSums(emitted, calls), other)
     accepted = _by_prompt(mine, "accepted")
     return VerifierResult(
-        verifier=verifier.name, lossless=verifier.lossless, n_runs=len(mine), n_rounds=int(calls.sum()),
-        n_tokens=int(emitted.sum()), block_efficiency=RatioOfSums(emitted, calls).estimate(),
+        verifier=verifier.name,
+        lossless=verifier.lossless,
+        n_runs=len(mine),
+        n_rounds=int(calls.sum()),
+        n_tokens=int(emitted.sum()),
+        block_efficiency=RatioOfSums(emitted, calls).estimate(),
         mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
         draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
         difference=difference,
-    )  # fmt: skip
+    )
 
 
 def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
@@ -162,8 +166,10 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     }
     return [
         ExpectedKept(
-            rule=rule, n_drafts=int(counts.sum()), expected_accepted=credit[rule].estimate(),
+            rule=rule,
+            n_drafts=int(counts.sum()),
+            expected_accepted=credit[rule].estimate(),
             difference=difference_of(credit[rule], credit[RULES[0]]) if k else None,
         )
         for k, rule in enumerate(RULES)
-    ]  # fmt: skip
+    ]

@@ -75,15 +75,25 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
             raise
         interrupted = True
     return VerifierComparison(
-        wall=datetime.now(UTC).isoformat(timespec="seconds"), command=command, machine=machine_of(pair, before),
-        models=models_of(pair), method=question.method, knobs=question.knobs, seeds=question.seeds,
+        wall=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        machine=machine_of(pair, before),
+        models=models_of(pair),
+        method=question.method,
+        knobs=question.knobs,
+        seeds=question.seeds,
         prompts={
-            "source": prompts.source, "sha256": prompts.sha256, "n_found": prompts.n_found, "n_used": n_done,
+            "source": prompts.source,
+            "sha256": prompts.sha256,
+            "n_found": prompts.n_found,
+            "n_used": n_done,
             "n_too_long": len(prompts.texts) - len(fitting),
         },
-        domains=domains(question.verifiers, found, prompts), seconds=time.perf_counter() - began,
-        cut=n_done < len(fitting), interrupted=interrupted,
-    )  # fmt: skip
+        domains=domains(question.verifiers, found, prompts),
+        seconds=time.perf_counter() - began,
+        cut=n_done < len(fitting),
+        interrupted=interrupted,
+    )
 
 
 def _in_time(
@@ -122,15 +132,24 @@ def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tup
     number, prompt, seed = what
     is_base = verifier is question.verifiers[0]
     start = Start(
-        prompt=prompt, method=question.method, verifier=verifier.name, knobs={**question.knobs, "seed": seed},
+        prompt=prompt,
+        method=question.method,
+        verifier=verifier.name,
+        knobs={**question.knobs, "seed": seed},
         level="full" if is_base else "summary",
-    )  # fmt: skip
+    )
     drafts: list[Replay] = []
     tally = Tally(drafts.append if is_base else None)
     for _ in LocalRun(pair, start, tally.add).rounds():
         pass
     total = tally.totals
     return RunCounts(
-        verifier.name, number, emitted=total["n_emitted"], calls=tally.n_rounds, accepted=total["n_accepted"],
-        drafted=total["n_drafted"], blocks=tally.n_blocks, replays=tuple(drafts),
-    )  # fmt: skip
+        verifier.name,
+        number,
+        emitted=total["n_emitted"],
+        calls=tally.n_rounds,
+        accepted=total["n_accepted"],
+        drafted=total["n_drafted"],
+        blocks=tally.n_blocks,
+        replays=tuple(drafts),
+    )

@@ -100,8 +100,12 @@ def _cuda(properties: Any) -> dict[str, Any]:
 def lanes(found: dict[str, Any]) -> list[str]:
     """The lanes that this machine could give two models (`--lanes`)."""
     places = 1 + len(found["cuda"]) + found["mps"]
-    return ["serial", *["threads"] * (found["cpu"]["cores"] > 1), *["streams"] * bool(found["cuda"]),
-            *["two_device"] * (places > 1)]  # fmt: skip
+    return [
+        "serial",
+        *["threads"] * (found["cpu"]["cores"] > 1),
+        *["streams"] * bool(found["cuda"]),
+        *["two_device"] * (places > 1),
+    ]
 
 
 def memory() -> dict[str, int | None]:

@@ -15,14 +15,16 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError
 
 REPLAY = click.option("--replay", metavar="FILE", help="Show a recorded trace; one that still grows is followed.")
-PROMPT_AND_MODELS = with_options((
-    click.option("--prompt", metavar="TEXT", help="Decode this prompt live."),
-    click.option("--prompt-file", metavar="FILE", help="Decode the prompt of a UTF-8 file live."),
-    click.option("--example", metavar="NAME", help="Decode a bundled prompt live: code, prose, sums."),
-    click.option("--method", metavar="NAME", help=f"{options.method_help()} [default: draft]"),
-    options.VERIFIER,
-    options.model_options,
-))  # fmt: skip
+PROMPT_AND_MODELS = with_options(
+    (
+        click.option("--prompt", metavar="TEXT", help="Decode this prompt live."),
+        click.option("--prompt-file", metavar="FILE", help="Decode the prompt of a UTF-8 file live."),
+        click.option("--example", metavar="NAME", help="Decode a bundled prompt live: code, prose, sums."),
+        click.option("--method", metavar="NAME", help=f"{options.method_help()} [default: draft]"),
+        options.VERIFIER,
+        options.model_options,
+    )
+)
 _PROMPTS = ("prompt", "prompt_file", "example")
 _ARGV = ("target", "draft", "device", "dtype", "threads")
 _NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes")

@@ -67,9 +67,13 @@ def measure_file(path: Path, check: bool = False) -> Measured:
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
         return Measured(
-            file=str(trace.path), header=trace.header, end=trace.end, growing=growing, torn=trace.torn,
+            file=str(trace.path),
+            header=trace.header,
+            end=trace.end,
+            growing=growing,
+            torn=trace.torn,
             metrics=tally.summary(),
-        )  # fmt: skip
+        )
 
 
 def remarks(run: Measured) -> Iterator[str]:
@@ -94,8 +98,14 @@ def as_object(run: Measured) -> dict[str, Any]:
     """The object of `--json`: metrics by the names of the contract, an estimate as value, interval and n."""
     header = run.header
     return {
-        "file": run.file, "method": header.method, "verifier": header.verifier, "lossless": header.lossless,
-        "level": header.level, "sampling": header.sampling, "knobs": header.knobs,
-        "end": run.end.reason if run.end else None, "torn": run.torn,
+        "file": run.file,
+        "method": header.method,
+        "verifier": header.verifier,
+        "lossless": header.lossless,
+        "level": header.level,
+        "sampling": header.sampling,
+        "knobs": header.knobs,
+        "end": run.end.reason if run.end else None,
+        "torn": run.torn,
         "metrics": run.metrics.as_dict(),
-    }  # fmt: skip
+    }

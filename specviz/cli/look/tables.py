@@ -47,9 +47,14 @@ _ALONE = (
 def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
     """One run as tables on standard output: what the first one cannot hold has one of its own."""
     tables = [
-        _whole(metrics), *_modelled(metrics.modelled, header.models.draft is not None), *_branches(metrics),
-        *_trees(metrics), *_lengths(metrics), *_same_draft(metrics.same_draft), *_others(metrics),
-    ]  # fmt: skip
+        _whole(metrics),
+        *_modelled(metrics.modelled, header.models.draft is not None),
+        *_branches(metrics),
+        *_trees(metrics),
+        *_lengths(metrics),
+        *_same_draft(metrics.same_draft),
+        *_others(metrics),
+    ]
     with standard_output(_NARROWEST) as console:
         if not first:
             console.print()

@@ -26,10 +26,21 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command("web")
-@click.option("--port", type=click.IntRange(0, 65535), default=8501, show_default=True, metavar="N",
-              help="Port to listen on; the next free one when it is in use, 0 for any.")  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="NAME",
-              help="Address to listen on; anything but the default lets other machines in.")  # fmt: skip
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8501,
+    show_default=True,
+    metavar="N",
+    help="Port to listen on; the next free one when it is in use, 0 for any.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="NAME",
+    help="Address to listen on; anything but the default lets other machines in.",
+)
 @click.option(
     "--open/--no-open",
     "open_browser",

@@ -72,7 +72,7 @@ def command(**given: Any) -> None:
       specviz ablate --gamma 6 --temperature 1 --ratio 8 --ratio 15
       specviz ablate --knob specbranch.epsilon=0.5 --knob specbranch.k_max=4
       specviz ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
-    """  # fmt: skip
+    """
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported

@@ -65,7 +65,7 @@ def command(**given: Any) -> int:
     \b
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
-    """  # fmt: skip
+    """
     method = get_method(given["method"])
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
@@ -102,7 +102,7 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     seconds = given["minutes"] * 60 if given["minutes"] else None
     return ComparisonSettings(
         method.name, tuple(verifiers), knobs, given["seeds"], seconds, {**models, "needs_draft": method.needs_draft}
-    )  # fmt: skip
+    )
 
 
 def _names(text: str, method: Method) -> list[str]:

@@ -47,9 +47,17 @@ CASES = ("A", "B", "C", "D")
 @click.option("--long", "any_length", is_flag=True, help="Enumerate also what takes minutes.")
 @JSON
 def command(
-    verifiers: tuple[str, ...], cases: tuple[str, ...], tables: Path | None, gamma: int | None, layout: str | None,
-    candidates: int | None, distinct: bool, floats: bool, any_length: bool, as_json: bool,
-) -> int:  # fmt: skip
+    verifiers: tuple[str, ...],
+    cases: tuple[str, ...],
+    tables: Path | None,
+    gamma: int | None,
+    layout: str | None,
+    candidates: int | None,
+    distinct: bool,
+    floats: bool,
+    any_length: bool,
+    as_json: bool,
+) -> int:
     """Prove that verifiers keep the target's law, and show wrong ones failing.
 
     Every draft, every accept or reject and every resampled token is followed and summed with its probability, in

@@ -18,10 +18,14 @@ OUTPUT = flags.with_options((HTML, flags.JSON_LINE, flags.quiet()))
 
 def length(words: str) -> flags.Option:
     """How much every run writes and how."""
-    return flags.with_options((
-        click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help=words),
-        click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."),
-    ))  # fmt: skip
+    return flags.with_options(
+        (
+            click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help=words),
+            click.option(
+                "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
+            ),
+        )
+    )
 
 
 def knob(words: str) -> flags.Option:
@@ -32,23 +36,27 @@ def knob(words: str) -> flags.Option:
 def amounts(repeats: int) -> flags.Option:
     """Prompts, and how often and how long they are measured."""
     times = "Times every prompt is measured."
-    return flags.with_options((
-        flags.PROMPTS,
-        flags.LIMIT,
-        click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help=times),
-        flags.minutes("Stop measuring in time."),
-    ))  # fmt: skip
+    return flags.with_options(
+        (
+            flags.PROMPTS,
+            flags.LIMIT,
+            click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help=times),
+            flags.minutes("Stop measuring in time."),
+        )
+    )
 
 
 def machine(auto: str, show_default: bool = True) -> flags.Option:
     """What is computed on and in. `auto`: how the number of threads is found."""
     words, where = f"Threads, or auto: {auto}.", "Where methods that overlap run; auto: by a probe."
-    return flags.with_options((
-        flags.DEVICE,
-        flags.DTYPE,
-        click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
-        click.option("--lanes", type=click.Choice(LANES), default="auto", show_default=True, help=where),
-    ))  # fmt: skip
+    return flags.with_options(
+        (
+            flags.DEVICE,
+            flags.DTYPE,
+            click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
+            click.option("--lanes", type=click.Choice(LANES), default="auto", show_default=True, help=where),
+        )
+    )
 
 
 def settings_of(given: Mapping[str, Any], **fixed: Any) -> BenchSettings:

@@ -48,8 +48,16 @@ STOPS = "stop tokens"  # and what is drafted but never fed
 @click.option("--force", is_flag=True, help="With --write: over a trace that is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @max_mb_option
-def command(method: str, trace: Path, heads: str | None, target: str | None, write: Path | None, force: bool,
-            as_json: bool, **values: str | None) -> None:  # fmt: skip
+def command(
+    method: str,
+    trace: Path,
+    heads: str | None,
+    target: str | None,
+    write: Path | None,
+    force: bool,
+    as_json: bool,
+    **values: str | None,
+) -> None:
     """Replay METHOD on the text of TRACE under every combination of the settings given.
 
     METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
@@ -153,7 +161,7 @@ def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, a
 
 def _axes(
     method: str, n_layers: int, advised: list[int], base: Setting, given: dict[str, str | None]
-) -> dict[str, list[Any]]:  # fmt: skip
+) -> dict[str, list[Any]]:
     """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
     table, axes = get_method(method).table, {}
     for name in AXES:
@@ -193,11 +201,17 @@ def _checked(method: str, header: Header, found: list[Query], base: Setting, n_l
 def _row(found: Total) -> dict[str, Any]:
     setting, calls = found.setting, found.calls_per_token
     return {
-        "alpha": setting.alpha, "tau": setting.tau, "d_max": setting.d_max, "w_max": setting.w_max,
-        "exit_layers": list(setting.layers or ()), "tokens_per_round": found.tokens_per_round,
-        "draft_precision": found.precision, "layer_calls_per_token": list(calls), "n_new": found.n_new,
+        "alpha": setting.alpha,
+        "tau": setting.tau,
+        "d_max": setting.d_max,
+        "w_max": setting.w_max,
+        "exit_layers": list(setting.layers or ()),
+        "tokens_per_round": found.tokens_per_round,
+        "draft_precision": found.precision,
+        "layer_calls_per_token": list(calls),
+        "n_new": found.n_new,
         "n_rounds": found.n_rounds,
-    }  # fmt: skip
+    }
 
 
 def _show(totals: list[Total], checked: dict[str, float] | None) -> None:

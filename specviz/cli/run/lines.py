@@ -26,9 +26,14 @@ from specviz.view.words import numbers, palette
 _TOKEN_CELLS, _TOKENS_CELLS = 16, 56
 _LOST, _LEVELS = 3, 4  # rejected siblings in a row, and levels of a tree, that are spelled out
 _MARKS: dict[str, Mark] = {
-    "accepted": "accepted", "branch": "accepted", "rejected": "rejected", "untested": "untested", "pruned": "pruned",
-    "recovered": "recovered", "bonus": "bonus",
-}  # fmt: skip
+    "accepted": "accepted",
+    "branch": "accepted",
+    "rejected": "rejected",
+    "untested": "untested",
+    "pruned": "pruned",
+    "recovered": "recovered",
+    "bonus": "bonus",
+}
 
 
 class RoundLines:
@@ -181,9 +186,18 @@ def _can_print(out: TextIO, characters: str) -> bool:
 
 _PLAIN = (("q", 3), ("domain", 12), ("tokens", 6), ("rounds", 6), ("len", 6), ("kept", 10), ("tok/s", 12))
 _LEARNING = (
-    ("q", 3), ("domain", 10), ("len", 5), ("signal", 6), ("action", 6), ("why", 17), ("gain", 11), ("cost", 6),
-    ("explored", 15), ("measured", 9), ("weights", 8),
-)  # fmt: skip
+    ("q", 3),
+    ("domain", 10),
+    ("len", 5),
+    ("signal", 6),
+    ("action", 6),
+    ("why", 17),
+    ("gain", 11),
+    ("cost", 6),
+    ("explored", 15),
+    ("measured", 9),
+    ("weights", 8),
+)
 _DOMAINS = (("domain", 14), ("queries", 7), ("tokens", 6), ("len", 11), ("kept", 10), ("tok/s", 12), ("actions", 24))
 Columns = Sequence[tuple[str, int]]
 
@@ -244,10 +258,14 @@ def plain(row: QueryRow) -> list[str]:
     """A query without a bandit."""
     metrics = row.metrics
     return [
-        str(row.q), _domain(row, 12), str(metrics.n_emitted), str(metrics.n_rounds),
-        _value(metrics.mean_acceptance_length), _value(metrics.draft_acceptance_rate),
+        str(row.q),
+        _domain(row, 12),
+        str(metrics.n_emitted),
+        str(metrics.n_rounds),
+        _value(metrics.mean_acceptance_length),
+        _value(metrics.draft_acceptance_rate),
         _value(metrics.tokens_per_second),
-    ]  # fmt: skip
+    ]
 
 
 def learning(row: QueryRow) -> list[str]:
@@ -258,10 +276,18 @@ def learning(row: QueryRow) -> list[str]:
     gain = "" if found.gain is None else f"{signed(found.gain)} ±{numbers.number(found.se)}"
     cost = found.update_s if found.update_s is not None else found.cost
     return [
-        str(row.q), _domain(row, 10), length, numbers.number(found.s), found.action, why(found), gain,
-        "" if cost is None else seconds(cost), f"{seconds(found.spent)}/{seconds(found.budget)}",
-        "" if found.measured_gain is None else signed(found.measured_gain), weights(found),
-    ]  # fmt: skip
+        str(row.q),
+        _domain(row, 10),
+        length,
+        numbers.number(found.s),
+        found.action,
+        why(found),
+        gain,
+        "" if cost is None else seconds(cost),
+        f"{seconds(found.spent)}/{seconds(found.budget)}",
+        "" if found.measured_gain is None else signed(found.measured_gain),
+        weights(found),
+    ]
 
 
 def why(found: Adapt) -> str:

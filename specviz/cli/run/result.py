@@ -24,9 +24,14 @@ from specviz.view.words import numbers
 STAGES = ("prefill", "draft", "target", "verdict", "commit", "adapt", "other")
 _FINISHED = ("done", "stopped")
 _REASONS = {
-    "eos": "end of text", "stop": "stop text", "length": "--max-new-tokens reached", "context": "the context is full",
-    "cancelled": "interrupted", "error": "an error", "stopped": "stopped",
-}  # fmt: skip
+    "eos": "end of text",
+    "stop": "stop text",
+    "length": "--max-new-tokens reached",
+    "context": "the context is full",
+    "cancelled": "interrupted",
+    "error": "an error",
+    "stopped": "stopped",
+}
 
 
 class RunError(SpecvizError):
@@ -376,9 +381,15 @@ class StreamResult(Result):
         for domain, tally in self.domains.items():
             metrics, taken = tally.summary(), self._actions(domain)
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
-            out.append((
-                domain, str(self._n_queries[domain]), str(metrics.n_emitted),
-                shown_estimate(metrics.mean_acceptance_length),
-                shown_estimate(metrics.draft_acceptance_rate), shown_estimate(metrics.tokens_per_second), actions,
-            ))  # fmt: skip
+            out.append(
+                (
+                    domain,
+                    str(self._n_queries[domain]),
+                    str(metrics.n_emitted),
+                    shown_estimate(metrics.mean_acceptance_length),
+                    shown_estimate(metrics.draft_acceptance_rate),
+                    shown_estimate(metrics.tokens_per_second),
+                    actions,
+                )
+            )
         return out

@@ -81,9 +81,14 @@ def _decode(request: Request, result: Result, printed: Sink) -> None:
     from specviz.engine.run.local import LocalRun, load_pair
 
     pair = load_pair(
-        request.target, request.draft, request.needs_draft, request.device, request.dtype, request.threads,
+        request.target,
+        request.draft,
+        request.needs_draft,
+        request.device,
+        request.dtype,
+        request.threads,
         request.draft_device,
-    )  # fmt: skip
+    )
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))

@@ -50,9 +50,15 @@ def clock(minutes: float | None, clocked: str) -> tuple[Option, ...]:
 
 
 def trainer(
-    name: str, what: str, minutes: float | None = None, *, kept: str = "checkpoints", clocked: str = "Training time",
-    text: str = "text", folder: Callable[[dict[str, Any]], str] = lambda options: "",
-) -> Callable[[Command], click.Command]:  # fmt: skip
+    name: str,
+    what: str,
+    minutes: float | None = None,
+    *,
+    kept: str = "checkpoints",
+    clocked: str = "Training time",
+    text: str = "text",
+    folder: Callable[[dict[str, Any]], str] = lambda options: "",
+) -> Callable[[Command], click.Command]:
     """A command of `specviz train` that makes a part: `function` gets all options, with `work` filled in.
 
     `folder` adds to the work folder's usual name what runs must not share.

@@ -25,33 +25,51 @@ _PACE = (
         "--length", type=click.IntRange(min=0), default=0, help="Tokens of a window that the target writes; 0: 257."
     ),
     click.option(
-        "--optimizer", type=click.Choice(["muon", "adamw"]), default="muon", show_default=True,
+        "--optimizer",
+        type=click.Choice(["muon", "adamw"]),
+        default="muon",
+        show_default=True,
         help="muon: for the matrices between states, and AdamW for the rest; adamw: for all.",
     ),
     click.option(
-        "--rate", type=click.FloatRange(min=0, min_open=True, max=1), default=1.5e-3, show_default=True,
+        "--rate",
+        type=click.FloatRange(min=0, min_open=True, max=1),
+        default=1.5e-3,
+        show_default=True,
         help="Peak learning rate of AdamW.",
     ),
     click.option(
-        "--muon-rate", type=click.FloatRange(min=0, min_open=True, max=1), default=2e-2, show_default=True,
+        "--muon-rate",
+        type=click.FloatRange(min=0, min_open=True, max=1),
+        default=2e-2,
+        show_default=True,
         help="And of Muon.",
     ),
     click.option(
         "--warm-up", type=click.IntRange(min=1), default=50, show_default=True, help="Steps up to the peak rate."
     ),
     click.option(
-        "--precision", type=click.Choice(["bf16", "fp32"]), default="bf16", show_default=True,
+        "--precision",
+        type=click.Choice(["bf16", "fp32"]),
+        default="bf16",
+        show_default=True,
         help="What the drafter computes in; its weights are float32.",
     ),
     click.option(
-        "--draft-loss", type=click.Choice(["full", "top50"]), default="full", show_default=True,
+        "--draft-loss",
+        type=click.Choice(["full", "top50"]),
+        default="full",
+        show_default=True,
         help="Against the target's whole law, or its 50 likeliest tokens as they stand.",
     ),
     click.option(
-        "--decay", type=click.FloatRange(min=0, min_open=True, max=1), default=0.8, show_default=True,
+        "--decay",
+        type=click.FloatRange(min=0, min_open=True, max=1),
+        default=0.8,
+        show_default=True,
         help="What every place ahead weighs of the one before.",
     ),
-)  # fmt: skip
+)
 
 
 def _drafter(name: str) -> Callable[[Command], click.Command]:
@@ -65,24 +83,36 @@ def _drafter(name: str) -> Callable[[Command], click.Command]:
 @click.option("--blocks", type=click.IntRange(1, 4), default=3, show_default=True, help="Blocks unrolled in training.")
 @click.option("--width", type=click.IntRange(min=0), default=0, help="Of the drafter; 0: the target's.")
 @click.option(
-    "--rope-mode", type=click.Choice(["offset", "repeat"]), default="offset", show_default=True,
+    "--rope-mode",
+    type=click.Choice(["offset", "repeat"]),
+    default="offset",
+    show_default=True,
     help="Positions of later blocks' rows: behind the node they start at, or the root's again.",
-)  # fmt: skip
+)
 @click.option(
-    "--rank-loss", type=click.Choice(["invsqrt", "ce", "reference"]), default="invsqrt", show_default=True,
+    "--rank-loss",
+    type=click.Choice(["invsqrt", "ce", "reference"]),
+    default="invsqrt",
+    show_default=True,
     help="How rank buckets are weighted: by rarity, not at all, or as the authors' code does.",
-)  # fmt: skip
+)
 @click.option("--shift/--no-shift", default=True, help="Ablation: slots hear of the slot before at every layer.")
 @click.option("--broadcast/--no-broadcast", default=True, help="Ablation: all slots read condition and token.")
 @click.option("--valid-prefix/--no-valid-prefix", default=True, help="Ablation: no loss behind a wrong slot.")
 @click.option(
-    "--floor", type=click.FloatRange(0, 1), default=0.25, show_default=True,
+    "--floor",
+    type=click.FloatRange(0, 1),
+    default=0.25,
+    show_default=True,
     help="Slots reached by less than this share of the places weigh less; 0: as in the paper.",
-)  # fmt: skip
+)
 @click.option(
-    "--alone", type=click.IntRange(min=0), default=1200, show_default=True,
+    "--alone",
+    type=click.IntRange(min=0),
+    default=1200,
+    show_default=True,
     help="Steps that block 1 learns alone, half of the time at most; 0: as in the paper.",
-)  # fmt: skip
+)
 def block_drafter(**options: Any) -> bool:
     """Train SpecBlock's drafter for a frozen target on text that it writes itself, and measure it.
 
@@ -121,16 +151,19 @@ def medusa(**options: Any) -> bool:
 
 
 @click.command("static-tree")
-@with_options((
-    TARGET,
-    click.option(
-        "--drafter", metavar="FOLDER",
-        help="EAGLE-3 drafter or Medusa heads that get the tree [default: the target's own EAGLE-3 drafter].",
-    ),
-    click.option("--windows", type=click.IntRange(min=1), default=48, show_default=True, help="Texts to count on."),
-    SEED,
-    *machine(),
-))  # fmt: skip
+@with_options(
+    (
+        TARGET,
+        click.option(
+            "--drafter",
+            metavar="FOLDER",
+            help="EAGLE-3 drafter or Medusa heads that get the tree [default: the target's own EAGLE-3 drafter].",
+        ),
+        click.option("--windows", type=click.IntRange(min=1), default=48, show_default=True, help="Texts to count on."),
+        SEED,
+        *machine(),
+    )
+)
 def static_tree(threads: int | None, **options: Any) -> None:
     """Calibrate a fixed tree: count where the target's tokens stand in a drafter's ranks.
 

@@ -62,10 +62,15 @@ class KnobQueue:
                 continue
             told.append(
                 Knob(
-                    name=ask.name, old=knobs[ask.name], new=ask.value, requested_r=ask.requested_r, applied_r=round_,
-                    by=ask.by, changes_text=spec.text != "K",
+                    name=ask.name,
+                    old=knobs[ask.name],
+                    new=ask.value,
+                    requested_r=ask.requested_r,
+                    applied_r=round_,
+                    by=ask.by,
+                    changes_text=spec.text != "K",
                 )
-            )  # fmt: skip
+            )
             knobs = knobs.with_(**{ask.name: ask.value})
         return knobs, told
 

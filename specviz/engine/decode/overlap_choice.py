@@ -202,10 +202,15 @@ def _measure(target: ModelAdapter, draft: ModelAdapter | None, patience_s: float
     times, repeats = _timed(passes, 0.0 if slow else patience_s, 1 if slow else LEAST)
     ours, theirs = times[: len(widths)], times[len(widths) :]
     return Calibration(
-        t_ns=theirs[0] if theirs else None, c=ours[0] / theirs[0] if theirs else None,
-        kappa_q=slope(widths, theirs) if theirs else None, kappa_p=slope(widths, ours),
-        widths=list(widths), target_ns=ours, draft_ns=theirs, repeats=repeats,
-    )  # fmt: skip
+        t_ns=theirs[0] if theirs else None,
+        c=ours[0] / theirs[0] if theirs else None,
+        kappa_q=slope(widths, theirs) if theirs else None,
+        kappa_p=slope(widths, ours),
+        widths=list(widths),
+        target_ns=ours,
+        draft_ns=theirs,
+        repeats=repeats,
+    )
 
 
 def _is_slow(target: ModelAdapter) -> bool:

@@ -36,7 +36,7 @@ class Warper:
         """The warper of a knob snapshot. `banned`: the ids that its knob `ban` names."""
         return cls(
             knobs["temperature"], knobs["top_k"], knobs["top_p"], knobs["min_p"], knobs["repetition_penalty"], banned
-        )  # fmt: skip
+        )
 
     @property
     def greedy(self) -> bool:

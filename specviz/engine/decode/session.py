@@ -205,10 +205,18 @@ class Session:
         root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
         self.counters.n_draft_calls = self.counters.n_syncs = 0
         return Context(
-            tokens=tuple(self.tokens), room=self.room, knobs=self.knobs, warper=self.warper,
-            keys=self._draws(self.number), rows=rows, root_row=root, eos=self.eos,
-            level=self.sink.level if self.sink else "none", counters=self.counters, carry=self.carry,
-        )  # fmt: skip
+            tokens=tuple(self.tokens),
+            room=self.room,
+            knobs=self.knobs,
+            warper=self.warper,
+            keys=self._draws(self.number),
+            rows=rows,
+            root_row=root,
+            eos=self.eos,
+            level=self.sink.level if self.sink else "none",
+            counters=self.counters,
+            carry=self.carry,
+        )
 
     def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock) -> tuple[Tensor, Draft]:
         """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `meanwhile`, which ran beside."""

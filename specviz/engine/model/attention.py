@@ -24,11 +24,25 @@ NAME = "specviz"
 
 # Arguments of the library's attention interface that change nothing here: windows are in the mask, positions in the
 # rotary tables, and the rest is for kernels, caches and outputs that a run does not ask for.
-_WITHOUT_EFFECT = frozenset({
-    "sliding_window", "position_ids", "cache_position", "position_embeddings", "use_cache", "past_key_values",
-    "layer_past", "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "deterministic",
-    "num_items_in_batch", "logits_to_keep", "token_type_ids",
-})  # fmt: skip
+_WITHOUT_EFFECT = frozenset(
+    {
+        "sliding_window",
+        "position_ids",
+        "cache_position",
+        "position_embeddings",
+        "use_cache",
+        "past_key_values",
+        "layer_past",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "return_dict",
+        "deterministic",
+        "num_items_in_batch",
+        "logits_to_keep",
+        "token_type_ids",
+    }
+)
 
 
 def packed_attention(
@@ -70,9 +84,14 @@ def packed_attention(
 
 
 def _scored(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, cap: float | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    cap: float | None,
     sinks: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Attention with tanh-capped scores (Gemma 2) or with sinks (GPT-OSS); no fused kernel takes them."""
     scores = query @ key.transpose(-1, -2)
     scores = scores * scale if cap is None else torch.tanh(scores * (scale / cap)) * cap

@@ -105,9 +105,13 @@ def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = No
     # Some families draw numbers before they load over them: not from the generator of the program around.
     with _one_line(option), torch.random.fork_rng(devices=[]):
         model, told = AutoModelForCausalLM.from_pretrained(
-            where, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True,
+            where,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused below
-        )  # fmt: skip
+        )
     _refuse_holes(option, model, told)
     _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
     return model
@@ -219,11 +223,16 @@ def _name(where: str) -> str:
 def _info(adapter: ModelAdapter, where: str) -> ModelInfo:
     config = adapter.config
     return ModelInfo(
-        name=adapter.name, arch=type(adapter.model).__name__, n_layers=adapter.n_layers, width=config.hidden_size,
-        n_params=sum(p.numel() for p in adapter.model.parameters()), vocab=adapter.vocab,
-        dtype=str(adapter.dtype).removeprefix("torch."), device=str(adapter.device),
+        name=adapter.name,
+        arch=type(adapter.model).__name__,
+        n_layers=adapter.n_layers,
+        width=config.hidden_size,
+        n_params=sum(p.numel() for p in adapter.model.parameters()),
+        vocab=adapter.vocab,
+        dtype=str(adapter.dtype).removeprefix("torch."),
+        device=str(adapter.device),
         hash=fingerprint(adapter),
-    )  # fmt: skip
+    )
 
 
 def compare_tokenizers(target: Any, draft: Any) -> None:

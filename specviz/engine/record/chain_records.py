@@ -29,10 +29,19 @@ def chain_records(done: Round) -> Iterator[Chain]:
 
 def _record(node: int, at: _joint.Position) -> Chain:
     return Chain(
-        node=node, log_r=_log(at.log_r), cap_at=at.cap_at, log_c=_log(at.log_c), d_pq=_six(at.d_pq),
-        d_qp=_six(at.d_qp), dhat_pq=_six(at.dhat_pq), dhat_qp=_six(at.dhat_qp), h=at.h,
-        credit_token=six(at.credit_token), credit_hsd=six(at.credit_hsd), credit_naive=six(at.credit_naive),
-    )  # fmt: skip
+        node=node,
+        log_r=_log(at.log_r),
+        cap_at=at.cap_at,
+        log_c=_log(at.log_c),
+        d_pq=_six(at.d_pq),
+        d_qp=_six(at.d_qp),
+        dhat_pq=_six(at.dhat_pq),
+        dhat_qp=_six(at.dhat_qp),
+        h=at.h,
+        credit_token=six(at.credit_token),
+        credit_hsd=six(at.credit_hsd),
+        credit_naive=six(at.credit_naive),
+    )
 
 
 def _log(x: float) -> float:

@@ -68,10 +68,16 @@ class Probe:
         prompt = list(session.prompt)
         self.emit(
             Prefill(
-                prompt=prompt, text=self.prompt.text, n_prompt=len(prompt), seed=session.seed, dur_ns=dur_ns,
-                domain=self.prompt.domain or None, drafter_version=session.drafter.version if session.drafter else 0,
-            ), 0,
-        )  # fmt: skip
+                prompt=prompt,
+                text=self.prompt.text,
+                n_prompt=len(prompt),
+                seed=session.seed,
+                dur_ns=dur_ns,
+                domain=self.prompt.domain or None,
+                drafter_version=session.drafter.version if session.drafter else 0,
+            ),
+            0,
+        )
 
     def knob(self, event: Knob) -> None:
         """A knob took effect."""
@@ -94,9 +100,13 @@ class Probe:
 
     def _start(self, done: Round) -> None:
         event = RoundStart(
-            n=done.n, root=done.root, knob_version=done.knob_version, n_pending=len(done.draft.pending),
-            carry=carried(done), kv=done.kv_before,
-        )  # fmt: skip
+            n=done.n,
+            root=done.root,
+            knob_version=done.knob_version,
+            n_pending=len(done.draft.pending),
+            carry=carried(done),
+            kv=done.kv_before,
+        )
         self.emit(event, done.number, done.started_ns)
 
     def _tree(self, done: Round) -> None:
@@ -106,8 +116,11 @@ class Probe:
         closing = verdicts.closing(None if drawn is None else self.texts.piece(drawn)[0])
         chains = chain_records(done) if self.level == "full" else ()
         records: list[Node | Verify | Chain | Closing] = [
-            *self._nodes(done), *verdicts.records(), *chains, closing,
-        ]  # fmt: skip
+            *self._nodes(done),
+            *verdicts.records(),
+            *chains,
+            closing,
+        ]
         if self.level == "full":
             self._spell(records, done.number)
         for record in records:
@@ -131,12 +144,24 @@ class Probe:
             # Siblings share their row: the first of them carries it.
             top, entropy = tops.pop(id(node.raw), (None, None))
             yield Node(
-                node=node.id, parent=node.parent, depth=node.depth, pos=done.n - 1 + node.depth, token=node.token,
-                text=text, bytes=raw_bytes, logq=None if node.logq is None else six(node.logq),
-                log_conf=thought.get(node.id), mode=node.mode, cand=node.cand,
-                branch=node.branch, fed=node.id in fed, kept=node.kept, src=node.src, top=top,
+                node=node.id,
+                parent=node.parent,
+                depth=node.depth,
+                pos=done.n - 1 + node.depth,
+                token=node.token,
+                text=text,
+                bytes=raw_bytes,
+                logq=None if node.logq is None else six(node.logq),
+                log_conf=thought.get(node.id),
+                mode=node.mode,
+                cand=node.cand,
+                branch=node.branch,
+                fed=node.id in fed,
+                kept=node.kept,
+                src=node.src,
+                top=top,
                 entropy_q=entropy,
-            )  # fmt: skip
+            )
 
     def _draft_tops(self, done: Round) -> dict[int, tuple[Top, float]]:
         """Top-k and entropy of every draft row that nodes came from, in one go."""
@@ -159,20 +184,33 @@ class Probe:
         assert done.outcome is not None
         self.emit(
             Commit(
-                tokens=list(done.tokens), texts=list(done.texts), kinds=list(done.kinds), n=done.n_after,
+                tokens=list(done.tokens),
+                texts=list(done.texts),
+                kinds=list(done.kinds),
+                n=done.n_after,
                 finish=done.finish,
-            ), done.number,
-        )  # fmt: skip
+            ),
+            done.number,
+        )
         stages = dict(done.clock.ns)
         stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
         self.emit(
             RoundEnd(
-                n_drafted=done.draft.n_drafted, n_tested=done.outcome.n_tested, n_accepted=done.n_accepted,
-                n_emitted=len(done.tokens), n_draft_calls=done.n_draft_calls, n_syncs=done.n_syncs, stage_ns=stages,
-                probe_ns=done.observe_ns + time.perf_counter_ns() - began, draft_end=done.draft.draft_end,
-                walk_end=walk_end(done), cut=done.cut, kv=done.kv_after,
-            ), done.number,
-        )  # fmt: skip
+                n_drafted=done.draft.n_drafted,
+                n_tested=done.outcome.n_tested,
+                n_accepted=done.n_accepted,
+                n_emitted=len(done.tokens),
+                n_draft_calls=done.n_draft_calls,
+                n_syncs=done.n_syncs,
+                stage_ns=stages,
+                probe_ns=done.observe_ns + time.perf_counter_ns() - began,
+                draft_end=done.draft.draft_end,
+                walk_end=walk_end(done),
+                cut=done.cut,
+                kv=done.kv_after,
+            ),
+            done.number,
+        )
 
 
 def _named(records: "list[Node | Verify | Chain | Closing]") -> Iterator[int]:

@@ -97,10 +97,17 @@ class VerifyRecorder:
             elif node.parent == ROOT or (node.parent in place and self.draft.has_row(place[node.parent])):
                 out.append(
                     Verify(
-                        node=node.id, order=None, kind="draw", logp=None, logq=None, thr=None, u=None, status="pruned",
+                        node=node.id,
+                        order=None,
+                        kind="draw",
+                        logp=None,
+                        logq=None,
+                        thr=None,
+                        u=None,
+                        status="pruned",
                         why="budget",
                     )
-                )  # fmt: skip
+                )
         return out
 
     def _judged(self) -> list[Verify]:
@@ -115,10 +122,17 @@ class VerifyRecorder:
         out: list[Verify] = []
         for node, (found, (status, why)) in enumerate(zip(self.outcomes, self._statuses(p), strict=True)):
             record = Verify(
-                node=draft.ids[node], order=found.order, kind=kind, logp=log6(p[node]),
-                logq=log6(q[node]) if node in q else None, thr=None, u=None, status=status, why=why,
+                node=draft.ids[node],
+                order=found.order,
+                kind=kind,
+                logp=log6(p[node]),
+                logq=log6(q[node]) if node in q else None,
+                thr=None,
+                u=None,
+                status=status,
+                why=why,
                 implied=found.implied,
-            )  # fmt: skip
+            )
             if found.draw is not None:
                 u = found.draw.drawn.u
                 record.kind, record.thr, record.u, record.interval = "draw", found.thr, u, found.edges
@@ -217,11 +231,17 @@ class VerifyRecorder:
             return Closing(node=stop, kind="none", token=None, text=None, u=None)
         drawn, here = last.drawn, last.step.node
         record = Closing(
-            node=stop, kind=outcome.kind, token=drawn.token, text=text, u=drawn.u,
-            interval=None if drawn.lo is None or drawn.hi is None else (drawn.lo, drawn.hi), mass=_mass(last),
-            logp=log6(self._target_masses([here + 1], [drawn.token])[0]), fallback=last.step.fallback,
+            node=stop,
+            kind=outcome.kind,
+            token=drawn.token,
+            text=text,
+            u=drawn.u,
+            interval=None if drawn.lo is None or drawn.hi is None else (drawn.lo, drawn.hi),
+            mass=_mass(last),
+            logp=log6(self._target_masses([here + 1], [drawn.token])[0]),
+            fallback=last.step.fallback,
             equals_drafted=drawn.token in [draft.tokens[node] for node in draft.candidates(here)],
-        )  # fmt: skip
+        )
         if self.level == "full":
             record.rank_p = ranks_of(self.shown_rows, [here + 1], [drawn.token])[0]
             record.row = self._row_table(here, last.step.row())

@@ -77,9 +77,16 @@ class LocalRun:
         """A query that has not begun."""
         parts = Parts(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
         return Session(
-            parts, self.queries.ids[query], self.table, knobs, eos=stop_tokens(self.pair.target), texts=self.texts,
-            sink=sink, query=query, more=query + 1 < len(self.queries),
-        )  # fmt: skip
+            parts,
+            self.queries.ids[query],
+            self.table,
+            knobs,
+            eos=stop_tokens(self.pair.target),
+            texts=self.texts,
+            sink=sink,
+            query=query,
+            more=query + 1 < len(self.queries),
+        )
 
     @property
     def text(self) -> str:
@@ -120,17 +127,27 @@ class LocalRun:
         own = {spec.name for spec in self.method.own}
         probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
         return Header(
-            schema=SCHEMA, v=VERSION, run=self.run, wall=datetime.now(UTC).isoformat(timespec="seconds"),
-            method=self.method.name, drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
-            verifier=self.verifier.name, lanes=self.session.parts.lanes.name, lossless=self.verifier.lossless,
-            keeps_tokens=self.verifier.keeps_tokens, distance=self.verifier.distance, models=self._models_info(),
+            schema=SCHEMA,
+            v=VERSION,
+            run=self.run,
+            wall=datetime.now(UTC).isoformat(timespec="seconds"),
+            method=self.method.name,
+            drafter=(self.method.drafter or "none").rpartition(".")[2].partition(":")[0],
+            verifier=self.verifier.name,
+            lanes=self.session.parts.lanes.name,
+            lossless=self.verifier.lossless,
+            keeps_tokens=self.verifier.keeps_tokens,
+            distance=self.verifier.distance,
+            models=self._models_info(),
             knobs={name: value for name, value in knobs.values.items() if name in own},
             knob_specs=list(self.table.specs),
             sampling={name: value for name, value in knobs.values.items() if name not in own},
-            level=self.start.level, topk=TOPK,
-            method_traits=self.method.traits, verifier_traits=self.verifier.traits,
+            level=self.start.level,
+            topk=TOPK,
+            method_traits=self.method.traits,
+            verifier_traits=self.verifier.traits,
             env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
-        )  # fmt: skip
+        )
 
     def _stream(self) -> dict[str, Any]:
         """How many queries of which kinds a stream will have."""
@@ -209,9 +226,13 @@ class LocalRun:
         session = self.session
         self.served.seconds += session.prefill_ns / 1e9
         told = QueryEnd(
-            session.query, knobs, self.served, self.queries.prompts[session.query].domain, session.prompt[0],
+            session.query,
+            knobs,
+            self.served,
+            self.queries.prompts[session.query].domain,
+            session.prompt[0],
             self._next_length if self.has_more else None,
-        )  # fmt: skip
+        )
         for event in drafter.ended(told):
             self.probe.emit(event, session.number)
 
@@ -265,7 +286,11 @@ def environment() -> dict[str, Any]:
     import transformers
 
     return {
-        "python": platform.python_version(), "torch": str(torch.__version__), "transformers": transformers.__version__,
-        "machine": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "transformers": transformers.__version__,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "threads": torch.get_num_threads(),
         "started_ns": time.perf_counter_ns(),
-    }  # fmt: skip
+    }

@@ -99,12 +99,17 @@ class Worker:
         """What this worker can run, and of the other methods what they lack here."""
         methods = [
             MethodInfo(
-                name=m.name, help=m.help, needs_draft=m.needs_draft, verifiers=list(m.verifiers),
-                default_verifier=m.default_verifier, knobs=list(m.table.specs), traits=m.traits,
+                name=m.name,
+                help=m.help,
+                needs_draft=m.needs_draft,
+                verifiers=list(m.verifiers),
+                default_verifier=m.default_verifier,
+                knobs=list(m.table.specs),
+                traits=m.traits,
                 missing=missing(m, self.pair),
             )
             for m in all_methods().values()
-        ]  # fmt: skip
+        ]
         verifiers = [
             VerifierInfo(name=v.name, lossless=v.lossless, keeps_tokens=v.keeps_tokens, help=v.help, traits=v.traits)
             for v in all_verifiers().values()
@@ -283,9 +288,14 @@ def _beat(writer: Writer, greeted: threading.Event) -> None:
 @click.option("--draft-device", help="where the draft model runs")
 @click.option("--no-draft", is_flag=True, help="load the target only")
 def main(
-    target: str | None, draft: str | None, device: str | None, dtype: str | None, threads: int | None,
-    draft_device: str | None, no_draft: bool,
-) -> None:  # fmt: skip
+    target: str | None,
+    draft: str | None,
+    device: str | None,
+    dtype: str | None,
+    threads: int | None,
+    draft_device: str | None,
+    no_draft: bool,
+) -> None:
     """Serve commands on stdin."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr  # a library that prints must not break the wire
     writer = Writer(out)

@@ -140,9 +140,13 @@ class Forking:
         node = self.tree.node(self.flight.branches[branch][0]).id
         is_drawn = choice.law is not None and not isinstance(choice.law, Certain)
         return BranchToken(
-            branch=branch, node=node, token=choice.token, logq=logs[choice.token], rank=ranks[choice.token],
+            branch=branch,
+            node=node,
+            token=choice.token,
+            logq=logs[choice.token],
+            rank=ranks[choice.token],
             kind="drawn" if is_drawn else "top",
-        )  # fmt: skip
+        )
 
     def _grow(self, length: int) -> None:
         """Draft on in all branches, one forward a level, until they are long enough or have ended."""

@@ -102,10 +102,14 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.zeros(n_inputs))
         self.register_buffer("scale", torch.ones(n_inputs))  # 1 / deviation
         self.layers = nn.Sequential(
-            nn.Linear(n_inputs, 256), nn.ReLU(), nn.Dropout(0.2),
-            nn.Linear(256, 64), nn.ReLU(), nn.Dropout(0.2),
+            nn.Linear(n_inputs, 256),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(256, 64),
+            nn.ReLU(),
+            nn.Dropout(0.2),
             nn.Linear(64, len(CLASSES)),
-        )  # fmt: skip
+        )
 
     def forward(self, rows: Tensor) -> Tensor:
         """Scores `[n, 3]` of feature rows `[n, inputs]` of any dtype."""

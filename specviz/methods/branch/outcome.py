@@ -91,8 +91,10 @@ class Landing:
         first = self.missed or [nodes[0] for nodes in flight.branches]
         return Rollback(
             cause="eos" if ended else "reject" if self.missed else "miss",
-            node=None if ended else flight.ids(first[:1])[0], void=counts, wasted_ns=self._wasted(void),
-        )  # fmt: skip
+            node=None if ended else flight.ids(first[:1])[0],
+            void=counts,
+            wasted_ns=self._wasted(void),
+        )
 
     def _match(self) -> Match:
         seen, flight = self.seen, self.flight

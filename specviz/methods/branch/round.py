@@ -129,9 +129,13 @@ class Flight:
             return
         depth = self.tree.depth(self.tip) + 1 if node is None else self.tree.depth(node)
         record = DraftStep(
-            pos=self.ctx.n - 1 + depth, branch=branch, node=None if node is None else self.tree.node(node).id,
-            conf=six(look.conf), bound=bound, stopped=node is None,
-        )  # fmt: skip
+            pos=self.ctx.n - 1 + depth,
+            branch=branch,
+            node=None if node is None else self.tree.node(node).id,
+            conf=six(look.conf),
+            bound=bound,
+            stopped=node is None,
+        )
         if node is None and self.ctx.level == "full":  # of a drawn token they stand on its node
             probs = look.raw.softmax(-1)[None]
             record.top, record.entropy = top_lists(probs, TOP)[0], six(entropies(probs)[0])

@@ -25,9 +25,11 @@ def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
         return None
     name, folder = named(target), Path(str(named(target))).is_dir()
     return Missing(
-        why=f"no {part.what} for the target {target.name}", command=part.command(name, folder, bool(found)),
-        then="" if (name and folder) or found else f"--{part.knob} {part.beside}", knob=part.knob,
-    )  # fmt: skip
+        why=f"no {part.what} for the target {target.name}",
+        command=part.command(name, folder, bool(found)),
+        then="" if (name and folder) or found else f"--{part.knob} {part.beside}",
+        knob=part.knob,
+    )
 
 
 def named(target: ModelAdapter) -> str | None:

@@ -67,16 +67,21 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 
 def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
     return KnobSpec(
-        name="node_budget", symbol="N", kind="int", lo=lo, hi=256, default=default,
+        name="node_budget",
+        symbol="N",
+        kind="int",
+        lo=lo,
+        hi=256,
+        default=default,
         help=f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
-    )  # fmt: skip
+    )
 
 
 def levels() -> KnobSpec:
     """Depth, where every level is a call."""
     return KnobSpec(
         name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each"
-    )  # fmt: skip
+    )
 
 
 def folder(what: str) -> KnobSpec:

@@ -20,12 +20,17 @@ EAGLE3 = Method(
         budget(),
         levels(),
         KnobSpec(
-            name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10,
+            name="k_max",
+            symbol="k",
+            kind="int",
+            lo=1,
+            hi=MOST_CHILDREN,
+            default=10,
             help="children of a node; nodes expanded per level",
         ),
         folder("EAGLE-3 drafter"),
     ),
-)  # fmt: skip
+)
 
 
 STATIC_TREE = Method(

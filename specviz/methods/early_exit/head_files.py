@@ -102,9 +102,14 @@ def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> C
     if not isinstance(n_layers, int) or not isinstance(width, int):
         raise ModelError(f"--heads {folder}: config.json of a tuned lens needs num_hidden_layers and d_model")
     return Config(
-        target="", target_name=str(given.get("base_model_name_or_path")), n_layers=n_layers, width=width,
-        vocab=adapter.vocab, kind="tuned", layers=tuple(range(1, n_layers)),
-    )  # fmt: skip
+        target="",
+        target_name=str(given.get("base_model_name_or_path")),
+        n_layers=n_layers,
+        width=width,
+        vocab=adapter.vocab,
+        kind="tuned",
+        layers=tuple(range(1, n_layers)),
+    )
 
 
 def _with_biases(tensors: dict[str, Tensor], config: Config) -> dict[str, Tensor]:

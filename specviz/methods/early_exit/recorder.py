@@ -96,12 +96,20 @@ class ExitRecorder:
             calls = rows.ledger[walk.first_call : end]
             past, widths, times = _by_layer(calls, fill)
             yield Climb(
-                row=walk.row - root, pos=rows.position(walk.row), token=rows.tokens[walk.row],
-                source="root" if walk.row == root else "draft", exit_layer=walk.exit_layer,
-                terminal=walk is self.walks[-1], draft_token=walk.draft,
-                raw_conf=None if walk.raw is None else six(walk.raw), layer_from=calls[0].lo if calls else 1,
-                past_len=past, width=widths, layer_ns=times, fill_after=list(fill),
-            )  # fmt: skip
+                row=walk.row - root,
+                pos=rows.position(walk.row),
+                token=rows.tokens[walk.row],
+                source="root" if walk.row == root else "draft",
+                exit_layer=walk.exit_layer,
+                terminal=walk is self.walks[-1],
+                draft_token=walk.draft,
+                raw_conf=None if walk.raw is None else six(walk.raw),
+                layer_from=calls[0].lo if calls else 1,
+                past_len=past,
+                width=widths,
+                layer_ns=times,
+                fill_after=list(fill),
+            )
 
     def _gates(self, seen: Observation) -> Iterator[Gate]:
         for test in self.tests:
@@ -124,13 +132,22 @@ class ExitRecorder:
         row = look.row - self.ctx.root_row
         chosen = seen.tokens[row] if row < len(seen.tokens) else None
         return Gate(
-            row=row, layer=look.layer, raw_conf=look.raw, temp=six(look.temp), conf=look.conf, tau=self.limits.tau,
-            raw_thr=six(raw_threshold(look.raw, look.conf, look.temp, self.limits.tau)), took=bool(took),
-            top1=look.top1, observed_only=took is None, top2=look.top2,
+            row=row,
+            layer=look.layer,
+            raw_conf=look.raw,
+            temp=six(look.temp),
+            conf=look.conf,
+            tau=self.limits.tau,
+            raw_thr=six(raw_threshold(look.raw, look.conf, look.temp, self.limits.tau)),
+            took=bool(took),
+            top1=look.top1,
+            observed_only=took is None,
+            top2=look.top2,
             margin=None if look.margin is None else six(look.margin),
-            entropy=None if look.entropy is None else six(look.entropy), head_ns=head_ns,
+            entropy=None if look.entropy is None else six(look.entropy),
+            head_ns=head_ns,
             agrees=None if chosen is None or not self.full else look.top1 == chosen,
-        )  # fmt: skip
+        )
 
     def _cost(self, seen: Observation) -> ExitRound:
         rows, outcome = self.ctx.rows, seen.outcome
@@ -142,9 +159,14 @@ class ExitRecorder:
         if self.clock is not None:
             predicted = self.clock.round_ns(calls, len(rows.ledger), len(self.tests), len(exits) + 1)
         return ExitRound(
-            n_rows=len(exits) + 1, layer_calls=len(calls), cells=sum(calls), head_tests=len(self.tests),
-            saved_calls=cost.saved_calls, wasted_cells=cost.wasted_cells, predicted_ns=predicted,
-        )  # fmt: skip
+            n_rows=len(exits) + 1,
+            layer_calls=len(calls),
+            cells=sum(calls),
+            head_tests=len(self.tests),
+            saved_calls=cost.saved_calls,
+            wasted_cells=cost.wasted_cells,
+            predicted_ns=predicted,
+        )
 
 
 def _by_layer(calls: list[Call], fill: list[int]) -> tuple[list[int], list[int], list[int]]:

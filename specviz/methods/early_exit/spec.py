@@ -120,23 +120,36 @@ def tau(
 def depth(meaning: str) -> KnobSpec:
     """The deepest layer that may stop a row."""
     return KnobSpec(
-        name="d_max", symbol="d", kind="int", lo=-1, hi=128, default=-1,
+        name="d_max",
+        symbol="d",
+        kind="int",
+        lo=-1,
+        hi=128,
+        default=-1,
         help=f"deepest layer that may stop a token; 0 drafts nothing, -1 is {meaning}",
-    )  # fmt: skip
+    )
 
 
 def width(default: int) -> KnobSpec:
     return KnobSpec(
-        name="w_max", symbol="w", kind="int", lo=0, hi=16, default=default,
+        name="w_max",
+        symbol="w",
+        kind="int",
+        lo=0,
+        hi=16,
+        default=default,
         help="drafts fed per round; 0 decodes plainly",
-    )  # fmt: skip
+    )
 
 
 def tests(default: str) -> KnobSpec:
     return KnobSpec(
-        name="exit_layers", symbol="E", kind="texts", default=[default],
+        name="exit_layers",
+        symbol="E",
+        kind="texts",
+        default=[default],
         help="layers after which a head is asked: numbers from 1, shares such as L/4, or auto",
-    )  # fmt: skip
+    )
 
 
 def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
@@ -146,10 +159,12 @@ def rest(heads: tuple[str, ...] = ()) -> tuple[KnobSpec, ...]:
             "heads", "folder of exit heads, or lens for the model's own head; none: those trained for the target", heads
         ),
         KnobSpec(
-            name="observe_all", kind="bool", default=False,
+            name="observe_all",
+            kind="bool",
+            default=False,
             help="also ask every layer about every row, after all is decided, for the record",
         ),
-    )  # fmt: skip
+    )
 
 
 LAYERSKIP = Method(
@@ -195,7 +210,12 @@ SPECBOUND = Method(
     traits=MethodTraits(exits="tested", replay_depth=0.5),
     knobs=(
         KnobSpec(
-            name="alpha", symbol="α", kind="float", lo=0, hi=4, default=0.5,
+            name="alpha",
+            symbol="α",
+            kind="float",
+            lo=0,
+            hi=4,
+            default=0.5,
             help="how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
         ),
         tau(0.75),
@@ -204,4 +224,4 @@ SPECBOUND = Method(
         tests(AUTO),
         *rest(),
     ),
-)  # fmt: skip
+)

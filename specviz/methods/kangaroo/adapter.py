@@ -56,10 +56,15 @@ class Shape:
     @property
     def config(self) -> LlamaConfig:
         made = LlamaConfig(
-            hidden_size=self.width, num_attention_heads=self.n_heads, num_key_value_heads=self.n_heads,
-            head_dim=self.width // self.n_heads, num_hidden_layers=1, rms_norm_eps=self.eps,
-            max_position_embeddings=self.context, rope_parameters=dict(self.rope),
-        )  # fmt: skip
+            hidden_size=self.width,
+            num_attention_heads=self.n_heads,
+            num_key_value_heads=self.n_heads,
+            head_dim=self.width // self.n_heads,
+            num_hidden_layers=1,
+            rms_norm_eps=self.eps,
+            max_position_embeddings=self.context,
+            rope_parameters=dict(self.rope),
+        )
         made._attn_implementation = NAME
         return made
 

@@ -96,10 +96,15 @@ class Kangaroo(EarlyExit):
         if self.tells and limits.layers and (self.reader is None or limits.layers[0] != self.layer):
             self.tells = False
             why = "no adapter for this target" if self.reader is None else f"the adapter reads layer {self.layer}"
-            ctx.note(Warn(code="logit_lens", message=(
-                f"{why}: the logit lens drafts behind layer {limits.layers[0]} (exact, but weak); "
-                "specviz train kangaroo makes an adapter"
-            )))  # fmt: skip
+            ctx.note(
+                Warn(
+                    code="logit_lens",
+                    message=(
+                        f"{why}: the logit lens drafts behind layer {limits.layers[0]} (exact, but weak); "
+                        "specviz train kangaroo makes an adapter"
+                    ),
+                )
+            )
 
     def observe(self, seen: Observation) -> None:
         """Keep the states of what was committed for the adapter to read, and write down the round."""
@@ -118,10 +123,12 @@ class Kangaroo(EarlyExit):
         adapter = self.reader.model
         assert isinstance(adapter, AdapterModel)
         layer = sum(int(parameter.numel()) for parameter in self.target.layers[0].parameters())
-        return {"adapter": (
-            f"behind layer {self.layer}, {adapter.adapter.n_params:,} weights; one draft reads "
-            f"{adapter.weights_read / layer:.1f} layers' worth of weights besides"
-        )}  # fmt: skip
+        return {
+            "adapter": (
+                f"behind layer {self.layer}, {adapter.adapter.n_params:,} weights; one draft reads "
+                f"{adapter.weights_read / layer:.1f} layers' worth of weights besides"
+            )
+        }
 
 
 def make(models: Models, knobs: Knobs) -> Kangaroo:

@@ -38,7 +38,10 @@ METHOD = Method(
         spec.tau(0.6, "drafting ends after a token that the adapter gives less than this; 0 never, above 1 after one"),
         spec.width(6),
         KnobSpec(
-            name="exit_layers", symbol="E", kind="texts", default=[spec.AUTO],
+            name="exit_layers",
+            symbol="E",
+            kind="texts",
+            default=[spec.AUTO],
             help="the layer behind which is drafted: auto is the adapter's; at any other the model's own head drafts",
         ),
         draft_mode("argmax", "sampled", "shared"),
@@ -46,4 +49,4 @@ METHOD = Method(
             "adapter", "folder of an adapter, or lens for the model's own head; none: the one trained for the target"
         ),
     ),
-)  # fmt: skip
+)

@@ -132,10 +132,14 @@ class Lookahead(Drafter):
             rows = [list(row) for row in self.window.rows] if n_window else []
             ctx.note(
                 WindowRecord(
-                    n_window=n_window, n_guesses=n_guesses, pool=len(self.pool), added=added,
-                    filled=len(self.window.rows), rows=rows,
+                    n_window=n_window,
+                    n_guesses=n_guesses,
+                    pool=len(self.pool),
+                    added=added,
+                    filled=len(self.window.rows),
+                    rows=rows,
                 )
-            )  # fmt: skip
+            )
 
     def observe(self, seen: Observation) -> None:
         """The best token after every tip of the window, by the target's own processors; always the best one."""

@@ -19,16 +19,34 @@ METHOD = Method(
     cache_slots=lambda knobs: (knobs["ngram_size"] - 1) * (knobs["window"] + knobs["guesses"]),
     knobs=(
         KnobSpec(
-            name="ngram_size", symbol="N", kind="int", lo=2, hi=8, default=5, applies="Q",
+            name="ngram_size",
+            symbol="N",
+            kind="int",
+            lo=2,
+            hi=8,
+            default=5,
+            applies="Q",
             help="tokens of an n-gram; the window has one row less, and a round commits at most that many",
         ),
         KnobSpec(
-            name="window", symbol="W", kind="int", lo=1, hi=60, default=7, applies="Q",
+            name="window",
+            symbol="W",
+            kind="int",
+            lo=1,
+            hi=60,
+            default=7,
+            applies="Q",
             help="columns of the window: n-grams grown at once",
         ),
         KnobSpec(
-            name="guesses", symbol="G", kind="int", lo=0, hi=60, default=7, applies="Q",
+            name="guesses",
+            symbol="G",
+            kind="int",
+            lo=0,
+            hi=60,
+            default=7,
+            applies="Q",
             help="n-grams kept, and tried, per first token; 0 keeps none, which decodes plainly",
         ),
     ),
-)  # fmt: skip
+)

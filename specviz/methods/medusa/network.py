@@ -96,10 +96,16 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
     heads, vocab, width = tensors["outer"].shape
     counted = (folder / NAME).is_file()  # by specviz train static-tree
     config = Config(
-        target="", target_name=published.name_of(folder, given), target_layers=adapter.n_layers, target_width=width,
-        vocab=min(vocab, adapter.vocab), draft_vocab=min(vocab, adapter.vocab), heads=heads,
-        right=read_table(folder) if counted else published.usual_shares(heads), counted=counted,
-    )  # fmt: skip
+        target="",
+        target_name=published.name_of(folder, given),
+        target_layers=adapter.n_layers,
+        target_width=width,
+        vocab=min(vocab, adapter.vocab),
+        draft_vocab=min(vocab, adapter.vocab),
+        heads=heads,
+        right=read_table(folder) if counted else published.usual_shares(heads),
+        counted=counted,
+    )
     tensors["outer"] = tensors["outer"][:, : adapter.vocab]  # padded rows stand for no token
     return config, tensors
 

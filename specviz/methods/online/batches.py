@@ -66,9 +66,11 @@ class Laws:
         """One after another. The tensors are new ones, fit for training."""
         ids = None if parts[0].ids is None else torch.cat([each.ids for each in parts if each.ids is not None])
         return cls(
-            torch.cat([each.probs for each in parts]), ids, torch.cat([each.best for each in parts]),
+            torch.cat([each.probs for each in parts]),
+            ids,
+            torch.cat([each.best for each in parts]),
             torch.cat([each.known for each in parts]),
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         return len(self.best)
@@ -260,15 +262,27 @@ class Notes:
         places = range(self._first + skipped, self._first + len(laws))
         held = [(self.phase + place - self._first) % HELD_OUT == 0 for place in places]
         lesson = Lesson(
-            features[cut:], torch.tensor(tokens[cut : n_pairs + 1], device=features.device), laws[skipped:],
-            max(0, self._first - cut), torch.tensor(held, device=features.device),
-        )  # fmt: skip
+            features[cut:],
+            torch.tensor(tokens[cut : n_pairs + 1], device=features.device),
+            laws[skipped:],
+            max(0, self._first - cut),
+            torch.tensor(held, device=features.device),
+        )
         spoke = [each for each in self._spoke if each.pair >= cut and each.row >= places.start]
         states = torch.stack([each.state for each in spoke])
         written = torch.tensor([tokens[each.row + 1] for each in spoke], device=features.device)
         ids, there = self.vocabulary.find(written)
         return [
-            Slot(lesson, state, each.pair - cut, each.block, each.slot, each.row - places.start, token,
-                 held[each.row - places.start], each.order)
+            Slot(
+                lesson,
+                state,
+                each.pair - cut,
+                each.block,
+                each.slot,
+                each.row - places.start,
+                token,
+                held[each.row - places.start],
+                each.order,
+            )
             for each, state, token in zip(spoke, states, torch.where(there, ids, -1).tolist(), strict=True)
-        ]  # fmt: skip
+        ]

@@ -47,9 +47,12 @@ class Tutor:
     """Of one drafter. `target`: tensors that no update may touch. `clock`: nanoseconds, the only one there is here."""
 
     def __init__(
-        self, network: BlockNetwork, embed: Embed, target: Iterable[torch.Tensor] = (),
+        self,
+        network: BlockNetwork,
+        embed: Embed,
+        target: Iterable[torch.Tensor] = (),
         clock: Clock = time.perf_counter_ns,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._target, self.clock = list(target), clock
         self.learner = Learner(network, embed)
         self.bandit = Bandit({})
@@ -81,12 +84,23 @@ class Tutor:
         served.add(tale.mean_acceptance_length, tale.round_s / max(1, tale.n_rounds), tale.n_tokens, tale.seconds)
         self._take(notes, ended.first_token)
         record = Adapt(
-            S=six(signal.total), s=six(signal.per_round), n_rejections=signal.rejections, action="skip", reason="skip",
-            version_before=version, domain=ended.domain, mean_acceptance_length=six(tale.mean_acceptance_length),
-            length_before=None if before is None else six(before), length_after=six(served.tau),
-            accepted_histogram=list(tale.histogram), n_rounds=tale.n_rounds, n_tokens=tale.n_tokens,
-            n_events=len(self.memory.slots), n_held=len(self.memory.held), seconds=six(tale.seconds),
-        )  # fmt: skip
+            S=six(signal.total),
+            s=six(signal.per_round),
+            n_rejections=signal.rejections,
+            action="skip",
+            reason="skip",
+            version_before=version,
+            domain=ended.domain,
+            mean_acceptance_length=six(tale.mean_acceptance_length),
+            length_before=None if before is None else six(before),
+            length_after=six(served.tau),
+            accepted_histogram=list(tale.histogram),
+            n_rounds=tale.n_rounds,
+            n_tokens=tale.n_tokens,
+            n_events=len(self.memory.slots),
+            n_held=len(self.memory.held),
+            seconds=six(tale.seconds),
+        )
         with torch.inference_mode(False):
             self._boundary(record, signal, ended, sizes, drafter)
         record.version_after = self.version
@@ -99,9 +113,13 @@ class Tutor:
         self.n_tokens += notes.n_tokens
 
     def _boundary(
-        self, record: Adapt, signal: Signal, ended: QueryEnd, sizes: Sizes,
+        self,
+        record: Adapt,
+        signal: Signal,
+        ended: QueryEnd,
+        sizes: Sizes,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put weights back, or decide and perhaps update; completes the record."""
         knobs, setting = ended.knobs, setting_of(ended.knobs)
         asked = {"reset_to_anchor": "anchor", "reset_to_base": "base"}.get(knobs["adapt_do"])
@@ -214,9 +232,16 @@ class Replays:
     """What every action would have brought at one boundary, each tried on a copy: regret as it is (specblock 8.6)."""
 
     def __init__(
-        self, tutor: Tutor, done: Decision, rate: float, sizes: Sizes, setting: Setting, knobs: Knobs, ended: QueryEnd,
+        self,
+        tutor: Tutor,
+        done: Decision,
+        rate: float,
+        sizes: Sizes,
+        setting: Setting,
+        knobs: Knobs,
+        ended: QueryEnd,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.tutor, self.done, self.rate, self.sizes = tutor, done, rate, sizes
         self.setting, self.knobs, self.ended, self.drafter = setting, knobs, ended, drafter
 
@@ -237,9 +262,12 @@ class Replays:
     def _skip(self) -> AdaptReplay:
         tutor = self.tutor
         return AdaptReplay(
-            action="skip", seconds=0.0, coverage=self._covered(tutor.network), measured_gain=0.0,
+            action="skip",
+            seconds=0.0,
+            coverage=self._covered(tutor.network),
+            measured_gain=0.0,
             next_length=self._next(tutor.network),
-        )  # fmt: skip
+        )
 
     def _of(self, kind: Kind) -> AdaptReplay:
         tutor = self.tutor
@@ -249,10 +277,12 @@ class Replays:
             after = tried.after if same else self._covered(tutor.learner.built(tried.weights))
         kept = tried.network is not None
         return AdaptReplay(
-            action=kind, seconds=six(tried.seconds), coverage=after,
+            action=kind,
+            seconds=six(tried.seconds),
+            coverage=after,
             measured_gain=six(tried.change * self.rate) if kept else 0.0,
             next_length=self._next(tried.network or tutor.network),
-        )  # fmt: skip
+        )
 
     def _covered(self, network: BlockNetwork) -> float | None:
         """Of root blocks alone, the places that a full update can be measured at too."""
@@ -275,9 +305,12 @@ def regret(taken: Action, profits: "dict[Action, float | None]") -> float | None
 def setting_of(knobs: Knobs) -> Setting:
     actions: tuple[Action, ...] = KINDS if knobs["adapt_actions"] == "all" else (knobs["adapt_actions"],)
     return Setting(
-        caution=knobs["adapt_caution"], horizon=knobs["adapt_horizon"], budget=knobs["adapt_budget"],
-        cost_scale=knobs["adapt_cost_scale"], actions=actions,
-    )  # fmt: skip
+        caution=knobs["adapt_caution"],
+        horizon=knobs["adapt_horizon"],
+        budget=knobs["adapt_budget"],
+        cost_scale=knobs["adapt_cost_scale"],
+        actions=actions,
+    )
 
 
 def tell_decision(record: Adapt, done: Decision) -> None:
@@ -295,6 +328,12 @@ def _arm(view: View) -> AdaptArm:
     assert view.action != "skip"
     ucb = None if math.isinf(view.ucb) else six(view.ucb)
     return AdaptArm(
-        action=view.action, n=view.n, gain=six(view.gain), se=six(view.error), save=six(view.save),
-        cost=six(view.cost), lcb=six(view.lcb), ucb=ucb,
-    )  # fmt: skip
+        action=view.action,
+        n=view.n,
+        gain=six(view.gain),
+        se=six(view.error),
+        save=six(view.save),
+        cost=six(view.cost),
+        lcb=six(view.lcb),
+        ucb=ucb,
+    )

@@ -185,9 +185,9 @@ def pair_states(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
     with torch.no_grad():
         embedded = embed(lesson.tokens)  # the target's, frozen: no gradient may reach it
     anchors = torch.zeros(1, 1, dtype=torch.long, device=lesson.tokens.device)
-    made: Tensor = packed(
-        network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ()
-    )[0][0]  # fmt: skip
+    made: Tensor = packed(network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ())[
+        0
+    ][0]
     return made
 
 
@@ -214,9 +214,9 @@ def _scores(logits: Tensor, slots: Sequence[Slot]) -> Tensor:
     if all(slot.order is None for slot in slots):
         return logits
     wide = logits if logits.dtype == torch.float64 else logits.float()
-    return torch.stack([
-        row if slot.order is None else slot.order(row[None])[0] for row, slot in zip(wide, slots, strict=True)
-    ])  # fmt: skip
+    return torch.stack(
+        [row if slot.order is None else slot.order(row[None])[0] for row, slot in zip(wide, slots, strict=True)]
+    )
 
 
 def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slot]:

@@ -103,10 +103,13 @@ class SkipDrafter(Drafter):
         drafting = -(-len(now.looks) * self.n_kept // 2)
         kept = sum(seen.draft.has_row(node) for node in seen.outcome.accepted) if seen.outcome else 0
         return ExitRound(
-            n_rows=n_rows, layer_calls=n_layers + drafting, cells=n_rows * n_layers + drafting,
-            head_tests=len(now.looks), saved_calls=kept * n_layers - drafting,
+            n_rows=n_rows,
+            layer_calls=n_layers + drafting,
+            cells=n_rows * n_layers + drafting,
+            head_tests=len(now.looks),
+            saved_calls=kept * n_layers - drafting,
             wasted_cells=(n_rows - 1 - kept) * n_layers + drafting,
-        )  # fmt: skip
+        )
 
     def parts(self) -> dict[str, str]:
         if not isinstance(self.model, SkippedModel):

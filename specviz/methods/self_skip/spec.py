@@ -79,7 +79,9 @@ METHOD = Method(
         spec.tau(0.6, "drafting ends after a token that the draft gives less than this; where tau_control begins"),
         spec.width(8),
         KnobSpec(
-            name="tau_control", kind="bool", default=True,
+            name="tau_control",
+            kind="bool",
+            default=True,
             help="raise the threshold while fewer than nine in ten drafts are kept, lower it while more are",
         ),
         draft_mode("argmax", "sampled", "shared"),
@@ -88,4 +90,4 @@ METHOD = Method(
             "sublayers left out, such as a7 m8, or the folder of a skip set; none: the one found for the target",
         ),
     ),
-)  # fmt: skip
+)

@@ -62,9 +62,14 @@ class SpecBlock(Drafter):
     """
 
     def __init__(
-        self, trained: Trained, adapter: ModelAdapter, capacity: int = 0, tutor: BlockLearner | None = None,
-        learning: bool = True, learner: LearnerFactory | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        trained: Trained,
+        adapter: ModelAdapter,
+        capacity: int = 0,
+        tutor: BlockLearner | None = None,
+        learning: bool = True,
+        learner: LearnerFactory | None = None,
+    ) -> None:
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
         self.taps = trained.config.taps

@@ -39,9 +39,15 @@ class Grower(BlockRunner):
     """
 
     def __init__(
-        self, ctx: Context, plan: Round, trained: Trained, calls: Calls, growth: Growth, oracle: Oracle | None = None,
+        self,
+        ctx: Context,
+        plan: Round,
+        trained: Trained,
+        calls: Calls,
+        growth: Growth,
+        oracle: Oracle | None = None,
         learning: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(ctx, calls)
         self.plan, self.trained, self.growth = plan, trained, growth
         self.oracle, self.wanted = oracle, learning or ctx.level != "none"
@@ -102,14 +108,25 @@ def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
         node = growth.nodes[number]
         expansion = growth.expansions[node.expansion]
         src = {
-            "block": expansion.block, "slot": expansion.slot, "rank": node.rank, "cum": six(node.cum),
-            "merged": node.merged, "spine": node.is_spine, "start": node.start, "expansion": node.expansion,
-        }  # fmt: skip
+            "block": expansion.block,
+            "slot": expansion.slot,
+            "rank": node.rank,
+            "cum": six(node.cum),
+            "merged": node.merged,
+            "spine": node.is_spine,
+            "start": node.start,
+            "expansion": node.expansion,
+        }
         drawn = node.law is not None
         place[number] = tree.add(
-            node.token, place[node.parent], node.law, None if drawn else expansion.offer.logs[node.rank - 1],
-            "sampled" if drawn else "argmax", raws[node.expansion], src=src,
-        )  # fmt: skip
+            node.token,
+            place[node.parent],
+            node.law,
+            None if drawn else expansion.offer.logs[node.rank - 1],
+            "sampled" if drawn else "argmax",
+            raws[node.expansion],
+            src=src,
+        )
     deepest = max((node.depth for node in growth.nodes), default=0)
     end: DraftEnd = (
         "budget" if len(kept) < len(growth.nodes) else "depth" if deepest == plan.growing.deepest else "full"

@@ -41,9 +41,13 @@ class _Kept:
 
 
 def packed(
-    network: PairNetwork, embed: Callable[[Tensor], Tensor], features: Tensor, tokens: Tensor, anchors: Tensor,
+    network: PairNetwork,
+    embed: Callable[[Tensor], Tensor],
+    features: Tensor,
+    tokens: Tensor,
+    anchors: Tensor,
     cuts: Sequence[int],
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """`h` of block 1 `[W, S, K, width]`, and `[W, A, K, width]` of one further block for every cut.
 
     `features` `[W, S, n_features]` of pairs 0.., `tokens` `[W, S + 1]`, `anchors` `[W, A]` pair numbers. Input tokens

@@ -39,9 +39,16 @@ class Facts:
         for number, each in enumerate(self.growth.expansions):
             offer = each.offer
             record = Expansion(
-                id=number, parent=self._id(each.parent), block=each.block, slot=each.slot, start=each.start,
-                bucket=offer.bucket, width=each.width.n, width_reason=each.width.reason, n_children=len(each.children),
-            )  # fmt: skip
+                id=number,
+                parent=self._id(each.parent),
+                block=each.block,
+                slot=each.slot,
+                start=each.start,
+                bucket=offer.bucket,
+                width=each.width.n,
+                width_reason=each.width.reason,
+                n_children=len(each.children),
+            )
             if full:
                 record.rank_probs, record.phi = [six(p) for p in offer.rank_probs], [six(x) for x in offer.summary]
                 record.top = [(token, six(log)) for token, log in zip(offer.tokens, offer.logs, strict=True)]
@@ -55,10 +62,12 @@ class Facts:
         widths = [each.width.n for each in growth.expansions]
         guessed = [each.offer.bucket for each in growth.expansions]
         return TreeMade(
-            n_raw=growth.n_offered, n_merged=growth.n_offered - len(growth.nodes), n_kept=self.n_kept,
+            n_raw=growth.n_offered,
+            n_merged=growth.n_offered - len(growth.nodes),
+            n_kept=self.n_kept,
             widths=count_widths(widths),
             buckets=[guessed.count(b) for b in range(N_BUCKETS)],
-        )  # fmt: skip
+        )
 
     def judge(self, seen: Observation) -> None:
         """Complete the expansions of parents the target ran on, and the tree."""

@@ -28,10 +28,16 @@ _EAGLE_NAMES = {
     **{f"midlayer.mlp.{k}_proj.weight": f"layer.{k}.weight" for k in ("gate", "up", "down")},
 }
 _EAGLE_FIELDS = {
-    "target_width": "hidden_size", "vocab": "vocab_size", "draft_vocab": "draft_vocab_size",
-    "heads": "num_attention_heads", "kv_heads": "num_key_value_heads", "head_dim": "head_dim",
-    "ff": "intermediate_size", "rope_theta": "rope_theta", "eps": "rms_norm_eps",
-}  # fmt: skip
+    "target_width": "hidden_size",
+    "vocab": "vocab_size",
+    "draft_vocab": "draft_vocab_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "ff": "intermediate_size",
+    "rope_theta": "rope_theta",
+    "eps": "rms_norm_eps",
+}
 _NEEDED = ("target_width", "heads", "vocab", "ff")
 _TABLES = ("eagle_config", "rope_parameters", "rope_scaling")
 _PREFIXES = ("model.", "draft_model.", "module.")

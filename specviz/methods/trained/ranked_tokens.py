@@ -27,9 +27,12 @@ class Reading:
 
 
 def offers(
-    ctx: Context, vocabulary: Vocabulary, spoken: tuple[Tensor, Tensor, Tensor], paths: Sequence[Sequence[int]],
+    ctx: Context,
+    vocabulary: Vocabulary,
+    spoken: tuple[Tensor, Tensor, Tensor],
+    paths: Sequence[Sequence[int]],
     reading: Reading,
-) -> list[list[Offer]] | None:  # fmt: skip
+) -> list[list[Offer]] | None:
     """One list of offers a start, of logits, rank logits and summaries `[B, K, ..]`; None if any is not finite.
 
     `paths`: the drafted tokens down to each start's node, which a repetition penalty looks at; tokens of the block

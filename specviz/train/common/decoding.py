@@ -82,9 +82,15 @@ class Decoded:
 
 
 def decode(
-    target: Model, make: Make, method: str, prompts: Prompts, n_new: int,
-    clock: Clock | None = None, query: int = 0, **knobs: Any,
-) -> Decoded:  # fmt: skip
+    target: Model,
+    make: Make,
+    method: str,
+    prompts: Prompts,
+    n_new: int,
+    clock: Clock | None = None,
+    query: int = 0,
+    **knobs: Any,
+) -> Decoded:
     """Decode every prompt, at temperature 0 unless `knobs` say otherwise; what it took.
 
     `query`: what draws are keyed by besides the seed, where there are any.

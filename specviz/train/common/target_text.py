@@ -176,9 +176,15 @@ def trees_writing(length: int = 0) -> Writing:
 
 
 def written_for_trees(
-    model: Any, feed: WindowFeed, work: Path, budget: Budget, seed: int, console: Console,
-    workers: Workers | None = None, length: int = 0,
-) -> OwnWindows:  # fmt: skip
+    model: Any,
+    feed: WindowFeed,
+    work: Path,
+    budget: Budget,
+    seed: int,
+    console: Console,
+    workers: Workers | None = None,
+    length: int = 0,
+) -> OwnWindows:
     """Windows the target wrote; goes on from what the files in `work` hold. Every process writes its share."""
     workers = workers or Workers()
     files = [work / ("own_text.npz" if rank == 0 else f"own_text-{rank}.npz") for rank in range(workers.count)]

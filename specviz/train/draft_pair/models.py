@@ -74,9 +74,10 @@ def narrowed(target: LlamaForCausalLM, config: LlamaConfig, windows: Tensor, see
     embedding = old["model.embed_tokens.weight"] @ axes
     gains = (axes.T * old["model.norm.weight"]) @ axes
     new = {
-        "model.embed_tokens.weight": embedding, "lm_head.weight": embedding,
+        "model.embed_tokens.weight": embedding,
+        "lm_head.weight": embedding,
         "model.norm.weight": gains.diagonal() * scale,
-    }  # fmt: skip
+    }
     for number, layer in enumerate(LAYERS):
         source, place = f"model.layers.{layer}.", f"model.layers.{number}."
         for norm, matrices in _NORMED.items():

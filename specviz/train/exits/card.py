@@ -20,9 +20,14 @@ Said = dict[str, list[Table]]  # what heads say of greedy texts, by domain
 
 
 def write(
-    folder: Path, config: Config, adapter: ModelAdapter, said_by: dict[str, tuple[Heads, Said]], windows: torch.Tensor,
-    command: str, spent: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    config: Config,
+    adapter: ModelAdapter,
+    said_by: dict[str, tuple[Heads, Said]],
+    windows: torch.Tensor,
+    command: str,
+    spent: dict[str, Any],
+) -> dict[str, Any]:
     """Measure on `windows` `[n, length]` and write the card. `said_by`: the `heads` as loaded again, and the `lens`."""
     found = {name: reliabilities(adapter, each, windows, config.layers) for name, (each, _) in said_by.items()}
     setting = default_setting(config)

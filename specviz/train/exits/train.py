@@ -69,11 +69,17 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     with console.bar("heads", loop.budget) as report:
         ledger = loop.finish(report)
     config = Config(
-        target=fingerprint(adapter), target_name=adapter.name, n_layers=adapter.n_layers,
-        width=int(adapter.head.weight.shape[1]), vocab=adapter.vocab, kind=request.kind, layers=layers,
-        rank=request.rank if request.kind in RANKED else 0, shortlist=request.shortlist,
+        target=fingerprint(adapter),
+        target_name=adapter.name,
+        n_layers=adapter.n_layers,
+        width=int(adapter.head.weight.shape[1]),
+        vocab=adapter.vocab,
+        kind=request.kind,
+        layers=layers,
+        rank=request.rank if request.kind in RANKED else 0,
+        shortlist=request.shortlist,
         labels=request.labels,
-    )  # fmt: skip
+    )
     save(request.out, config, heads, ids)
     console.say("measuring; that is not in the minutes")
     texts, windows = _held_out(adapter, source, request.seed)

@@ -26,9 +26,13 @@ def write(folder: Path, numbers: dict[str, Any], probs: NDArray[np.float64], lab
 
 
 def numbers_of(
-    config: Config, command: str, rounds: HradRounds, fitted: FittedHrad, probs: NDArray[np.float64],
+    config: Config,
+    command: str,
+    rounds: HradRounds,
+    fitted: FittedHrad,
+    probs: NDArray[np.float64],
     labels: NDArray[np.int64],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Everything the card states, of all rounds and of what it says `[n, 3]` of the held-out ones."""
     accepted, guess = rounds.accepted[~rounds.held_out], probs.argmax(-1)
     usual = int(np.argmax(config.counts))

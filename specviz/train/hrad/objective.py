@@ -109,9 +109,11 @@ class FittedHrad:
 
 
 def fit(
-    objective: HradObjective, checkpoint: Path, report: Callable[[int, str], None],
+    objective: HradObjective,
+    checkpoint: Path,
+    report: Callable[[int, str], None],
     stop: Callable[[], bool] = lambda: False,
-) -> FittedHrad:  # fmt: skip
+) -> FittedHrad:
     """Train, or go on training; the network as of the epoch with the best macro-F1. `report` is told of each epoch."""
     loop = Loop(objective, Budget(steps=objective.epochs), checkpoint)
 

@@ -94,9 +94,14 @@ class RoundCollector:
     ) -> None:
         self.target, self.draft, self.stops, self.setting = target, draft, stops, setting
         self.method = get_method("sps")
-        self.knobs = self.method.table.knobs({
-            "gamma": setting.gamma, "temperature": setting.temperature, "seed": setting.seed, "max_new_tokens": N_NEW,
-        })  # fmt: skip
+        self.knobs = self.method.table.knobs(
+            {
+                "gamma": setting.gamma,
+                "temperature": setting.temperature,
+                "seed": setting.seed,
+                "max_new_tokens": N_NEW,
+            }
+        )
 
     def of(self, number: int, prompt: list[int]) -> HradRounds:
         """The rounds of one prompt that count."""
@@ -129,7 +134,7 @@ class RoundCollector:
 
 def collect(
     collector: RoundCollector, store: TokenStore, folder: Path, wanted: int, report: Callable[[int, str], None]
-) -> HradRounds:  # fmt: skip
+) -> HradRounds:
     """At least `wanted` rounds, in whole chunks; those that `folder` holds are read."""
     chunks: list[HradRounds] = []
     source = prompts(store, collector.setting.seed)

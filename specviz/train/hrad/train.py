@@ -66,12 +66,18 @@ def train_hrad(request: HradRequest, console: Console) -> dict[str, Any]:
     probs = predicted(network, held_out)
     counts: Any = tuple(map(tuple, confusion_of(held_out.labels, probs.argmax(-1)).tolist()))
     config = Config(
-        target=fingerprint(target), target_name=target.name, draft=fingerprint(draft), draft_name=draft.name,
-        n_layers=target.n_layers, width=hrad.width_of(target), hrad_layers=request.layers,
-        gamma_label=request.gamma, temperature=request.temperature,
+        target=fingerprint(target),
+        target_name=target.name,
+        draft=fingerprint(draft),
+        draft_name=draft.name,
+        n_layers=target.n_layers,
+        width=hrad.width_of(target),
+        hrad_layers=request.layers,
+        gamma_label=request.gamma,
+        temperature=request.temperature,
         counts=tuple(confusion_of(train.labels, train.labels).diagonal().tolist()),
         confusion=counts,
-    )  # fmt: skip
+    )
     save(request.out, config, network)
     numbers = card.numbers_of(config, request.command, rounds, fitted, probs, held_out.labels)
     card.write(request.out, numbers, probs, held_out.labels)
@@ -83,9 +89,11 @@ def _rounds(request: HradRequest, pair: Pair, console: Console) -> HradRounds:
     store = recipe.source(request, pair.target.tokenizer, console)
     assert pair.draft is not None
     collector = RoundCollector(
-        pair.target.adapter, pair.draft.adapter, loading.stop_tokens(pair.target),
+        pair.target.adapter,
+        pair.draft.adapter,
+        loading.stop_tokens(pair.target),
         RoundSettings(request.gamma, request.temperature, request.layers, request.seed),
-    )  # fmt: skip
+    )
     with console.count("rounds", request.rounds, "rounds") as report:
         return collect(collector, store, request.work, request.rounds, report)
 

@@ -25,9 +25,16 @@ _ROWS = 8
 
 
 def write(
-    folder: Path, config: Config, target: ModelAdapter, model: AdapterModel, prompts: Mapping[str, list[list[int]]],
-    n_new: int, windows: NDArray[Any], made: Mapping[str, Any], tick: Callable[[int], None] = lambda n: None,
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    config: Config,
+    target: ModelAdapter,
+    model: AdapterModel,
+    prompts: Mapping[str, list[list[int]]],
+    n_new: int,
+    windows: NDArray[Any],
+    made: Mapping[str, Any],
+    tick: Callable[[int], None] = lambda n: None,
+) -> dict[str, Any]:
     """Measure the adapter as loaded again; write card, numbers and plot beside it. `tick` is told of texts decoded.
 
     `windows` `[n, length]`; `made`: layers tried, command and training, as they stand on the card.

@@ -139,7 +139,7 @@ class _AdapterTraining:
 
 def _cost(
     target: ModelAdapter, adapter: Adapter, shape: Shape, layer: int, prompts: Mapping[str, list[list[int]]]
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     model = AdapterModel(target, adapter.requires_grad_(False), shape, layer)
     clock = measured(target, model)
     out = Decoded()

@@ -17,9 +17,14 @@ N_NEW = 64
 
 
 def write(
-    folder: Path, config: Config, decoders: Mapping[str, SkipSetPricer], draft_cost: float, command: str,
-    n_tried: int, minutes: float,
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    config: Config,
+    decoders: Mapping[str, SkipSetPricer],
+    draft_cost: float,
+    command: str,
+    n_tried: int,
+    minutes: float,
+) -> dict[str, Any]:
     """Measure the set beside the one chosen by rule and plain decoding; write it, its card and its numbers.
 
     `draft_cost`: of a draft with the set, a share of a whole step.

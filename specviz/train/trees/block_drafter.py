@@ -61,8 +61,9 @@ class BlockDrafterRequest(train.TreeDrafterRequest):
 def train_block_drafter(request: BlockDrafterRequest, console: Console) -> dict[str, Any] | None:
     """Do what is not done yet; write drafter and card; return the card's numbers."""
     for name, value, known in (
-        ("rope-mode", request.rope_mode, get_args(RopeMode)), ("rank-loss", request.rank_loss, get_args(RankLoss)),
-    ):  # fmt: skip
+        ("rope-mode", request.rope_mode, get_args(RopeMode)),
+        ("rank-loss", request.rank_loss, get_args(RankLoss)),
+    ):
         refuse_unknown(name, value, known)
     return train.train(request, RECIPE, console)
 
@@ -72,14 +73,27 @@ def _begin(request: BlockDrafterRequest, adapter: ModelAdapter, windows: OwnWind
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer, width = layer_like(adapter, request.width), int(adapter.head.weight.shape[1])
     config = Config(
-        target=fingerprint(adapter), target_name=adapter.name, target_layers=adapter.n_layers, target_width=width,
-        embed_width=int(adapter.embedding.weight.shape[1]), taps=taps(adapter.n_layers), vocab=adapter.vocab,
-        draft_vocab=vocabulary.n_draft, width=layer.width, heads=layer.heads, kv_heads=layer.kv_heads,
-        head_dim=layer.head_dim, ff=layer.ff, rope_theta=layer.rope_theta,
+        target=fingerprint(adapter),
+        target_name=adapter.name,
+        target_layers=adapter.n_layers,
+        target_width=width,
+        embed_width=int(adapter.embedding.weight.shape[1]),
+        taps=taps(adapter.n_layers),
+        vocab=adapter.vocab,
+        draft_vocab=vocabulary.n_draft,
+        width=layer.width,
+        heads=layer.heads,
+        kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim,
+        ff=layer.ff,
+        rope_theta=layer.rope_theta,
         rope_mode=request.rope_mode,  # type: ignore[arg-type]
-        slots=request.slots, n_layers=request.layers, shift=request.shift, broadcast=request.broadcast,
+        slots=request.slots,
+        n_layers=request.layers,
+        shift=request.shift,
+        broadcast=request.broadcast,
         trained_blocks=request.blocks,
-    )  # fmt: skip
+    )
     rng = torch.Generator().manual_seed(request.seed)
     network = BlockNetwork(config.shape, rng)
     settle(network, rng)

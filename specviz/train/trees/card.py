@@ -48,9 +48,14 @@ class TreeCard:
     places: tuple[str, str]
 
     def write(
-        self, folder: Path, adapter: ModelAdapter, trained: Trained[Any, Any], held: HeldOutWindows,
-        made: Mapping[str, Any], console: Console,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        folder: Path,
+        adapter: ModelAdapter,
+        trained: Trained[Any, Any],
+        held: HeldOutWindows,
+        made: Mapping[str, Any],
+        console: Console,
+    ) -> dict[str, Any]:
         """Measure the saved drafter and write its card. `made`: command, settings and training."""
         known = self.known(adapter, trained, held)
         own = arms(self.method, partial(self.drafter, trained, adapter), self.arms)

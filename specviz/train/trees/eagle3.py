@@ -38,11 +38,20 @@ def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer = layer_like(adapter)
     config = Config(
-        target=fingerprint(adapter), target_name=adapter.name, target_layers=adapter.n_layers,
-        target_width=layer.width, taps=taps(adapter.n_layers), vocab=adapter.vocab, draft_vocab=vocabulary.n_draft,
-        heads=layer.heads, kv_heads=layer.kv_heads, head_dim=layer.head_dim, ff=layer.ff, rope_theta=layer.rope_theta,
+        target=fingerprint(adapter),
+        target_name=adapter.name,
+        target_layers=adapter.n_layers,
+        target_width=layer.width,
+        taps=taps(adapter.n_layers),
+        vocab=adapter.vocab,
+        draft_vocab=vocabulary.n_draft,
+        heads=layer.heads,
+        kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim,
+        ff=layer.ff,
+        rope_theta=layer.rope_theta,
         trained_steps=request.steps,
-    )  # fmt: skip
+    )
     network = EagleNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device)
     with torch.no_grad():
         network.head.weight.copy_(head_rows(adapter, vocabulary))

@@ -88,9 +88,12 @@ def _one(kind: DrafterKind[Any, Any], adapter: ModelAdapter, out: Path) -> Any |
 
 
 def compared(
-    adapter: ModelAdapter, some: Sequence[DecodingArm], prompts: DomainPrompts, n_new: int,
+    adapter: ModelAdapter,
+    some: Sequence[DecodingArm],
+    prompts: DomainPrompts,
+    n_new: int,
     done: Callable[[int], None] = lambda n: None,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """One row a text and arm, every prompt with every arm in turn; `done` is told of each."""
     for domain, own in prompts.items():
         sums = [Decoded() for _ in some]

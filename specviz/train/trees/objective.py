@@ -141,9 +141,13 @@ class DrafterObjective(Objective):
 
 
 def drafter_loop(
-    network: nn.Module, budget: Budget, checkpoint: Path, part_loss: PartLoss,
-    pace: TrainingPace | None = None, workers: Workers | None = None,
-) -> Loop:  # fmt: skip
+    network: nn.Module,
+    budget: Budget,
+    checkpoint: Path,
+    part_loss: PartLoss,
+    pace: TrainingPace | None = None,
+    workers: Workers | None = None,
+) -> Loop:
     """A training of `network`, with the same weights in all processes."""
     workers = workers or Workers()
     loop = Loop(DrafterObjective(network, part_loss, pace or TrainingPace(), workers), budget, checkpoint, workers)

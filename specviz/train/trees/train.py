@@ -103,9 +103,15 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         begun = part.begin(request, console, lambda target: _fits(request, target))
     target, source = begun.target, begun.source
     windows = target_text.written_for_trees(
-        target.model, WindowFeed(source.train), request.work, request.share(WRITING), request.seed, console, crew,
+        target.model,
+        WindowFeed(source.train),
+        request.work,
+        request.share(WRITING),
+        request.seed,
+        console,
+        crew,
         request.length,
-    )  # fmt: skip
+    )
     trained = recipe.begin(request, target, windows)
     batches = DrafterBatches(target.model, trained, trained.config.taps, windows, request.seed, request.batch)
     loss, budget = recipe.loss(request, target, batches), request.share(1 - WRITING)
@@ -133,9 +139,10 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
 def _settled(request: R, crew: workers.Workers) -> R:
     """The request with what the launcher decided. Raises SpecvizError for words that are not known."""
     for name, value, known in (
-        ("optimizer", request.optimizer, get_args(Optimizer)), ("precision", request.precision, get_args(Precision)),
+        ("optimizer", request.optimizer, get_args(Optimizer)),
+        ("precision", request.precision, get_args(Precision)),
         ("draft-loss", request.draft_loss, get_args(DraftLoss)),
-    ):  # fmt: skip
+    ):
         refuse_unknown(name, value, known)
     precision = workers.asked_precision() or request.precision
     return replace(request, device=crew.device or request.device, processes=crew.count, precision=precision)

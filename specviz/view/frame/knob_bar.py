@@ -23,16 +23,22 @@ _FEW = 2  # rounds on either side below which nothing can be compared
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 # What a value that stands for another one means.
 _STANDS_FOR: dict[tuple[str, Any], str] = {
-    ("branch_len", 0): "γ", ("branch_len", -1): "auto", ("node_budget", -1): "preset", ("d_max", -1): "all levels",
+    ("branch_len", 0): "γ",
+    ("branch_len", -1): "auto",
+    ("node_budget", -1): "preset",
+    ("d_max", -1): "all levels",
     ("slots_used", 0): "all",
-}  # fmt: skip
+}
 _EMPTY = {"widths": "preset", "bucket_bias": "0", "exit_layers": "advised"}
 # Knobs that other methods are known by: (symbol, what is missing where a method lacks it).
 _WELL_KNOWN = {
-    "epsilon": ("ε", "it never stops drafting for a low draft confidence"), "alpha": ("α", "it exits no layer early"),
-    "tau": ("τ", "it exits no layer early"), "d_max": ("d_max", "its draft is no tree"),
-    "w_max": ("w_max", "its draft is no tree"), "k_max": ("k_max", "it opens no branches"),
-}  # fmt: skip
+    "epsilon": ("ε", "it never stops drafting for a low draft confidence"),
+    "alpha": ("α", "it exits no layer early"),
+    "tau": ("τ", "it exits no layer early"),
+    "d_max": ("d_max", "its draft is no tree"),
+    "w_max": ("w_max", "its draft is no tree"),
+    "k_max": ("k_max", "it opens no branches"),
+}
 
 
 def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
@@ -66,9 +72,13 @@ def _used(record: RoundRecord | None) -> dict[str, int]:
 
 
 def _item(
-    spec: KnobSpec, values: Mapping[str, Any], options: Options, disabled: str | None, parts: Mapping[str, str],
+    spec: KnobSpec,
+    values: Mapping[str, Any],
+    options: Options,
+    disabled: str | None,
+    parts: Mapping[str, str],
     used: Mapping[str, int],
-) -> KnobItem:  # fmt: skip
+) -> KnobItem:
     value = values.get(spec.name, spec.default)
     sent = options.sent.get(spec.name)
     sent = None if sent == value else sent
@@ -76,13 +86,27 @@ def _item(
     staged = None if staged == (value if sent is None else sent) else staged
     wanted = next((a for a in (staged, sent) if a is not None), value)
     return KnobItem(
-        name=spec.name, symbol=spec.symbol or spec.name, kind=spec.kind, value=value,
-        text=_text(spec, value, parts, used.get(spec.name)), fill=_fill(spec, wanted), lo=spec.lo,
-        hi=spec.hi, choices=spec.choices, default=spec.default, help=spec.help,
-        applies=spec.applies, applies_text=_WHEN[spec.applies], changes_text=spec.text != "K", lossy=spec.text == "L",
-        staged=staged, staged_text=None if staged is None else shown(staged), sent=sent,
-        sent_text=None if sent is None else shown(sent), disabled=disabled,
-    )  # fmt: skip
+        name=spec.name,
+        symbol=spec.symbol or spec.name,
+        kind=spec.kind,
+        value=value,
+        text=_text(spec, value, parts, used.get(spec.name)),
+        fill=_fill(spec, wanted),
+        lo=spec.lo,
+        hi=spec.hi,
+        choices=spec.choices,
+        default=spec.default,
+        help=spec.help,
+        applies=spec.applies,
+        applies_text=_WHEN[spec.applies],
+        changes_text=spec.text != "K",
+        lossy=spec.text == "L",
+        staged=staged,
+        staged_text=None if staged is None else shown(staged),
+        sent=sent,
+        sent_text=None if sent is None else shown(sent),
+        disabled=disabled,
+    )
 
 
 def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:

@@ -23,11 +23,20 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
     if header is None:
         return NOTHING
     return RunInfo(
-        run=header.run, method=header.method, shape=str(knobs.get("shape", "")), verifier=header.verifier,
-        lossless=header.lossless, badge=badge(header, run.mixed), target=_model(header.models.target) or UNKNOWN,
-        draft=_model(header.models.draft), sampling=sampling(knobs), seed=seed, level=header.level,
-        imported=header.imported, overhead=overhead,
-    )  # fmt: skip
+        run=header.run,
+        method=header.method,
+        shape=str(knobs.get("shape", "")),
+        verifier=header.verifier,
+        lossless=header.lossless,
+        badge=badge(header, run.mixed),
+        target=_model(header.models.target) or UNKNOWN,
+        draft=_model(header.models.draft),
+        sampling=sampling(knobs),
+        seed=seed,
+        level=header.level,
+        imported=header.imported,
+        overhead=overhead,
+    )
 
 
 def badge(header: Header, mixed: bool = False) -> str:
@@ -60,9 +69,17 @@ def _model(info: ModelInfo | None) -> str | None:
     return f"{info.name} {number(info.n_params / scale, 1)}{unit}"
 
 
-def state(run: Run, feed: Feed, *, playing: bool, following: bool, waiting: int, speed: float, ascii: bool,
+def state(
+    run: Run,
+    feed: Feed,
+    *,
+    playing: bool,
+    following: bool,
+    waiting: int,
+    speed: float,
+    ascii: bool,
     at_end: bool = True,
-) -> State:  # fmt: skip
+) -> State:
     """One word for what is going on, and the number that belongs to it. `at_end`: the last moment is on screen."""
     name, detail = _name(run, feed, playing, following, waiting, at_end)
     glyph, plain, word = STATES[name]

@@ -102,9 +102,14 @@ def moment(family: Family, cursor: Cursor) -> Moment:
     testing = tests[n_shown].node if phase in (Phase.VERIFY, Phase.ACCEPT) and n_shown < len(tests) else None
     levels = 0 if phase == Phase.ROOT else step if phase == Phase.DRAFT else family.n_levels
     return Moment(
-        phase=phase, n_levels=levels, verdicts=decided, testing=testing, fresh=_fresh(family, phase, step),
-        all_tested=all_tested and bool(family.record.verdicts), has_p=phase >= Phase.VERIFY,
-    )  # fmt: skip
+        phase=phase,
+        n_levels=levels,
+        verdicts=decided,
+        testing=testing,
+        fresh=_fresh(family, phase, step),
+        all_tested=all_tested and bool(family.record.verdicts),
+        has_p=phase >= Phase.VERIFY,
+    )
 
 
 def _fresh(family: Family, phase: Phase, step: int) -> frozenset[int]:

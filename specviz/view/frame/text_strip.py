@@ -68,6 +68,13 @@ def _token(run: Run, family: Family, node: int, mark: Mark, pos: int, breaks: bo
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
     return TextToken(
-        shown(text, raw), running(text, raw, LONGEST), token, mark, family.record.r, pos, node,
-        provisional=True, breaks=breaks,
-    )  # fmt: skip
+        shown(text, raw),
+        running(text, raw, LONGEST),
+        token,
+        mark,
+        family.record.r,
+        pos,
+        node,
+        provisional=True,
+        breaks=breaks,
+    )

@@ -76,16 +76,30 @@ class Builder:
         return self._layouts[key]
 
     def frame(
-        self, cursor: Cursor, options: Options, feed: Feed, *, playing: bool = False, following: bool = True,
-        speed: float = 1.0, queue: Queue | None = None, at_end: bool = True,
-    ) -> Frame:  # fmt: skip
+        self,
+        cursor: Cursor,
+        options: Options,
+        feed: Feed,
+        *,
+        playing: bool = False,
+        following: bool = True,
+        speed: float = 1.0,
+        queue: Queue | None = None,
+        at_end: bool = True,
+    ) -> Frame:
         """The frame of a cursor."""
         run, queue = self.run, queue or Queue()
         metrics = self.meter.metrics(run) if run.rounds else None
         status = state(
-            run, feed, playing=playing, following=following, waiting=queue.waiting, speed=speed, ascii=options.ascii,
+            run,
+            feed,
+            playing=playing,
+            following=following,
+            waiting=queue.waiting,
+            speed=speed,
+            ascii=options.ascii,
             at_end=at_end,
-        )  # fmt: skip
+        )
         if not run.rounds:
             return self._empty(status, options, feed, queue, speed, following)
         record = run.rounds[cursor.index]
@@ -96,20 +110,32 @@ class Builder:
         seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
         scene = Scene(family, now, seen, selected, metrics, options.ascii)
         return Frame(
-            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)), state=status,
-            cursor=cursor, query=record.q, round=record.r, n_rounds=record.query.n_rounds, phase=cursor.phase,
-            phase_text=phase_text(record, cursor.phase), step=cursor.step, n_steps=at.count(cursor.phase),
+            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
+            state=status,
+            cursor=cursor,
+            query=record.q,
+            round=record.r,
+            n_rounds=record.query.n_rounds,
+            phase=cursor.phase,
+            phase_text=phase_text(record, cursor.phase),
+            step=cursor.step,
+            n_steps=at.count(cursor.phase),
             strip=strip(run, family, now),
             tree=seen,
             counts=counts(family, now, options.ascii, run.backward),
             why=why(run, family, selected, now, options.ascii) if selected is not None else None,
-            knobs=self._knob_bar(record, options, feed), metrics=header_metrics(metrics),
-            timeline=self._time(cursor.index), queue=queue, value_mode=options.value, selected=selected, speed=speed,
-            following=following, notices=notices(run), n_warnings=len(run.warnings),
-            panels={
-                panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)
-            },
-        )  # fmt: skip
+            knobs=self._knob_bar(record, options, feed),
+            metrics=header_metrics(metrics),
+            timeline=self._time(cursor.index),
+            queue=queue,
+            value_mode=options.value,
+            selected=selected,
+            speed=speed,
+            following=following,
+            notices=notices(run),
+            n_warnings=len(run.warnings),
+            panels={panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)},
+        )
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
         run = self.run

@@ -66,9 +66,15 @@ class Player(Seek):
 
     def frame(self, options: Options | None = None, feed: Feed | None = None) -> Frame:
         return self.builder.frame(
-            self.cursor, options or Options(), feed or Feed(), playing=self.playing, following=self.following,
-            speed=self.speed, queue=self.queue, at_end=self.at_end,
-        )  # fmt: skip
+            self.cursor,
+            options or Options(),
+            feed or Feed(),
+            playing=self.playing,
+            following=self.following,
+            speed=self.speed,
+            queue=self.queue,
+            at_end=self.at_end,
+        )
 
     @property
     def queue(self) -> Queue:

@@ -86,14 +86,21 @@ def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
     rule, said = _rule(facts), remarks(run, family, node)
     return Why(
-        node=node, title=title(run, family, node), mark=mark, glyph=glyph(mark, ascii),
-        headline=_headline(facts, mark, now.all_tested), rule=rule,
+        node=node,
+        title=title(run, family, node),
+        mark=mark,
+        glyph=glyph(mark, ascii),
+        headline=_headline(facts, mark, now.all_tested),
+        rule=rule,
         rows=(*said.rows, *_rows(facts, now.has_p, decided)),
         words=_join(node_words(facts) if decided else _expectation(facts, now), said.words),
         residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
-        cost=_cost(facts) if decided else None, flip=flip(facts) if decided else None,
-        rank=_ranks(facts) if now.has_p else None, decided=decided, record=_record(facts),
-    )  # fmt: skip
+        cost=_cost(facts) if decided else None,
+        flip=flip(facts) if decided else None,
+        rank=_ranks(facts) if now.has_p else None,
+        decided=decided,
+        record=_record(facts),
+    )
 
 
 def _join(*sentences: str) -> str:

@@ -196,9 +196,18 @@ def values(family: Family, node: int, *, with_p: bool = True) -> Values:
     p, q = family.p(node), q if q is not None else prob(verdict.logq)
     lo, hi = verdict.interval or (None, None)
     return Values(
-        p=p, q=q, ratio=p / q if p is not None and q else None, u=verdict.u, thr=verdict.thr, rank=verdict.rank_p,
-        conf=conf, lo=lo, hi=hi, point_mass=q is None, left=family.left(node),
-    )  # fmt: skip
+        p=p,
+        q=q,
+        ratio=p / q if p is not None and q else None,
+        u=verdict.u,
+        thr=verdict.thr,
+        rank=verdict.rank_p,
+        conf=conf,
+        lo=lo,
+        hi=hi,
+        point_mass=q is None,
+        left=family.left(node),
+    )
 
 
 def case(run: Run, family: Family, node: int) -> Case:
@@ -213,24 +222,39 @@ def case(run: Run, family: Family, node: int) -> Case:
     path = looked_at(run, family, node) if numbers.q is not None else None
     link = path.link(node) if path is not None else None
     return Case(
-        node=born, verdict=verdict, token=quoted(born.text, born.bytes), depth=family.depth[node], values=numbers,
-        greedy=record.temperature == 0, drawn=numbers.q is not None, backward=run.backward, verifier=verifier,
+        node=born,
+        verdict=verdict,
+        token=quoted(born.text, born.bytes),
+        depth=family.depth[node],
+        values=numbers,
+        greedy=record.temperature == 0,
+        drawn=numbers.q is not None,
+        backward=run.backward,
+        verifier=verifier,
         rule=run.rule,
         n_failed=family.failed_before(node) if verdict else 0,
-        n_tests=len(family.tests), n_below=never_tested(family, node),
-        taker=taker(run, family, node), blocker=blocker(run, family, node), stop_depth=family.depth.get(family.stop, 0),
-        n_siblings=len(family.siblings(node)) - 1, budget=_budget(record),
+        n_tests=len(family.tests),
+        n_below=never_tested(family, node),
+        taker=taker(run, family, node),
+        blocker=blocker(run, family, node),
+        stop_depth=family.depth.get(family.stop, 0),
+        n_siblings=len(family.siblings(node)) - 1,
+        budget=_budget(record),
         finish=record.commit.finish if record.commit else None,
         raw_p=family.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
         cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
-        fate=family.settled.get(node), ahead=family.ahead(node),
+        fate=family.settled.get(node),
+        ahead=family.ahead(node),
         first_scan=path is not None and _first_scan(family, node, path),
-        judged=family.judged(node), stands_for=carrier, twin=None if kept_twin is None else f"n{kept_twin}",
+        judged=family.judged(node),
+        stands_for=carrier,
+        twin=None if kept_twin is None else f"n{kept_twin}",
         own_test=record.verdicts.get(carrier) if carrier is not None else None,
-        link=link, length=len(path.links) if path is not None else 0,
+        link=link,
+        length=len(path.links) if path is not None else 0,
         n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
-    )  # fmt: skip
+    )
 
 
 def _first_scan(family: Family, node: int, path: Path) -> bool:

@@ -45,9 +45,13 @@ class Phase(IntEnum):
 
 
 PHASE_WORDS: dict[Phase, str] = {
-    Phase.ROOT: "ROOT", Phase.DRAFT: "DRAFT", Phase.VERIFY: "VERIFY", Phase.ACCEPT: "ACCEPT/REJECT",
-    Phase.CLOSE: "RESAMPLE/BONUS", Phase.COMMIT: "COMMIT",
-}  # fmt: skip
+    Phase.ROOT: "ROOT",
+    Phase.DRAFT: "DRAFT",
+    Phase.VERIFY: "VERIFY",
+    Phase.ACCEPT: "ACCEPT/REJECT",
+    Phase.CLOSE: "RESAMPLE/BONUS",
+    Phase.COMMIT: "COMMIT",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,19 @@ STYLES: dict[Mark, Style] = {
 # The marks where a terminal has 16 colours. Rounded to them, rejected, recovered and drafted would all be yellow and
 # others grey. These are the very tones that rounding knows (dark ground, light ground), so each stays itself.
 SIXTEEN: dict[Mark, tuple[str, str]] = {
-    "root": ("#FFFFFF", "#000000"), "prompt": ("#AAAAAA", "#555555"), "plain": ("#AAAAAA", "#555555"),
-    "drafted": ("#FFFF55", "#AA5500"), "testing": ("#FFFF55", "#AA5500"), "accepted": ("#55FFFF", "#0000AA"),
-    "rejected": ("#FF5555", "#AA0000"), "recovered": ("#FF55FF", "#AA00AA"), "bonus": ("#5555FF", "#00AAAA"),
-    "untested": ("#AAAAAA", "#555555"), "pruned": ("#AAAAAA", "#555555"), "exit": ("#AA00AA", "#FF55FF"),
-}  # fmt: skip
+    "root": ("#FFFFFF", "#000000"),
+    "prompt": ("#AAAAAA", "#555555"),
+    "plain": ("#AAAAAA", "#555555"),
+    "drafted": ("#FFFF55", "#AA5500"),
+    "testing": ("#FFFF55", "#AA5500"),
+    "accepted": ("#55FFFF", "#0000AA"),
+    "rejected": ("#FF5555", "#AA0000"),
+    "recovered": ("#FF55FF", "#AA00AA"),
+    "bonus": ("#5555FF", "#00AAAA"),
+    "untested": ("#AAAAAA", "#555555"),
+    "pruned": ("#AAAAAA", "#555555"),
+    "exit": ("#AA00AA", "#FF55FF"),
+}
 
 # How a cell of an early-exit round came about: a letter first, a colour second.
 KINDS: dict[CellKind, Style] = {

@@ -120,8 +120,10 @@ KNOB_KEYS: tuple[Key, ...] = (
 
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
-    "step.previous": ", .", "round.previous": "[ ]", "rejection.previous": "{ }",
-}  # fmt: skip
+    "step.previous": ", .",
+    "round.previous": "[ ]",
+    "rejection.previous": "{ }",
+}
 
 
 def bindings(table: tuple[Key, ...]) -> list[BindingType]:

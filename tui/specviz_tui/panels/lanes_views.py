@@ -129,7 +129,7 @@ def costs(found: Lanes, painter: Painter, width: int) -> Text:
 
 def _curve(
     curve: CostCurve, panel: CostPanel, xs: list[int], ends: tuple[float, float], label: int, painter: Painter
-) -> Text:  # fmt: skip
+) -> Text:
     style = painter.tint(_MARKS.get(curve.key, "accepted"))  # type: ignore[arg-type]
     line = Text(f"{curve.label:<{label}}  ", no_wrap=True)
     for x in xs:

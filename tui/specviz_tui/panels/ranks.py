@@ -31,15 +31,22 @@ PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks"
 WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)
 NARROW_PARTS: tuple[str, ...] = tuple(part for pair in PAIRS.items() for part in pair)
 TITLES: dict[str, str] = {
-    "tree": "Tree · block·slot #rank · chance of the path", "offers": "Offered, and why",
-    "buckets": "Predicted bucket (rows) × true bucket (columns)", "cell": "The cell's expansions",
-    "widths": "Width spent against useful", "blocks": "Blocks, depths, the run",
-    "bandit": "Learning while serving", "queries": "So far",
-}  # fmt: skip
+    "tree": "Tree · block·slot #rank · chance of the path",
+    "offers": "Offered, and why",
+    "buckets": "Predicted bucket (rows) × true bucket (columns)",
+    "cell": "The cell's expansions",
+    "widths": "Width spent against useful",
+    "blocks": "Blocks, depths, the run",
+    "bandit": "Learning while serving",
+    "queries": "So far",
+}
 HINTS: dict[str, str] = {
-    "tree": "enter draft tree", "buckets": "f path c block s slot",
-    "widths": "f path c block s slot", "bandit": "↑ ↓ queries", "cell": "enter → node",
-}  # fmt: skip
+    "tree": "enter draft tree",
+    "buckets": "f path c block s slot",
+    "widths": "f path c block s slot",
+    "bandit": "↑ ↓ queries",
+    "cell": "enter → node",
+}
 STEPS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
 RANK_KEYS: tuple[Key, ...] = (
     Key("ranks.left", "left,h", "move('left')", "← h", "to the parent; in the table: a cell to the left", "Ranks"),

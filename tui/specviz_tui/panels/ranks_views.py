@@ -167,7 +167,7 @@ def _row(table: Confusion, pred: int, painter: Painter, cells: int) -> Text:
     spent = number(table.spent[pred], 1)
     return line.append(f"{'    ' if cells >= 68 else ' '}{spent:>5}", style=PLAIN).append(
         f"  gives {table.widths[pred]}" if cells >= 84 else "", style=FAINT
-    )  # fmt: skip
+    )
 
 
 def _cell(cell: ConfusionCell, painter: Painter) -> Text:

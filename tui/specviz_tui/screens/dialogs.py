@@ -77,8 +77,9 @@ class PickScreen(ModalScreen[str | None]):
         Binding("k", "move(-1)", "up", show=False),
     ]
 
-    def __init__(self, title: str, choices: list[Choice], hint: str, leave: str = "esc back", enters: str = "opens"
-    ) -> None:  # fmt: skip
+    def __init__(
+        self, title: str, choices: list[Choice], hint: str, leave: str = "esc back", enters: str = "opens"
+    ) -> None:
         super().__init__()
         self._title, self._choices, self._hint = title, choices, f"{hint}enter {enters} · {leave}"
 

@@ -179,8 +179,9 @@ class LookingActions(RunScreen):
         rounds = self.feed.player.run.rounds
         choices = [
             Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several
-            for record in rounds for k, note in enumerate(record.notes)
-        ]  # fmt: skip
+            for record in rounds
+            for k, note in enumerate(record.notes)
+        ]
         if not choices:
             self.notify("no bookmarks; b makes one", markup=False)
             return

@@ -40,10 +40,17 @@ class StatusLine(FrameWidget):
         recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
         again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
-            (0, _name()), (1, self._state(frame).append(again)), (1, badge(run, self.painter)), (6, Text(run.models)),
-            (2, _method(run)), (1, self._warnings(frame)),
-            (3, Text(run.sampling)), (5, seed), (4, recording), (7, probe),
-        ]  # fmt: skip
+            (0, _name()),
+            (1, self._state(frame).append(again)),
+            (1, badge(run, self.painter)),
+            (6, Text(run.models)),
+            (2, _method(run)),
+            (1, self._warnings(frame)),
+            (3, Text(run.sampling)),
+            (5, seed),
+            (4, recording),
+            (7, probe),
+        ]
         return fitted(parts, self.size.width)
 
     def _narrow(self, frame: Frame) -> Text:

@@ -70,11 +70,17 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         self._gates.add(self.run.rounds)
         heat = self._heat(here, (*before, *columns), scene.selected, options)
         return Layers(
-            missing=None, heat=heat, stairs=stairs(here, columns), ledger=ledger(here, columns, judged),
-            gates=self._gate_curve(here), timing=timing(family.record) if judged else None,
-            cell=self._cell(heat, ascii), numbers=self._numbers(scene.metrics),
-            sweeps=self._swept(family.record), oracle=over_run(heat.columns, here.n_layers) or self._no_oracle(),
-        )  # fmt: skip
+            missing=None,
+            heat=heat,
+            stairs=stairs(here, columns),
+            ledger=ledger(here, columns, judged),
+            gates=self._gate_curve(here),
+            timing=timing(family.record) if judged else None,
+            cell=self._cell(heat, ascii),
+            numbers=self._numbers(scene.metrics),
+            sweeps=self._swept(family.record),
+            oracle=over_run(heat.columns, here.n_layers) or self._no_oracle(),
+        )
 
     # The rows ---------------------------------------------------------------------------------------------------------
 
@@ -141,15 +147,20 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         what = options.what_tau if options.what_tau is not None else conf if conf is not None else tau
         source = "" if options.what_tau is not None else " (cursor)" if conf is not None else " (as it is)"
         return HeatMap(
-            columns=columns, would=tuple(would(c, tested, what) for c in columns), n_layers=here.n_layers,
-            tested=tested, column=at, layer=layer, tau=tau, what_tau=what,
+            columns=columns,
+            would=tuple(would(c, tested, what) for c in columns),
+            n_layers=here.n_layers,
+            tested=tested,
+            column=at,
+            layer=layer,
+            tau=tau,
+            what_tau=what,
             what_text="" if what is None else f"⇢ would exit at τ {prob(what)}{source}",
-            words=self._map_words(setting.layers if setting else ()), note=self._note(columns, here.n_layers),
-        )  # fmt: skip
+            words=self._map_words(setting.layers if setting else ()),
+            note=self._note(columns, here.n_layers),
+        )
 
-    def _at(
-        self, here: Climbs, columns: Sequence[Column], selected: int | None, wanted: tuple[int, int] | None
-    ) -> int:  # fmt: skip
+    def _at(self, here: Climbs, columns: Sequence[Column], selected: int | None, wanted: tuple[int, int] | None) -> int:
         places = {(column.index, column.row): k for k, column in enumerate(columns)}
         index = here.record.index
         if wanted is not None and wanted[0] != index and wanted in places:
@@ -178,10 +189,13 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         if found is None or self.run.method_traits.exits != "fixed":
             return found
         layers = ", ".join(map(str, here.setting.layers if here.setting else ()))
-        return replace(found, words=(
-            f"No test decides where a row stops: layer {layers} always does. τ {prob(found.tau)} decides whether to "
-            "draft on: a draft less sure is the round's last."
-        ))  # fmt: skip
+        return replace(
+            found,
+            words=(
+                f"No test decides where a row stops: layer {layers} always does. τ {prob(found.tau)} decides whether "
+                "to draft on: a draft less sure is the round's last."
+            ),
+        )
 
     def _cell(self, heat: HeatMap, ascii: bool) -> Any:
         if heat.column is None:

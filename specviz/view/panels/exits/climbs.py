@@ -45,9 +45,12 @@ def exit_setting(run: Run, record: RoundRecord) -> ExitSetting | None:
     asked = _asked(run, knobs, target.n_layers) | {g.layer for g in record.every(Gate) if not g.observed_only}
     asked = {layer for layer in asked if 0 < layer < target.n_layers}  # a record may name layers that are none
     return ExitSetting(
-        target.n_layers, tuple(sorted(asked)), _real(knobs.get("alpha", 0.0)), _real(knobs.get("tau")),
+        target.n_layers,
+        tuple(sorted(asked)),
+        _real(knobs.get("alpha", 0.0)),
+        _real(knobs.get("tau")),
         int(knobs["w_max"]) if isinstance(knobs.get("w_max"), int) else None,
-    )  # fmt: skip
+    )
 
 
 def _asked(run: Run, knobs: Mapping[str, Any], n_layers: int) -> set[int]:
@@ -184,15 +187,25 @@ class Climbs:
         if judged and climb.exit_layer is not None and verdict is not None and verdict.status != "untested":
             wrong = verdict.status == "rejected"
         return Column(
-            index=self.record.index, round=self.record.r, row=row, pos=climb.pos, node=node,
-            shown=node_text(self.run, self.family, node), mark=mark, glyph=glyph(mark, self.ascii),
+            index=self.record.index,
+            round=self.record.r,
+            row=row,
+            pos=climb.pos,
+            node=node,
+            shown=node_text(self.run, self.family, node),
+            mark=mark,
+            glyph=glyph(mark, self.ascii),
             status="open" if not judged else "committed" if mark in ("root", "accepted") else "rejected",
-            exit_layer=climb.exit_layer, terminal=climb.terminal,
+            exit_layer=climb.exit_layer,
+            terminal=climb.terminal,
             drafted=None if climb.draft_token is None else self.run.word(climb.draft_token),
-            chosen=None if chosen is None else self.run.word(chosen), wrong=wrong, first_right=right, settled=settled,
+            chosen=None if chosen is None else self.run.word(chosen),
+            wrong=wrong,
+            first_right=right,
+            settled=settled,
             regret=None if right is None or climb.exit_layer is None else climb.exit_layer - right,
             cells=tuple(self._cell(row, layer, shown, chosen) for layer in range(1, self.n_layers + 1)),
-        )  # fmt: skip
+        )
 
     def _mark(self, node: int, judged: bool) -> Mark:
         verdict = self.record.verdicts.get(node)
@@ -213,26 +226,42 @@ class Climbs:
             return bare
         conf = table.conf[self.oracle.grid]
         return replace(
-            bare, conf=conf, raw=table.conf[0], band=band(conf), source="replayed", top1=self.run.word(table.top1),
+            bare,
+            conf=conf,
+            raw=table.conf[0],
+            band=band(conf),
+            source="replayed",
+            top1=self.run.word(table.top1),
             agrees=table.top1 == chosen,
-        )  # fmt: skip
+        )
 
     def _drafted(self, bare: Cell, climb: Climb, chosen: int | None) -> Cell:
         """A layer that always drafts: what stood behind it had a confidence, but no say in the stop (kangaroo)."""
         token, conf = climb.draft_token, climb.raw_conf
         return replace(
-            bare, conf=conf, raw=conf, band=None if conf is None else band(conf), source="test", took=True,
+            bare,
+            conf=conf,
+            raw=conf,
+            band=None if conf is None else band(conf),
+            source="test",
+            took=True,
             top1=None if token is None else self.run.word(token),
             agrees=None if chosen is None or token is None else token == chosen,
-        )  # fmt: skip
+        )
 
 
 def _of_gate(run: Run, bare: Cell, gate: Gate, took: bool, chosen: int | None) -> Cell:
     return replace(
-        bare, conf=gate.conf, raw=gate.raw_conf, raw_thr=gate.raw_thr, band=band(gate.conf), took=took,
-        source="observed" if gate.observed_only else "test", top1=run.word(gate.top1),
+        bare,
+        conf=gate.conf,
+        raw=gate.raw_conf,
+        raw_thr=gate.raw_thr,
+        band=band(gate.conf),
+        took=took,
+        source="observed" if gate.observed_only else "test",
+        top1=run.word(gate.top1),
         agrees=None if chosen is None else gate.top1 == chosen,
-    )  # fmt: skip
+    )
 
 
 def band(conf: float) -> int:

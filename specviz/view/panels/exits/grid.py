@@ -117,9 +117,16 @@ def replay_of(run: Run) -> Replay:
     own, why = _own(run)
     changes = {change.name for change in run.changes}
     return Replay(
-        tuple(found), tuple(query.text(n_layers) for query in found), n_layers, own, why,
-        bool(changes & {*KNOBS, "exit_layers", "draft_mode"}), _head_cost(run), _ran(run, n_layers), run.word,
-    )  # fmt: skip
+        tuple(found),
+        tuple(query.text(n_layers) for query in found),
+        n_layers,
+        own,
+        why,
+        bool(changes & {*KNOBS, "exit_layers", "draft_mode"}),
+        _head_cost(run),
+        _ran(run, n_layers),
+        run.word,
+    )
 
 
 def value(found: Total, measure: Name, head_cost: float | None) -> float | None:
@@ -160,18 +167,24 @@ def exit_grid(replay: Replay, picked: Setting, measure: Measure, x: str = "alpha
     values = tuple(tuple(value(t, measure.name, replay.head_cost) for t in row) for row in totals)
     best, same = _best(totals, values, measure)
     own = replay.own
-    fits = own is not None and all(
-        getattr(own, k) == getattr(picked, k) for k in (*KNOBS, "layers") if k not in (x, y)
-    )  # fmt: skip
+    fits = own is not None and all(getattr(own, k) == getattr(picked, k) for k in (*KNOBS, "layers") if k not in (x, y))
     place = (xs[best[1]], ys[best[0]]) if best is not None else None
     return ExitGrid(
-        x, y, _LABELS[x], _LABELS[y], xs, ys, values,
-        tuple(tuple(_hover(t, replay) for t in row) for row in totals), measure, place,
+        x,
+        y,
+        _LABELS[x],
+        _LABELS[y],
+        xs,
+        ys,
+        values,
+        tuple(tuple(_hover(t, replay) for t in row) for row in totals),
+        measure,
+        place,
         (float(getattr(own, x)), float(getattr(own, y))) if fits else None,
         (float(getattr(picked, x)), float(getattr(picked, y))),
         _grid_words(totals, values, best, same, measure, (x, y)),
         "the trace has no times of heads and layers" if measure.name == "layers" and replay.head_cost is None else None,
-    )  # fmt: skip
+    )
 
 
 def _axis(replay: Replay, knob: str) -> tuple[float, ...]:
@@ -185,8 +198,11 @@ def _best(
     """The best cell, among equal ones the one with the fewest layer calls, then the fewest tests; how many equal it."""
     cells = [
         ((-measure.sign * v, t.calls_per_token[1], t.tests), (r, c))
-        for r, row in enumerate(values) for c, v in enumerate(row) if v is not None for t in (totals[r][c],)
-    ]  # fmt: skip
+        for r, row in enumerate(values)
+        for c, v in enumerate(row)
+        if v is not None
+        for t in (totals[r][c],)
+    ]
     if not cells:
         return None, 0
     least = min(cells, key=lambda cell: cell[0])
@@ -194,9 +210,13 @@ def _best(
 
 
 def _grid_words(
-    totals: Totals, values: tuple[tuple[float | None, ...], ...], best: tuple[int, int] | None, same: int,
-    measure: Measure, names: tuple[str, str],
-) -> str:  # fmt: skip
+    totals: Totals,
+    values: tuple[tuple[float | None, ...], ...],
+    best: tuple[int, int] | None,
+    same: int,
+    measure: Measure,
+    names: tuple[str, str],
+) -> str:
     if best is None:
         return "No setting of this map has that number."
     row, column = best
@@ -219,10 +239,11 @@ def _hover(found: Total, replay: Replay) -> str:
     cost = value(found, "layers", replay.head_cost)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
     lines = [
-        knobs, f"{number(found.tokens_per_round)} tokens a round",
+        knobs,
+        f"{number(found.tokens_per_round)} tokens a round",
         f"{bounds_text(found.calls_per_token)} layer calls a token",
         f"{found.kept} exits right, {found.wrong} wrong",
-    ]  # fmt: skip
+    ]
     lines += [f"{number(cost)} layers a token with heads"] if cost is not None else []
     return "\n".join(lines)
 
@@ -254,17 +275,26 @@ def _ran(run: Run, n_layers: int) -> Total | None:
     verdicts = [v.status for record in ended for v in record.verdicts.values()]
     kept = verdicts.count("accepted")
     return Total(
-        setting=Setting(), n_layers=n_layers, n_new=sum(r.end.n_emitted for r in ended if r.end), n_rounds=len(ended),
-        kept=kept, exits=kept + verdicts.count("rejected"), calls=sum(cost.layer_calls for cost in costs), calls_more=0,
+        setting=Setting(),
+        n_layers=n_layers,
+        n_new=sum(r.end.n_emitted for r in ended if r.end),
+        n_rounds=len(ended),
+        kept=kept,
+        exits=kept + verdicts.count("rejected"),
+        calls=sum(cost.layer_calls for cost in costs),
+        calls_more=0,
         tests=sum(cost.head_tests for cost in costs),
-    )  # fmt: skip
+    )
 
 
 def _head_cost(run: Run) -> float | None:
     """What a head test took, in layers of one row: medians of this run."""
     heads = [g.head_ns for r in run.rounds for g in r.every(Gate) if g.head_ns and not g.observed_only]
     layers = [
-        ns for r in run.rounds for climb in r.every(Climb)
-        for ns, width in zip(climb.layer_ns, climb.width, strict=False) if width == 1 and ns
-    ]  # fmt: skip
+        ns
+        for r in run.rounds
+        for climb in r.every(Climb)
+        for ns, width in zip(climb.layer_ns, climb.width, strict=False)
+        if width == 1 and ns
+    ]
     return float(np.median(heads) / np.median(layers)) if heads and layers else None

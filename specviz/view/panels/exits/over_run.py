@@ -66,7 +66,7 @@ def _time(record: RoundRecord) -> TimePoint | None:
         return None
     return TimePoint(
         record.index, record.r, costs[-1].n_rows, found.predicted_ns / 1e6, found.measured_ns / 1e6, found.text
-    )  # fmt: skip
+    )
 
 
 def _times_words(times: tuple[TimePoint, ...]) -> str:
@@ -92,11 +92,20 @@ def _wrong(run: Run, record: RoundRecord) -> list[WrongExit]:
             continue
         behind = sum(c.exit_layer or 0 for row, c in climbs.items() if row > rank and not c.terminal)
         parent = record.nodes[node].parent
-        out.append(WrongExit(
-            record.index, record.r, rank, parent if parent in record.nodes else -1, climb.exit_layer,
-            run.word(climb.token), run.word(record.nodes[node].token), run.word(record.closing.token), climb.raw_conf,
-            climb.exit_layer + behind,
-        ))  # fmt: skip
+        out.append(
+            WrongExit(
+                record.index,
+                record.r,
+                rank,
+                parent if parent in record.nodes else -1,
+                climb.exit_layer,
+                run.word(climb.token),
+                run.word(record.nodes[node].token),
+                run.word(record.closing.token),
+                climb.raw_conf,
+                climb.exit_layer + behind,
+            )
+        )
     return out
 
 

@@ -25,7 +25,7 @@ def _step(climbs: Climbs, columns: Sequence[Column], climb: Climb) -> StairStep:
     text = "to the top" if climb.exit_layer is None else f"stops at {climb.exit_layer}"
     return StairStep(
         climb.row, columns[climb.row].shown, text, depths, tuple(climb.width), climb.layer_from, tuple(along)
-    )  # fmt: skip
+    )
 
 
 def _stair_words(climbs: Climbs, steps: Sequence[StairStep]) -> str:
@@ -53,10 +53,19 @@ def ledger(climbs: Climbs, columns: Sequence[Column], judged: bool) -> Ledger:
     kept = sum(column.wrong is False for column in columns)
     cost, n = RoundCost(climbs.n_layers, exits, kept), climbs.n_layers
     entries = tuple(
-        Entry(column.row, column.shown, column.mark, column.glyph, _what(column), entry.paid, entry.earned, entry.net,
-              signed(entry.net))
+        Entry(
+            column.row,
+            column.shown,
+            column.mark,
+            column.glyph,
+            _what(column),
+            entry.paid,
+            entry.earned,
+            entry.net,
+            signed(entry.net),
+        )
         for column, entry in zip(columns, cost.entries(), strict=True)
-    )  # fmt: skip
+    )
     plain = (kept + 1) * n
     saved = f"{abs(cost.saved_calls)} {'saved' if cost.saved_calls > 0 else 'more'}" if cost.saved_calls else "even"
     calls = f"{cost.layer_calls} layer calls for {plural(kept + 1, 'token')}, {plain} in plain decoding: {saved}"
@@ -150,10 +159,18 @@ def gate_curve(setting: ExitSetting | None, tally: GateTally) -> GateCurve | Non
     found = []
     for layer in range(1, n):
         temp, asked = annealed(alpha, layer, n), tally.asked.get(layer, Counter[float]())
-        found.append(GateLayer(
-            layer, temp, None if tau is None else one_rival(tau, temp), _median(asked), asked.total(),
-            tally.stops.get(layer, 0), tally.wrong.get(layer, 0), layer in setting.layers,
-        ))  # fmt: skip
+        found.append(
+            GateLayer(
+                layer,
+                temp,
+                None if tau is None else one_rival(tau, temp),
+                _median(asked),
+                asked.total(),
+                tally.stops.get(layer, 0),
+                tally.wrong.get(layer, 0),
+                layer in setting.layers,
+            )
+        )
     return GateCurve(tuple(found), tau, setting.alpha, _gate_words(found, setting))
 
 

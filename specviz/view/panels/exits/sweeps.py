@@ -155,11 +155,17 @@ def point(value: float, total: "Total", own: bool, best: bool) -> SweepPoint:
     rows, depth = total.exits + total.n_rounds, total.calls - total.n_rounds * total.n_layers
     low, high = total.calls_per_token
     return SweepPoint(
-        value=value, tokens_per_round=total.tokens_per_round, exit_rate=total.exits / rows if rows else None,
+        value=value,
+        tokens_per_round=total.tokens_per_round,
+        exit_rate=total.exits / rows if rows else None,
         mean_layer=depth / total.exits if total.exits else None,
-        wrong_rate=None if total.precision is None else 1 - total.precision, n_wrong=total.wrong,
-        calls=(low, high), saved=(1 - high / total.n_layers, 1 - low / total.n_layers), own=own, best=best,
-    )  # fmt: skip
+        wrong_rate=None if total.precision is None else 1 - total.precision,
+        n_wrong=total.wrong,
+        calls=(low, high),
+        saved=(1 - high / total.n_layers, 1 - low / total.n_layers),
+        own=own,
+        best=best,
+    )
 
 
 def calls_text(calls: tuple[float, float]) -> str:

@@ -23,10 +23,16 @@ def cell_info(climbs: Climbs, column: Column, layer: int, columns: Sequence[Colu
     """What is known of one layer at one row. `columns`: the rows of that round that are shown."""
     cell = column.cells[layer - 1]
     return CellInfo(
-        title=f"L{layer} × {column.shown}", mark=column.mark, column=column, layer=layer,
-        rows=tuple(_rows(climbs, column, cell)), trajectory=_trajectory(column), trace=_traces(climbs, column),
-        words=_words(climbs, column, cell, columns), node=column.node,
-    )  # fmt: skip
+        title=f"L{layer} × {column.shown}",
+        mark=column.mark,
+        column=column,
+        layer=layer,
+        rows=tuple(_rows(climbs, column, cell)),
+        trajectory=_trajectory(column),
+        trace=_traces(climbs, column),
+        words=_words(climbs, column, cell, columns),
+        node=column.node,
+    )
 
 
 def _rows(climbs: Climbs, column: Column, cell: Cell) -> list[WhyRow]:
@@ -102,10 +108,14 @@ def _traces(climbs: Climbs, column: Column) -> tuple[WhyRow, ...]:
     named.sort(key=lambda token: token == column.chosen)
     layers = range(1, climbs.n_layers)
     return tuple(
-        WhyRow(token, "".join(_spark(known.get(layer), token) for layer in layers), None,
-               "chosen" if token == column.chosen else "")
+        WhyRow(
+            token,
+            "".join(_spark(known.get(layer), token) for layer in layers),
+            None,
+            "chosen" if token == column.chosen else "",
+        )
         for token in named
-    )  # fmt: skip
+    )
 
 
 def _spark(cell: Cell | None, token: str) -> str:
@@ -141,10 +151,15 @@ def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
     conf, thr = apart(cell.conf, tau)
     says = f"The head of layer {cell.layer} says {_name(cell.top1)}"
     if cell.took and (column.row, cell.layer) not in climbs.gates:
-        goes = "" if tau is None else (
-            f" {conf} ≥ τ {thr}, so drafting goes on." if (cell.conf or 0.0) >= tau else
-            f" {conf} is below τ {thr}: it is verified all the same, but nothing is drafted behind it."
-        )  # fmt: skip
+        goes = (
+            ""
+            if tau is None
+            else (
+                f" {conf} ≥ τ {thr}, so drafting goes on."
+                if (cell.conf or 0.0) >= tau
+                else f" {conf} is below τ {thr}: it is verified all the same, but nothing is drafted behind it."
+            )
+        )
         return f"Layer {cell.layer} always stops a row; the adapter behind it drafts {_name(cell.top1)}.{goes}"
     if cell.source == "test" and cell.took:
         drafted = "" if column.drafted == cell.top1 else f" ({_name(column.drafted)} was drawn from its law)"
@@ -160,9 +175,11 @@ def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
         if tau is not None and (cell.conf or 0.0) >= tau
         else "so it would have climbed on"
     )
-    who = "Nobody decided by it: it was watched after the verdict" if cell.source == "observed" else (
-        "It was asked in a pass over the finished text, not in this round"
-    )  # fmt: skip
+    who = (
+        "Nobody decided by it: it was watched after the verdict"
+        if cell.source == "observed"
+        else ("It was asked in a pass over the finished text, not in this round")
+    )
     tests = climbs.setting.layers if climbs.setting else ()
     if column.exit_layer is not None and cell.layer > column.exit_layer:
         went = f"and the row had stopped at layer {column.exit_layer}"
@@ -193,7 +210,7 @@ def _top(column: Column) -> str:
     if column.chosen is None:
         return "The top: here the target itself says what comes next." + (
             "" if column.status == "open" else " Its word on this row was not needed."
-        )  # fmt: skip
+        )
     drafted = column.drafted
     if drafted is None:
         return f"The top: the target chose {_name(column.chosen)}; nothing was drafted for this place."

@@ -216,11 +216,20 @@ def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48)
     right = (table.top1 == table.tokens[:, None])[window].T
     oracle = [None if layer == table.n_layers else int(layer) for layer in table.first_right[window]]
     return ExitText(
-        query.q, table.first + low, n, tuple(map(name, rows)), tuple(map(name, table.tokens[window].tolist())),
-        table.layers, tuple(map(tuple, table.conf[round(picked.alpha * 10)][window].T.tolist())),
-        tuple(tuple(map(name, row)) for row in table.top1[window].T.tolist()), tuple(map(tuple, right.tolist())),
-        tuple(here), tuple(own) if own is not None else None, tuple(oracle), _text_words(here, oracle),
-    )  # fmt: skip
+        query.q,
+        table.first + low,
+        n,
+        tuple(map(name, rows)),
+        tuple(map(name, table.tokens[window].tolist())),
+        table.layers,
+        tuple(map(tuple, table.conf[round(picked.alpha * 10)][window].T.tolist())),
+        tuple(tuple(map(name, row)) for row in table.top1[window].T.tolist()),
+        tuple(map(tuple, right.tolist())),
+        tuple(here),
+        tuple(own) if own is not None else None,
+        tuple(oracle),
+        _text_words(here, oracle),
+    )
 
 
 def _cells(text: Text, setting: Setting) -> list[TextCell]:
@@ -232,11 +241,13 @@ def _cells(text: Text, setting: Setting) -> list[TextCell]:
     full = {done.start + len(done.exits) for done in found if len(done.exits) >= setting.w_max}
     return [
         TextCell(
-            stopped.get(t), bool(table.top1[t, columns[t]] == table.tokens[t]) if t in stopped else None, t in starts,
+            stopped.get(t),
+            bool(table.top1[t, columns[t]] == table.tokens[t]) if t in stopped else None,
+            t in starts,
             t not in full,
         )
         for t in range(len(table.tokens))
-    ]  # fmt: skip
+    ]
 
 
 def _text_words(here: list[TextCell], oracle: list[int | None]) -> str:

@@ -219,9 +219,12 @@ def _self_drafted(record: RoundRecord) -> Facts:
     nodes = [node for node in record.nodes.values() if node.kept]
     fates = [(v.node, words[v.status]) for v in record.verdicts.values() if v.status in words]
     return Facts(
-        record.r, record.end.n_emitted, 1 + sum(node.fed for node in nodes),
-        tuple(Forward(1, (node.node,)) for node in nodes), fates=tuple(fates),
-    )  # fmt: skip
+        record.r,
+        record.end.n_emitted,
+        1 + sum(node.fed for node in nodes),
+        tuple(Forward(1, (node.node,)) for node in nodes),
+        fates=tuple(fates),
+    )
 
 
 def _key(record: RoundRecord) -> Any:
@@ -286,11 +289,22 @@ class Dresser:
         settled = [fate for fate in fates if fate is not None]
         kept = sum(fate == "accepted" for fate in settled)
         return Block(
-            at=at, lane=at[1], kind=kind, round=self.record.r, t0=piece.t0, t1=piece.t1, size=piece.size, nodes=nodes,
-            shown=self._shown(piece, nodes), void=bool(nodes) and len(settled) == len(nodes) and not kept,
-            open=len(settled) < len(nodes), useful=kept / len(nodes) if nodes else 1.0, why=piece.why,
-            kept=at[1].startswith("branch") and bool(kept), forwards=piece.forwards,
-        )  # fmt: skip
+            at=at,
+            lane=at[1],
+            kind=kind,
+            round=self.record.r,
+            t0=piece.t0,
+            t1=piece.t1,
+            size=piece.size,
+            nodes=nodes,
+            shown=self._shown(piece, nodes),
+            void=bool(nodes) and len(settled) == len(nodes) and not kept,
+            open=len(settled) < len(nodes),
+            useful=kept / len(nodes) if nodes else 1.0,
+            why=piece.why,
+            kept=at[1].startswith("branch") and bool(kept),
+            forwards=piece.forwards,
+        )
 
     def _fate(self, node: int) -> str | None:
         found = self.facts.settled.get((self.record.q, node))

@@ -24,9 +24,10 @@ _LABELS = {"target": "target", "draft": "draft", "sync": "sync", "hrad": "H-RAD"
 _NUMBERS = (  # name, label, kind
     ("rollback_rate", "rolled back, one path", "percent"),
     ("rollback_rate_tokens", "rolled back, all tokens", "percent"),
-    ("accepted_run_length", "run length", "number"), ("block_efficiency", "tokens a pass", "number"),
+    ("accepted_run_length", "run length", "number"),
+    ("block_efficiency", "tokens a pass", "number"),
     ("branch_mass", "p(B)", "percent"),
-)  # fmt: skip
+)
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
 
 
@@ -54,26 +55,37 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         self.facts.update(record.index)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         fates: Fates = {
-            node: fate for (q, node), (fate, index) in self.facts.settled.items()
+            node: fate
+            for (q, node), (fate, index) in self.facts.settled.items()
             if q == record.q and (index < record.index or (index == record.index and judged))
-        }  # fmt: skip
+        }
         clock = options.clock
         chart = self._chart(record, clock, now, judged, scene.selected, options.block)
         drafted = now.phase > Phase.ROOT
         there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else None
         return Lanes(
-            missing=None, chart=chart, steps=conf_steps(self.run, record, fates) if drafted else (), fan=there,
-            fan_missing="" if there else self._no_fan(record, now), hrad=hrad(record, metrics) if drafted else None,
-            block=self._block(chart, fates, judged, record.index), summary=self._summary(clock, metrics),
+            missing=None,
+            chart=chart,
+            steps=conf_steps(self.run, record, fates) if drafted else (),
+            fan=there,
+            fan_missing="" if there else self._no_fan(record, now),
+            hrad=hrad(record, metrics) if drafted else None,
+            block=self._block(chart, fates, judged, record.index),
+            summary=self._summary(clock, metrics),
             cost=self._costs(clock, options.model_c, metrics),
-        )  # fmt: skip
+        )
 
     # The chart --------------------------------------------------------------------------------------------------------
 
     def _chart(
-        self, record: RoundRecord, clock: Clock, now: Moment, judged: bool, selected: int | None,
+        self,
+        record: RoundRecord,
+        clock: Clock,
+        now: Moment,
+        judged: bool,
+        selected: int | None,
         wanted: tuple[int, str, int] | None,
-    ) -> Chart:  # fmt: skip
+    ) -> Chart:
         first = max(record.query.first, record.index - ROUNDS + 1)
         rounds = self.run.rounds[first : record.index + 1]
         found = [self._round(r, clock, record.index, now if r is record else None, judged) for r in rounds]
@@ -90,9 +102,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
         return Chart(clock, text, lanes, blocks, arrows, spans, t0, t1, cursor)
 
-    def _round(
-        self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
-    ) -> list[Block]:  # fmt: skip
+    def _round(self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool) -> list[Block]:
         """A round's blocks; of the one on screen only what has happened."""
         known = self.facts.known(record.index)
         pieces: list[Piece] = []
@@ -120,7 +130,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
 
     def _cursor(
         self, blocks: Sequence[Block], index: int, selected: int | None, wanted: tuple[int, str, int] | None
-    ) -> int | None:  # fmt: skip
+    ) -> int | None:
         places = {block.at: k for k, block in enumerate(blocks)}
         if wanted is not None and wanted in places:
             return places[wanted]
@@ -132,7 +142,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
 
     def _arrows(
         self, rounds: Sequence[RoundRecord], blocks: Sequence[Block], clock: Clock, until: int
-    ) -> Iterator[Arrow]:  # fmt: skip
+    ) -> Iterator[Arrow]:
         for record in rounds:
             if record.index > until:
                 continue

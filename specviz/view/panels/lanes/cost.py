@@ -26,8 +26,13 @@ CURVES = (  # key, label, what it is
     ("pearl", "PEARL", "first token checked beside drafting; exact"),
     ("branch", "SpecBranch chain", "branches beside the pass, exact for a constant number of pending tokens"),
 )
-_COST = {"sps": pipelines.sps, "full": pipelines.overlap_full_refill, "refill": pipelines.overlap_draft_refill,
-         "pearl": pipelines.pearl, "theorem": pipelines.theorem_1}  # fmt: skip
+_COST = {
+    "sps": pipelines.sps,
+    "full": pipelines.overlap_full_refill,
+    "refill": pipelines.overlap_draft_refill,
+    "pearl": pipelines.pearl,
+    "theorem": pipelines.theorem_1,
+}
 _ASSUMED_C, _LEAST, _MOST = 8.0, 12, 64
 
 
@@ -115,12 +120,15 @@ def operating(run: Run, metrics: "Metrics | None" = None, worked: Worked | None 
         else ("the trace holds no calibration: what a forward takes here was not measured")
     )
     return Operating(
-        method=run.header.method if run.header is not None else "", alpha=tested.value if tested else None,
-        gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None, c=modelled.c if modelled else None,
+        method=run.header.method if run.header is not None else "",
+        alpha=tested.value if tested else None,
+        gamma=int(gamma) if isinstance(gamma, int) and gamma > 0 else None,
+        c=modelled.c if modelled else None,
         hit=worked.hits / worked.matches if worked.matches else 0.0 if worked.forked else None,
-        t_ms=modelled.t_s * 1e3 if modelled else None, latency={} if alone else _latencies(worked.measured_ns, metrics),
+        t_ms=modelled.t_s * 1e3 if modelled else None,
+        latency={} if alone else _latencies(worked.measured_ns, metrics),
         missing="" if modelled else why,
-    )  # fmt: skip
+    )
 
 
 def _latencies(measured_ns: int, metrics: "Metrics | None") -> dict[ClockName, float]:
@@ -135,9 +143,12 @@ def _latencies(measured_ns: int, metrics: "Metrics | None") -> dict[ClockName, f
 
 
 def cost_panel(
-    at: Operating, clock: ClockName = "modelled", alpha: float | None = None, c: float | None = None,
+    at: Operating,
+    clock: ClockName = "modelled",
+    alpha: float | None = None,
+    c: float | None = None,
     hit: float | None = None,
-) -> CostPanel:  # fmt: skip
+) -> CostPanel:
     """The panel at a run's own numbers, or at others that are tried; what nobody knows is a plain assumption."""
     alpha = _first(alpha, at.alpha, 0.7)
     c = _first(c, at.c, _ASSUMED_C)

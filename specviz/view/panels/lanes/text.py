@@ -66,9 +66,18 @@ def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfS
         conf, bound = apart(look.conf, look.bound)
         text = f"{conf} {'≥' if look.conf >= look.bound else '<'} {bound}"
     return ConfStep(
-        look.pos, look.branch, look.node, run.word(node.token) if node else "stop", look.conf, look.bound, look.stopped,
-        mark, fate, text, look.entropy,
-    )  # fmt: skip
+        look.pos,
+        look.branch,
+        look.node,
+        run.word(node.token) if node else "stop",
+        look.conf,
+        look.bound,
+        look.stopped,
+        mark,
+        fate,
+        text,
+        look.entropy,
+    )
 
 
 def _plain(run: Run, node: Node, fates: Fates) -> ConfStep:
@@ -77,7 +86,7 @@ def _plain(run: Run, node: Node, fates: Fates) -> ConfStep:
     text = prob(conf)
     return ConfStep(
         node.pos, node.branch, node.node, run.word(node.token), conf, None, False, mark, fate, text, node.entropy_q
-    )  # fmt: skip
+    )
 
 
 # The fan --------------------------------------------------------------------------------------------------------------
@@ -94,22 +103,36 @@ def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> Fan | None
     token = run.word(match.token) if match is not None and match.token is not None else None
     words = _fan_words(fork, match, quoted(token) if token else None, judged)
     return Fan(
-        pos=fork.pos, conf=fork.conf, k=fork.k, k_text=_k_text(fork), reason=_REASONS.get(fork.reason, fork.reason),
-        rule=match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN)), mass=match.mass if match else None,
-        hit=hit, token=token, branches=branches, memory=_memory(fork), words=words,
-    )  # fmt: skip
+        pos=fork.pos,
+        conf=fork.conf,
+        k=fork.k,
+        k_text=_k_text(fork),
+        reason=_REASONS.get(fork.reason, fork.reason),
+        rule=match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN)),
+        mass=match.mass if match else None,
+        hit=hit,
+        token=token,
+        branches=branches,
+        memory=_memory(fork),
+        words=words,
+    )
 
 
-def _branch(
-    run: Run, record: RoundRecord, fork: Fork, born: Any, match: Match | None, fates: Fates
-) -> BranchView:  # fmt: skip
+def _branch(run: Run, record: RoundRecord, fork: Fork, born: Any, match: Match | None, fates: Fates) -> BranchView:
     later = [node for node in record.nodes.values() if node.branch == born.branch and node.node != born.node]
     mark, fate = marked(fates.get(born.node))
     return BranchView(
-        branch=born.branch, node=born.node, shown=run.word(born.token), q=linear(born.logq), rank=born.rank,
-        kind=born.kind, survivor=match is not None and match.branch == born.branch, fate=fate, mark=mark,
+        branch=born.branch,
+        node=born.node,
+        shown=run.word(born.token),
+        q=linear(born.logq),
+        rank=born.rank,
+        kind=born.kind,
+        survivor=match is not None and match.branch == born.branch,
+        fate=fate,
+        mark=mark,
         tokens=tuple(_branch_token(run, node, fates) for node in sorted(later, key=lambda node: node.pos)),
-    )  # fmt: skip
+    )
 
 
 def _branch_token(run: Run, node: Node, fates: Fates) -> BranchToken:
@@ -166,9 +189,11 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> Hrad | None:
         return None
     total = sum(map(sum, confusion)) if confusion else 0
     right = sum(confusion[k][k] for k in range(3)) / total if confusion and total else None
-    words = f"right in {percent(right)} of {total} calls whose answer became known" if total else (
-        "the right answer of a call is known only where the whole list was judged: none so far"
-    )  # fmt: skip
+    words = (
+        f"right in {percent(right)} of {total} calls whose answer became known"
+        if total
+        else ("the right answer of a call is known only where the whole list was judged: none so far")
+    )
     return Hrad(calls, confusion, right, words)
 
 
@@ -189,13 +214,17 @@ def said(shown: Sequence[str], most: int = 6) -> str:
     return " ".join(shown[:most]) + more
 
 
-_NAMES = {"verify": "target pass", "draft": "draft forward", "branch": "branch forward", "hrad": "classifier",
-          "sync": "barrier", "idle": "idle"}  # fmt: skip
+_NAMES = {
+    "verify": "target pass",
+    "draft": "draft forward",
+    "branch": "branch forward",
+    "hrad": "classifier",
+    "sync": "barrier",
+    "idle": "idle",
+}
 
 
-def block_info(
-    run: Run, facts: RunFacts, block: Block, fates: Fates, judged: bool, clock: Clock
-) -> BlockInfo:  # fmt: skip
+def block_info(run: Run, facts: RunFacts, block: Block, fates: Fates, judged: bool, clock: Clock) -> BlockInfo:
     """Numbers and words of a block. `judged`: whether the verdict of its round may be told."""
     record = run.rounds[block.at[0]]
     if block.kind == "verify":
@@ -221,9 +250,7 @@ def _token(run: Run, record: RoundRecord, node: int, fates: Fates) -> WhyRow:
     return WhyRow(f"n{node}", run.word(born.token) if born else f"n{node}", None, marked(fates.get(node))[1])
 
 
-def _verified(
-    run: Run, facts: RunFacts, record: RoundRecord, block: Block, judged: bool, clock: Clock
-) -> str:  # fmt: skip
+def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: Block, judged: bool, clock: Clock) -> str:
     """What the target's pass judged, what it kept, and what fell."""
     pending = [
         run.name(n.token)
@@ -296,9 +323,11 @@ def _role(record: RoundRecord, block: Block) -> str:
     if block.kind == "branch" and fork is not None:
         first = [node for node in block.nodes if node in {b.node for b in fork.branches}]
         if first:
-            return " They begin the branches, while the target is busy." if len(first) > 1 else (
-                " It begins a branch, while the target is busy."
-            )  # fmt: skip
+            return (
+                " They begin the branches, while the target is busy."
+                if len(first) > 1
+                else (" It begins a branch, while the target is busy.")
+            )
         return " It lengthens what is drafted ahead of the verdict."
     return " It feeds the target's pass of this round."
 

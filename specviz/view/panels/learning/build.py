@@ -62,25 +62,51 @@ def _view(run: Run, record: RoundRecord) -> AdaptView | None:
     taken = Counter(step.action for step in steps)
     allowed = [*ACTIONS]
     return AdaptView(
-        steps=tuple(steps), arms=here.arms, counts=tuple((action, taken[action]) for action in allowed),
-        spent=last.spent, budget=last.budget, total_regret=total, n_reverted=sum(step.reverted for step in steps),
-        version=last.version_after, domains=tuple(_domains(steps)), words=here.words,
+        steps=tuple(steps),
+        arms=here.arms,
+        counts=tuple((action, taken[action]) for action in allowed),
+        spent=last.spent,
+        budget=last.budget,
+        total_regret=total,
+        n_reverted=sum(step.reverted for step in steps),
+        version=last.version_after,
+        domains=tuple(_domains(steps)),
+        words=here.words,
         summary=tuple(_summary(steps, last, total, taken)),
-    )  # fmt: skip
+    )
 
 
 def _step(query: Query, found: Adapt, total: float, cursor: bool) -> AdaptStep:
     last = query.first + query.n_rounds - 1 if query.n_rounds else None
     domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
     return AdaptStep(
-        q=query.number, index=last, domain=shown(domain), n_rounds=found.n_rounds or query.n_rounds,
-        tau=found.mean_acceptance_length, S=found.S, s=found.s, n_rejections=found.n_rejections, action=found.action,
-        reason=found.reason, measured_gain=found.measured_gain,
-        coverage=(found.coverage_before, found.coverage_after), regret=found.regret, total_regret=total,
-        replay_regret=found.replay_regret, reverted=found.reverted, reset=found.reset, version=found.version_after,
-        update_s=found.update_s, mark=_mark(found), arms=tuple(_arms(found)), spent=found.spent, budget=found.budget,
-        n_events=found.n_events or None, words=step_words(found), cursor=cursor,
-    )  # fmt: skip
+        q=query.number,
+        index=last,
+        domain=shown(domain),
+        n_rounds=found.n_rounds or query.n_rounds,
+        tau=found.mean_acceptance_length,
+        S=found.S,
+        s=found.s,
+        n_rejections=found.n_rejections,
+        action=found.action,
+        reason=found.reason,
+        measured_gain=found.measured_gain,
+        coverage=(found.coverage_before, found.coverage_after),
+        regret=found.regret,
+        total_regret=total,
+        replay_regret=found.replay_regret,
+        reverted=found.reverted,
+        reset=found.reset,
+        version=found.version_after,
+        update_s=found.update_s,
+        mark=_mark(found),
+        arms=tuple(_arms(found)),
+        spent=found.spent,
+        budget=found.budget,
+        n_events=found.n_events or None,
+        words=step_words(found),
+        cursor=cursor,
+    )
 
 
 def _mark(found: Adapt) -> Mark:
@@ -96,16 +122,21 @@ def _arms(found: Adapt) -> list[ArmView]:
         ucb = math.inf if arm.ucb is None else arm.ucb
         out.append(_arm(found, arm.action, arm.gain, arm.se, arm.save, arm.cost, arm.lcb, ucb, arm.n))
     if not out and found.action != "skip":
-        out.append(_arm(
-            found, found.action, found.gain, found.se, found.save, found.cost, found.lcb, found.ucb, None
-        ))  # fmt: skip
+        out.append(_arm(found, found.action, found.gain, found.se, found.save, found.cost, found.lcb, found.ucb, None))
     return out
 
 
 def _arm(
-    found: Adapt, action: str, gain: float | None, se: float | None, save: float | None, cost: float | None,
-    lcb: float | None, ucb: float | None, n: int | None,
-) -> ArmView:  # fmt: skip
+    found: Adapt,
+    action: str,
+    gain: float | None,
+    se: float | None,
+    save: float | None,
+    cost: float | None,
+    lcb: float | None,
+    ucb: float | None,
+    n: int | None,
+) -> ArmView:
     glyph, words = ACTIONS.get(action, ("?", action))
     mean = save - cost if save is not None and cost is not None else None
     text = f"at least {short_seconds(lcb)} · expected {short_seconds(mean)} · at most {short_seconds(ucb)}"

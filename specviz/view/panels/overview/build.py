@@ -86,13 +86,18 @@ def overview(run: Run) -> Overview:
     share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
     return Overview(
         info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
-        n_rounds=n_ended, n_tokens=metrics.n_emitted if metrics is not None else 0,
+        n_rounds=n_ended,
+        n_tokens=metrics.n_emitted if metrics is not None else 0,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
-        series=series(metrics), histogram=_histogram(metrics, fit), stages=_stages(metrics),
-        drafting_share=percent(share), overhead=overhead(metrics), points=run.rounds.points(),
+        series=series(metrics),
+        histogram=_histogram(metrics, fit),
+        stages=_stages(metrics),
+        drafting_share=percent(share),
+        overhead=overhead(metrics),
+        points=run.rounds.points(),
         findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings),
         marks=_marks(run, metrics, seen),
-    )  # fmt: skip
+    )
 
 
 def _estimate(metrics: "Metrics | None", name: str) -> "Estimate | None":

@@ -90,11 +90,14 @@ class RanksPanel(Panel[RankOptions, Ranks]):
         over_run = self._tables.of(counted, lambda: self._over_run(options, scene.metrics))
         title, here = chosen(self.run, family, views, scene.selected) if views else ("", ())
         return replace(
-            over_run, tree=rank_tree(family, scene.tree, now), expansions=here,
-            expansions_title=title, round_expansions=views,
+            over_run,
+            tree=rank_tree(family, scene.tree, now),
+            expansions=here,
+            expansions_title=title,
+            round_expansions=views,
             shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
             ending=self._ending(family) if judged else "",
-        )  # fmt: skip
+        )
 
     def _ending(self, family: Family) -> str:
         """Why the walk over the tree stopped; where there was no tree, why not."""
@@ -107,13 +110,22 @@ class RanksPanel(Panel[RankOptions, Ranks]):
         picked = self.facts.pick(wanted)
         widths = counts.width_rows(picked)
         return Ranks(
-            missing=None, notes=self._notes(), filter=wanted, filter_text=counts.filter_text(wanted),
-            blocks=self.facts.blocks, slots=self.facts.slots, confusion=counts.confusion(picked, cell),
+            missing=None,
+            notes=self._notes(),
+            filter=wanted,
+            filter_text=counts.filter_text(wanted),
+            blocks=self.facts.blocks,
+            slots=self.facts.slots,
+            confusion=counts.confusion(picked, cell),
             cell=counts.cell_list(self.run, picked, cell, options.entry) if cell is not None else None,
-            widths=widths, widths_words=counts.width_words(widths), reach=counts.reach_points(picked),
-            slot_rows=counts.slot_rows(picked), block_rows=counts.block_rows(self.run, metrics),
-            depth_rows=counts.depth_rows(metrics), summary=_summary(metrics),
-        )  # fmt: skip
+            widths=widths,
+            widths_words=counts.width_words(widths),
+            reach=counts.reach_points(picked),
+            slot_rows=counts.slot_rows(picked),
+            block_rows=counts.block_rows(self.run, metrics),
+            depth_rows=counts.depth_rows(metrics),
+            summary=_summary(metrics),
+        )
 
     def _notes(self) -> tuple[str, ...]:
         method, words = self.run.header.method if self.run.header else "", _NO_BUCKETS.get(self.run.method_traits.tree)

@@ -70,18 +70,25 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
         precision=tuple(share(counts[b][b], sum(counts[t][b] for t in range(N))) for b in range(N)),
         recall=tuple(share(counts[b][b], sum(counts[b].values())) for b in range(N)),
         spent=tuple(mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)),
-        widths=given, accuracy=share(right, len(known)), n=len(known),
-        n_unknown=len(picked.placed) - len(known), n_narrow=len(narrow), n_wide=len(wide), n_uncovered=uncovered,
-        n_extra=extra, n_give_ups=len(gave_up), n_reachable=reachable,
+        widths=given,
+        accuracy=share(right, len(known)),
+        n=len(known),
+        n_unknown=len(picked.placed) - len(known),
+        n_narrow=len(narrow),
+        n_wide=len(wide),
+        n_uncovered=uncovered,
+        n_extra=extra,
+        n_give_ups=len(gave_up),
+        n_reachable=reachable,
         basis=ON_PATH if picked.wanted.path_only else ALL_KEPT,
         findings=tuple(_findings(len(narrow), uncovered, len(wide), extra, len(gave_up), reachable, picked)),
         cursor=cursor,
-    )  # fmt: skip
+    )
 
 
 def _cell(
     counts: dict[int, dict[int, int]], pred: int, true: int, given: Sequence[str], cursor: tuple[int, int] | None
-) -> ConfusionCell:  # fmt: skip
+) -> ConfusionCell:
     count, cost = counts[true][pred], cost_of(pred, true, given[pred].startswith("0"))
     assert cost is not None
     row, column = sum(counts[t][pred] for t in range(N)), sum(counts[true].values())
@@ -91,9 +98,10 @@ def _cell(
 def _width(known: Sequence["Seen"], bucket: int) -> str:
     """What a predicted bucket got, as a rule: `4`, `0, gives up`. The root's first slot is no case of it."""
     mine = Counter(
-        seen.width for seen in known
+        seen.width
+        for seen in known
         if seen.bucket == bucket and (seen.reason == "bucket" or (seen.reason == "give_up" and bucket == N - 1))
-    )  # fmt: skip
+    )
     if not mine:
         return "—"
     width = mine.most_common(1)[0][0]
@@ -102,7 +110,7 @@ def _width(known: Sequence["Seen"], bucket: int) -> str:
 
 def _findings(
     narrow: int, uncovered: int, wide: int, extra: int, gave_up: int, reachable: int, picked: Picked
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The two ways to be wrong cost differently: that is worth a sentence each."""
     out = []
     if narrow:
@@ -129,9 +137,15 @@ def cell_list(run: Run, picked: Picked, at: tuple[int, int], entry: int | None) 
     title = f"predicted {BUCKETS[pred]} × true {BUCKETS[true]}"
     entries = tuple(_entry(run, placed, k == cursor, written) for k, placed in enumerate(mine))
     return CellList(
-        pred, true, title, len(inside), entries, len(inside) - len(mine),
-        _cell_words(pred, true, inside, written), cursor,
-    )  # fmt: skip
+        pred,
+        true,
+        title,
+        len(inside),
+        entries,
+        len(inside) - len(mine),
+        _cell_words(pred, true, inside, written),
+        cursor,
+    )
 
 
 def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
@@ -144,11 +158,23 @@ def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
     token = "—" if found is None else run.word(found)
     query = f"q{seen.q} " if len(run.queries) > 1 else ""
     return CellEntry(
-        index=placed.index, q=seen.q, round=seen.r, node=seen.parent, expansion=seen.id, block=seen.block,
-        slot=seen.slot, place=f"{query}r{seen.r} b{seen.block}·s{seen.slot}", parent_shown=parent, token_shown=token,
-        rank=rank, width=seen.width, covered=None if seen.true is None else seen.covers(written), on_path=seen.on_path,
-        text=_entry_text(rank, seen.n_children), cursor=cursor,
-    )  # fmt: skip
+        index=placed.index,
+        q=seen.q,
+        round=seen.r,
+        node=seen.parent,
+        expansion=seen.id,
+        block=seen.block,
+        slot=seen.slot,
+        place=f"{query}r{seen.r} b{seen.block}·s{seen.slot}",
+        parent_shown=parent,
+        token_shown=token,
+        rank=rank,
+        width=seen.width,
+        covered=None if seen.true is None else seen.covers(written),
+        on_path=seen.on_path,
+        text=_entry_text(rank, seen.n_children),
+        cursor=cursor,
+    )
 
 
 def _entry_text(rank: int | None, offered: int) -> str:
@@ -191,10 +217,17 @@ def width_rows(picked: Picked) -> tuple[WidthRow, ...]:
         mine = [seen for seen in picked.known if seen.width == width]
         useful = [seen for seen in mine if seen.covers(written)]
         ranked = [rank for seen in useful if (rank := seen.rank(written)) is not None]
-        out.append(WidthRow(
-            width, len(mine), sum(seen.n_children for seen in mine), len(useful), estimate.value, estimate.interval,
-            mean(ranked),
-        ))  # fmt: skip
+        out.append(
+            WidthRow(
+                width,
+                len(mine),
+                sum(seen.n_children for seen in mine),
+                len(useful),
+                estimate.value,
+                estimate.interval,
+                mean(ranked),
+            )
+        )
     return tuple(out)
 
 
@@ -228,11 +261,17 @@ def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:
     for block, slots in ranks.slot_accuracy(picked.known).items():
         for slot, found in slots.items():
             mine = [seen for seen in picked.known if (seen.block, seen.slot) == (block, slot)]
-            out.append(SlotRow(
-                block, slot, len(mine), found.top1.value if found.top1 else None,
-                found.bucket.value if found.bucket else None, share(sum(s.covers(written) for s in mine), len(mine)),
-                mean([seen.n_children for seen in mine]),
-            ))  # fmt: skip
+            out.append(
+                SlotRow(
+                    block,
+                    slot,
+                    len(mine),
+                    found.top1.value if found.top1 else None,
+                    found.bucket.value if found.bucket else None,
+                    share(sum(s.covers(written) for s in mine), len(mine)),
+                    mean([seen.n_children for seen in mine]),
+                )
+            )
     return tuple(out)
 
 
@@ -248,12 +287,19 @@ def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
     sent = sum(count.sent for count in counts.values())
     return tuple(
         BlockRow(
-            block, f"{name} {block}", count.calls, count.starts / count.calls if count.calls else 0.0, count.nodes,
-            count.sent, share(count.sent, sent), count.accepted, share(count.accepted, count.sent),
+            block,
+            f"{name} {block}",
+            count.calls,
+            count.starts / count.calls if count.calls else 0.0,
+            count.nodes,
+            count.sent,
+            share(count.sent, sent),
+            count.accepted,
+            share(count.accepted, count.sent),
             count.ns / count.calls / 1e6 if count.calls else None,
         )
         for block, count in counts.items()
-    )  # fmt: skip
+    )
 
 
 def depth_rows(metrics: "Metrics | None") -> tuple[DepthRow, ...]:
@@ -262,8 +308,12 @@ def depth_rows(metrics: "Metrics | None") -> tuple[DepthRow, ...]:
         return ()
     return tuple(
         DepthRow(
-            depth, count.sent, count.tested, count.accepted, share(count.accepted, count.tested),
+            depth,
+            count.sent,
+            count.tested,
+            count.accepted,
+            share(count.accepted, count.tested),
             share(count.accepted, metrics.n_rounds),
         )
         for depth, count in counts.items()
-    )  # fmt: skip
+    )

@@ -36,21 +36,24 @@ def rank_tree(family: Family, seen: Tree, now: Moment) -> RankTree:
     path = {node.id for node in seen.nodes if node.winning and node.id not in (ROOT, CLOSING)}
     root = seen.node(ROOT)
     rows = [] if root is None else [_row(family, root, "", makers, levels, path)]
-    rows += [
-        _row(family, node, rails, makers, levels, path) for node, rails in _walk(family, children, ROOT, "")
-    ]  # fmt: skip
+    rows += [_row(family, node, rails, makers, levels, path) for node, rails in _walk(family, children, ROOT, "")]
     nodes, tree = family.nodes, record.tree
     n_kept = sum(node.kept for node in nodes.values())
     return RankTree(
-        nodes=tuple(rows), n_raw=tree.n_raw if tree else None, n_merged=tree.n_merged if tree else None,
-        n_pruned=len(nodes) - n_kept, n_kept=n_kept, n_hidden=len(nodes) - sum(row.id in nodes for row in rows),
-        text=_text(family, now, n_kept), missing=seen.missing,
-    )  # fmt: skip
+        nodes=tuple(rows),
+        n_raw=tree.n_raw if tree else None,
+        n_merged=tree.n_merged if tree else None,
+        n_pruned=len(nodes) - n_kept,
+        n_kept=n_kept,
+        n_hidden=len(nodes) - sum(row.id in nodes for row in rows),
+        text=_text(family, now, n_kept),
+        missing=seen.missing,
+    )
 
 
 def _walk(
     family: Family, children: dict[int, list[TreeNode]], parent: int, before: str
-) -> Iterator[tuple[TreeNode, str]]:  # fmt: skip
+) -> Iterator[tuple[TreeNode, str]]:
     """Depth first, each with the lines before it."""
     mine = children.get(parent, [])
     for k, node in enumerate(mine):
@@ -65,7 +68,7 @@ def _spine(node: Node | None) -> bool:
 
 def _row(
     family: Family, node: TreeNode, rails: str, makers: dict[int, int | None], levels: dict[int, int], path: set[int]
-) -> RankNode:  # fmt: skip
+) -> RankNode:
     born = family.nodes.get(node.id)
     src = born.src if born is not None else {}
     block, slot, head, rank = (_int(src.get(name)) for name in ("block", "slot", "head", "rank"))
@@ -74,13 +77,31 @@ def _row(
     log = float(cum) if isinstance(cum, int | float) else None
     kept = born is None or born.kept
     return RankNode(
-        id=node.id, parent=node.parent, depth=node.depth, rails=rails, shown=node.shown, mark=node.mark,
-        glyph=node.glyph, word=node.word, badge=badge(born), block=block, slot=slot, head=head, rank=rank,
-        cum=log, chance=UNKNOWN if log is None else fine(math.exp(min(0.0, log))),
-        spine=_spine(born), merged=merged, start=start, start_block=levels.get(start) if start is not None else None,
-        expansion=makers.get(node.id), kept=kept, path=node.id in path, cursor=node.cursor,
+        id=node.id,
+        parent=node.parent,
+        depth=node.depth,
+        rails=rails,
+        shown=node.shown,
+        mark=node.mark,
+        glyph=node.glyph,
+        word=node.word,
+        badge=badge(born),
+        block=block,
+        slot=slot,
+        head=head,
+        rank=rank,
+        cum=log,
+        chance=UNKNOWN if log is None else fine(math.exp(min(0.0, log))),
+        spine=_spine(born),
+        merged=merged,
+        start=start,
+        start_block=levels.get(start) if start is not None else None,
+        expansion=makers.get(node.id),
+        kept=kept,
+        path=node.id in path,
+        cursor=node.cursor,
         flags=tuple(_flags(born, levels)),
-    )  # fmt: skip
+    )
 
 
 def badge(node: Node | None) -> str:
@@ -156,9 +177,7 @@ def expansion_views(run: Run, family: Family, judged: bool) -> tuple[ExpansionVi
     return tuple(_view(run, family, each, judged, children.get(each.id, {})) for each in family.record.expansions)
 
 
-def _view(
-    run: Run, family: Family, each: Expansion, judged: bool, children: Mapping[int, bool]
-) -> ExpansionView:  # fmt: skip
+def _view(run: Run, family: Family, each: Expansion, judged: bool, children: Mapping[int, bool]) -> ExpansionView:
     true = each.true_bucket if judged else None
     best, written = (each.true_rank_argmax, each.true_rank_emitted) if judged else (None, None)
     outcome = _outcome(family.record, each, children) if judged else "unknown"
@@ -166,19 +185,33 @@ def _view(
     if judged:
         words += f" {truth_words(run, family.record, each, outcome)}"
     return ExpansionView(
-        id=each.id, parent=each.parent, parent_shown=_shown(run, family, each.parent), block=each.block,
-        slot=each.slot, start=each.start, bucket=each.bucket, bucket_text=BUCKETS[each.bucket],
-        probs=tuple(each.rank_probs or ()), width=each.width, reason=each.width_reason, n_children=each.n_children,
-        true_rank=best, emitted_rank=written, true_bucket=true, outcome=outcome,
+        id=each.id,
+        parent=each.parent,
+        parent_shown=_shown(run, family, each.parent),
+        block=each.block,
+        slot=each.slot,
+        start=each.start,
+        bucket=each.bucket,
+        bucket_text=BUCKETS[each.bucket],
+        probs=tuple(each.rank_probs or ()),
+        width=each.width,
+        reason=each.width_reason,
+        n_children=each.n_children,
+        true_rank=best,
+        emitted_rank=written,
+        true_bucket=true,
+        outcome=outcome,
         cost=cost_of(each.bucket, true, each.width_reason == "give_up"),
-        on_path=judged and each.on_path, valid_prefix=each.valid_prefix if judged else None, entropy=each.entropy,
+        on_path=judged and each.on_path,
+        valid_prefix=each.valid_prefix if judged else None,
+        entropy=each.entropy,
         offers=tuple(
             Offered(rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written)
             for rank, (token, log) in enumerate(each.top or (), 1)
         ),
         phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, each.phi or (), strict=False)),
         words=words,
-    )  # fmt: skip
+    )
 
 
 def _shown(run: Run, family: Family, node: int) -> str:
@@ -213,7 +246,7 @@ def _outcome(record: RoundRecord, each: Expansion, children: Mapping[int, bool])
 
 def chosen(
     run: Run, family: Family, views: Sequence[ExpansionView], selected: int | None
-) -> tuple[str, tuple[ExpansionView, ...]]:  # fmt: skip
+) -> tuple[str, tuple[ExpansionView, ...]]:
     """The expansions to look at for a selected node, with a title: those behind it, else those that offered it.
 
     The closing token was drawn at the node before it, so what was offered there is what matters.

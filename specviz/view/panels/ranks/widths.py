@@ -96,7 +96,9 @@ def recorded(run: Run) -> Recorded:
 
     ranks = [each.true_rank_emitted if each.on_path else each.true_rank_argmax for each, _, _ in rows]
     return Recorded(
-        own=own, mixed=mixed, bucket=column([each.bucket for each, _, _ in rows]),
+        own=own,
+        mixed=mixed,
+        bucket=column([each.bucket for each, _, _ in rows]),
         rank=column([min(_FAR, rank or _FAR) for rank in ranks]),
         given=column([each.n_children for each, _, _ in rows]),
         most=column([_most(each) for each, _, _ in rows]),
@@ -104,10 +106,12 @@ def recorded(run: Run) -> Recorded:
         begins=column([begins for _, begins, _ in rows]),
         known=column([each.true_bucket is not None for each, _, _ in rows]),
         on_path=column([each.on_path for each, _, _ in rows]),
-        block=column([each.block for each, _, _ in rows]), slot=column([each.slot for each, _, _ in rows]),
-        step=column([step for _, _, step in rows]), stops=column(stops),
+        block=column([each.block for each, _, _ in rows]),
+        slot=column([each.slot for each, _, _ in rows]),
+        step=column([step for _, _, step in rows]),
+        stops=column(stops),
         n_trimmed=sum(each.width_reason == "trim" for each, _, _ in rows),
-    )  # fmt: skip
+    )
 
 
 def _most(each: Expansion) -> int:
@@ -210,8 +214,9 @@ def width_change(rows: Recorded, table: WidthTable, which: RankFilter) -> WidthC
     now, before = offered(rows, table), rows.given
     n, again = int(chosen.sum()), offered(rows, rows.own)
     groups = [("root", chosen & rows.first, rows.own.beam, table.beam)]
-    groups += [(BUCKETS[b], chosen & ~rows.first & (rows.bucket == b), rows.own.widths[b], table.widths[b])
-               for b in range(_N)]  # fmt: skip
+    groups += [
+        (BUCKETS[b], chosen & ~rows.first & (rows.bucket == b), rows.own.widths[b], table.widths[b]) for b in range(_N)
+    ]
     buckets = tuple(_bucket(rows, label, mine, (was, width), now) for label, mine, was, width in groups)
     frontier = _frontier(rows, chosen)
     ran = float((rows.rank <= before)[chosen].mean())
@@ -219,22 +224,37 @@ def width_change(rows: Recorded, table: WidthTable, which: RankFilter) -> WidthC
     off = int((again != before)[chosen].sum())
     basis = "on the path: given a right prefix" if which.path_only else "all kept parents: not conditional"
     return WidthChange(
-        table=table, own=table == rows.own, n=n, ran=ran, here=here, ran_children=float(before[chosen].mean()),
-        children=float(now[chosen].mean()), buckets=buckets, frontier=frontier,
+        table=table,
+        own=table == rows.own,
+        n=n,
+        ran=ran,
+        here=here,
+        ran_children=float(before[chosen].mean()),
+        children=float(now[chosen].mean()),
+        buckets=buckets,
+        frontier=frontier,
         cheapest=next((t for _, share, t in frontier if share >= ran - 1e-12), frontier[-1][2]),
-        steps=_steps(rows, now, stops=False)[::-1], basis=basis,
+        steps=_steps(rows, now, stops=False)[::-1],
+        basis=basis,
         stops=(int(rows.stops.sum()), _steps(rows, before, stops=True)[0], _steps(rows, now, stops=True)[0]),
         words=_words(n, (ran, here), (float(before[chosen].sum()), float(now[chosen].sum()))),
-        check=_check(rows, off, n), agrees=off == 0,
-    )  # fmt: skip
+        check=_check(rows, off, n),
+        agrees=off == 0,
+    )
 
 
 def _bucket(rows: Recorded, label: str, mine: Bools, widths: tuple[int, int], now: Ints) -> BucketChange:
     n, ranks = int(mine.sum()), rows.rank[mine]
     return BucketChange(
-        label, n, *widths, _mean(ranks <= rows.given[mine]), _mean(ranks <= now[mine]), int(rows.given[mine].sum()),
-        int(now[mine].sum()), tuple(float((ranks <= w).mean()) for w in range(1, MOST + 1)) if n else (),
-    )  # fmt: skip
+        label,
+        n,
+        *widths,
+        _mean(ranks <= rows.given[mine]),
+        _mean(ranks <= now[mine]),
+        int(rows.given[mine].sum()),
+        int(now[mine].sum()),
+        tuple(float((ranks <= w).mean()) for w in range(1, MOST + 1)) if n else (),
+    )
 
 
 def _mean(flags: Bools) -> float | None:

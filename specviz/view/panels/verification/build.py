@@ -205,7 +205,14 @@ def _weighed(
         for link in look.path.links
     )
     return Weighed(
-        shown=look.run.word(token), p=p, q=q, weighed_p=weights.a * p,
+        shown=look.run.word(token),
+        p=p,
+        q=q,
+        weighed_p=weights.a * p,
         weighed_q=None if q is None or weights.several else weights.b * q,
-        left=left, share=share, text=prob(share), drawn=token == closing.token, drafted=drafted,
-    )  # fmt: skip
+        left=left,
+        share=share,
+        text=prob(share),
+        drawn=token == closing.token,
+        drafted=drafted,
+    )

@@ -44,10 +44,17 @@ def _replayed(look: Look, rule: "Rule") -> RuleReplay:
     passes = tuple(passed(link, rule) for link in links)
     text = f"keeps {stop} of {n}" if stop is not None else "cannot be told from this recording"
     return RuleReplay(
-        rule=rule, label=LABELS[rule], own=look.rule.replays_as == rule,
-        keep=tuple(link.keep[rule] for link in links), passes=passes, marks=_marks(rule, passes, stop), kept=stop,
-        expected=sum(link.credit[rule] for link in links), text=text, note=_note(look, rule, stop),
-    )  # fmt: skip
+        rule=rule,
+        label=LABELS[rule],
+        own=look.rule.replays_as == rule,
+        keep=tuple(link.keep[rule] for link in links),
+        passes=passes,
+        marks=_marks(rule, passes, stop),
+        kept=stop,
+        expected=sum(link.credit[rule] for link in links),
+        text=text,
+        note=_note(look, rule, stop),
+    )
 
 
 def _marks(rule: str, passes: Sequence[bool | None], stop: int | None) -> tuple[Mark, ...]:
@@ -79,11 +86,17 @@ def _own(look: Look) -> RuleReplay:
     header = look.run.header
     lossy = header is not None and not header.lossless
     return RuleReplay(
-        rule=look.verifier, label=look.verifier, own=True, keep=tuple(v.thr if v else None for v in found),
+        rule=look.verifier,
+        label=look.verifier,
+        own=True,
+        keep=tuple(v.thr if v else None for v in found),
         passes=tuple(None if v is None or v.thr is None or v.u is None else v.u < v.thr for v in found),
-        marks=marks, kept=stop, expected=None, text=f"keeps {stop} of {len(found)}",
+        marks=marks,
+        kept=stop,
+        expected=None,
+        text=f"keeps {stop} of {len(found)}",
         note="not lossless" if lossy else "",
-    )  # fmt: skip
+    )
 
 
 def _words(rules: Sequence[RuleReplay]) -> str:

@@ -29,9 +29,14 @@ _CAPPED = ("c  capped", "r ÷ its running maximum", "D+ │ D-", _MASSES)
 _WORDS: dict[Letter, tuple[str, ...]] = {
     "c": (*_CAPPED, "D+/D-; last position: c"),
     "r": ("", "", "D+ │ D-", "the same with r uncapped", "1 if r ≥ 1, else D+/D-; last: r"),
-    "w": ("w  weight", "min(1, w before · p/q)", "S │ S+1−w", "target mass missing │ that + 1 − w",
-                  "S/(S + 1 − w); last position: w"),
-}  # fmt: skip
+    "w": (
+        "w  weight",
+        "min(1, w before · p/q)",
+        "S │ S+1−w",
+        "target mass missing │ that + 1 − w",
+        "S/(S + 1 − w); last position: w",
+    ),
+}
 _LAST_UNCAPPED = (*_CAPPED, "D+/D-; last position: r, uncapped")
 _LONGEST = "keep the LONGEST prefix that passes, scanning right to left"
 _HOW: dict[Order, str] = {
@@ -119,15 +124,25 @@ def _column(look: Look, link: "Link", stop: int | None) -> ScanColumn:
     decided = link.node in now.verdicts if look.backward else look.judged
     mark = now.mark(family, link.node)
     return ScanColumn(
-        t=link.t, node=link.node, shown=node_text(look.run, family, link.node), mark=mark,
+        t=link.t,
+        node=link.node,
+        shown=node_text(look.run, family, link.node),
+        mark=mark,
         glyph=glyph(mark, look.ascii),
-        log_r=link.log_r if has_p else None, log_c=link.log_c if has_p else None,
-        c=math.exp(link.log_c) if has_p else None, d_plus=d_plus, d_minus=d_minus, h=keep if has_p else None,
+        log_r=link.log_r if has_p else None,
+        log_c=link.log_c if has_p else None,
+        c=math.exp(link.log_c) if has_p else None,
+        d_plus=d_plus,
+        d_minus=d_minus,
+        h=keep if has_p else None,
         u=link.u if decided or link.node == now.testing else None,
         passes=None if not decided or keep is None or link.u is None else link.u < keep,
-        implied=decided and stop is not None and link.t < stop, decided=decided, stop=decided and link.t == stop,
-        fresh=link.node in now.fresh and now.phase == Phase.ACCEPT, cursor=link.node == look.selected,
-    )  # fmt: skip
+        implied=decided and stop is not None and link.t < stop,
+        decided=decided,
+        stop=decided and link.t == stop,
+        fresh=link.node in now.fresh and now.phase == Phase.ACCEPT,
+        cursor=link.node == look.selected,
+    )
 
 
 def _title(look: Look) -> str:
