@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from specviz import events as ev
 from specviz.events.base import Count, Event
 from specviz.runlog.fold import Run, fold
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
 from specviz.view import Options, Player
 from specviz.view.frame.frame import PanelOptions
@@ -68,7 +68,7 @@ class GuessPanel(Panel[GuessOptions, Guesses]):
         return Guesses(None if pairs else "This method guesses nothing.", tuple(pairs), options.loud)
 
     @classmethod
-    def explain(cls, run: Run, family: Family, node: int) -> Remark | None:
+    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
         guessed = family.record.every(Guess)
         return Remark((WhyRow("guessed", str(guessed[0].n)),), "A guess was made.") if guessed else None
 

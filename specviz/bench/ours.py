@@ -15,10 +15,10 @@ from specviz.bench.arms import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.overlap_choice import choose
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import build_drafter
 from specviz.engine.run.local import TOPK, Pair
@@ -53,13 +53,15 @@ class OurArm:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
-        models = Models(self.pair.target.adapter, draft, len(prompt) + n + build_drafter.in_flight(self.method, knobs))
+        models = FactoryModels(
+            self.pair.target.adapter, draft, len(prompt) + n + build_drafter.in_flight(self.method, knobs)
+        )
         drafter = build_drafter.make_drafter(self.method, models, knobs)
         self.clock = drafter.clock if drafter else None
         table, knobs = build_drafter.fitted(self.method.table, drafter, knobs.values)
         lanes = choose(self.lanes, models, drafter).lanes
         self.used_lanes = lanes.name
-        parts = Parts(models, drafter, self.verifier, lanes)
+        parts = SessionConfig(models, drafter, self.verifier, lanes)
         if level is None:
             return Session(parts, prompt, table, knobs)
         return Session(parts, prompt, table, knobs, texts=self.texts, sink=Probe(emit, self.texts, level, TOPK))
@@ -113,7 +115,7 @@ class OurArm:
         return out
 
 
-def _stages(done: Round, now: int) -> dict[str, float]:
+def _stages(done: RoundResult, now: int) -> dict[str, float]:
     total = done.ended_ns - done.started_ns
     named = {name: done.clock.ns.get(name, 0) for name in STAGES}
     named["other"] += max(0, total - sum(named.values()))

@@ -43,7 +43,7 @@ def fan_out(*sinks: Sink) -> Sink:
     return sink
 
 
-class TextStream:
+class TextPrinter:
     """Committed text, written and flushed round by round. `finish` ends the line of a terminal.
 
     It waits for `round_end`, so that a pipe that closes under it leaves a trace of whole rounds.

@@ -131,7 +131,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """One run: the command to start it, the models, and what to do with its events."""
 
     start: Start
@@ -152,7 +152,7 @@ class Request:
     stream: Stream | None = None  # the prompts, when there are several
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Request":
+    def of(cls, given: Mapping[str, Any]) -> "RunRequest":
         """From the options of the command line. Raises SpecvizError."""
         method = options.chosen_method(given["method"], given["verifier"])
         knobs = options.given_knobs(method, given)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.cost.exit_replay import Setting, Table, Text, Total, grid_step
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, Text, Total, grid_step
 
 Array = np.ndarray[Any, Any]
 AXES = ("alpha", "tau", "d_max", "w_max")
@@ -35,7 +35,7 @@ class Grid:
     def at(self, *place: int) -> Total:
         """One setting's sums, by the indices of its four values."""
         alpha, tau, d_max, w_max = (self.axes[name][k] for name, k in zip(AXES, place, strict=True))
-        setting = Setting(alpha, tau, int(d_max), int(w_max), self.layers)
+        setting = ExitKnobs(alpha, tau, int(d_max), int(w_max), self.layers)
         sums = {name: int(getattr(self, name)[place]) for name in _SUMS}
         return Total(setting=setting, n_layers=self.n_layers, n_new=self.n_new, **sums)
 
@@ -94,7 +94,7 @@ class _Walks:
         return cls(tests.reshape(shape), depth, run, np.take_along_axis(padded, behind, 0), deepest.reshape(-1))
 
 
-def _first_passed(table: Table, axes: dict[str, tuple[float, ...]], columns: list[int]) -> Array:
+def _first_passed(table: HeadTable, axes: dict[str, tuple[float, ...]], columns: list[int]) -> Array:
     """`[n, alpha tau]`: which of the columns passes first; past the last when none does."""
     conf = table.conf[[grid_step(a) for a in axes["alpha"]]][:, :, columns]  # [alpha, n, layers]
     taus = np.asarray(axes["tau"])[None, :, None, None]

@@ -30,7 +30,7 @@ NEAR = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ExitKnobs:
     """The four knobs, and which layers are tested (None: all that the table has)."""
 
     alpha: float = 0.5
@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Table:
+class HeadTable:
     """What the heads say along one text: `tokens[t]` was committed after the token at `first + t`."""
 
     n_layers: int
@@ -52,7 +52,7 @@ class Table:
     conf: Array  # [41, n, layers], by GRID
 
     @classmethod
-    def of(cls, records: Iterable[ExitTable], tokens: Sequence[int], n_layers: int) -> "Table":
+    def of(cls, records: Iterable[ExitTable], tokens: Sequence[int], n_layers: int) -> "HeadTable":
         """From the records of one query; `tokens` are its new tokens. Raises SpecvizError when some are missing."""
         found = {(record.pos, record.layer): record for record in records}
         layers = tuple(sorted({layer for _, layer in found}))
@@ -65,7 +65,7 @@ class Table:
         conf = np.array([[cell.conf for cell in row] for row in rows]).reshape(len(tokens), len(layers), len(GRID))
         return cls(n_layers, first, np.asarray(tokens), layers, top1, np.moveaxis(conf, 2, 0))
 
-    def stops(self, setting: Setting) -> tuple[Array, Array]:
+    def stops(self, setting: ExitKnobs) -> tuple[Array, Array]:
         """Per token of the text: the column of the first test that passes (-1: none), and how many tests were made."""
         columns = self._columns(setting)
         if not columns:
@@ -75,7 +75,7 @@ class Table:
         some = passed.any(1)
         return np.where(some, np.asarray(columns)[at], -1), np.where(some, at + 1, len(columns))
 
-    def _columns(self, setting: Setting) -> list[int]:
+    def _columns(self, setting: ExitKnobs) -> list[int]:
         asked = self.layers if setting.layers is None else setting.layers
         top = min(setting.d_max, self.n_layers - 1)
         return [k for k, layer in enumerate(self.layers) if layer in asked and layer <= top]
@@ -86,7 +86,7 @@ class Table:
         right = self.top1 == self.tokens[:, None]
         return np.where(right.any(1), np.asarray(self.layers)[right.argmax(1)], self.n_layers)
 
-    def regret(self, setting: Setting) -> list[int | None]:
+    def regret(self, setting: ExitKnobs) -> list[int | None]:
         """Stop layer less the first right one, None where nothing stopped; negative: stopped too early, wrong."""
         columns, _ = self.stops(setting)
         return [
@@ -119,7 +119,7 @@ class Replayed:
 
 
 def rounds(
-    table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()
+    table: HeadTable, setting: ExitKnobs, room: int | None = None, eos: frozenset[int] = frozenset()
 ) -> Iterator[Replayed]:
     """The rounds that decoding this text takes under a setting.
 
@@ -154,15 +154,15 @@ def rounds(
 class Text:
     """One recorded text: what heads say of it, how many tokens it was allowed (None: its length), tokens never fed."""
 
-    table: Table
+    table: HeadTable
     room: int | None = None
     eos: frozenset[int] = frozenset()
 
-    def rounds(self, setting: Setting) -> list[Replayed]:
+    def rounds(self, setting: ExitKnobs) -> list[Replayed]:
         """The rounds that decoding it takes under a setting."""
         return list(rounds(self.table, setting, self.room, self.eos))
 
-    def total(self, setting: Setting) -> "Total":
+    def total(self, setting: ExitKnobs) -> "Total":
         """They added up."""
         return total(self.table, setting, self.room, self.eos)
 
@@ -171,7 +171,7 @@ class Text:
 class Total:
     """Sums of a replay. Layer calls lie within `[calls, calls + calls_more]`; all else is exact."""
 
-    setting: Setting
+    setting: ExitKnobs
     n_layers: int
     n_new: int
     n_rounds: int
@@ -208,7 +208,7 @@ class Total:
         return self.kept / self.exits if self.exits else None
 
 
-def total(table: Table, setting: Setting, room: int | None = None, eos: frozenset[int] = frozenset()) -> Total:
+def total(table: HeadTable, setting: ExitKnobs, room: int | None = None, eos: frozenset[int] = frozenset()) -> Total:
     """All rounds of a replay added up."""
     found = list(rounds(table, setting, room, eos))
     deepest = max((table.layers[k] for k in table._columns(setting)), default=0)
@@ -233,7 +233,7 @@ def added(totals: Sequence[Total]) -> Total:
     )
 
 
-def advised(tables: Sequence[Table], base: Setting, head_cost: float, most: int = 3) -> tuple[int, ...]:
+def advised(tables: Sequence[HeadTable], base: ExitKnobs, head_cost: float, most: int = 3) -> tuple[int, ...]:
     """The layers to test, `most` of them at most; none when plain decoding is cheapest.
 
     A layer is worth testing if its head is right early and often enough to pay for the test, which `head_cost` says.
@@ -300,7 +300,7 @@ def shares(fractions: Sequence[float], n_layers: int) -> list[int]:
 
 
 @dataclass(slots=True)
-class Query:
+class ReplayQuery:
     """One prompt and its text. `room`: the most tokens it was allowed, `stops`: its end tokens, as far as is known."""
 
     q: int
@@ -313,9 +313,9 @@ class Query:
     records: list[ExitTable] = field(default_factory=list)
     stops: frozenset[int] = frozenset()
 
-    def table(self, n_layers: int) -> Table:
+    def table(self, n_layers: int) -> HeadTable:
         """What the heads said. Raises SpecvizError when that is not recorded."""
-        return Table.of(self.records, self.tokens, n_layers)
+        return HeadTable.of(self.records, self.tokens, n_layers)
 
     def text(self, n_layers: int) -> Text:
         """Ready to be replayed. Raises SpecvizError when what the heads said is not recorded."""
@@ -327,16 +327,16 @@ class Query:
         return self.stops | frozenset(self.tokens[-1:] if self.finish == "eos" else ())
 
 
-def queries(events: Iterable[Event]) -> tuple[Header, list[Query]]:
+def queries(events: Iterable[Event]) -> tuple[Header, list[ReplayQuery]]:
     """The texts of a run. Raises SpecvizError for a run whose text depends on what was drafted."""
     header: Header | None = None
-    found: dict[int, Query] = {}
+    found: dict[int, ReplayQuery] = {}
     for event in events:
         if isinstance(event, Header):
             header = event
         elif isinstance(event, Prefill):
             assert header is not None
-            found[event.q] = Query(event.q, list(event.prompt), _room(header))
+            found[event.q] = ReplayQuery(event.q, list(event.prompt), _room(header))
         elif isinstance(event, Commit | Knob | ExitTable):
             _take(event, found)
     if header is None or not any(query.tokens for query in found.values()):
@@ -352,7 +352,7 @@ def queries(events: Iterable[Event]) -> tuple[Header, list[Query]]:
     return header, [query for query in found.values() if query.tokens]
 
 
-def _take(event: Commit | Knob | ExitTable, found: dict[int, Query]) -> None:
+def _take(event: Commit | Knob | ExitTable, found: dict[int, ReplayQuery]) -> None:
     query = found.get(event.q)
     if query is None:
         if isinstance(event, Knob):  # before the first prompt: part of no text

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ClimbCost:
     """One climb: it paid `paid` layer calls and earned `earned`, those that plain decoding spends on a token."""
 
     paid: int
@@ -48,10 +48,10 @@ class RoundCost:
     def wasted_cells(self) -> int:
         return (len(self.exits) - self.kept) * self.n_layers
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ClimbCost]:
         """Per climb, the terminal one last; their nets add up to `saved_calls`."""
-        drafts = [Entry(paid, self.n_layers if row < self.kept else 0) for row, paid in enumerate(self.exits)]
-        return [*drafts, Entry(self.n_layers, self.n_layers)]
+        drafts = [ClimbCost(paid, self.n_layers if row < self.kept else 0) for row, paid in enumerate(self.exits)]
+        return [*drafts, ClimbCost(self.n_layers, self.n_layers)]
 
 
 def head_cost(vocab: int, width: int, layer_params: int) -> float:

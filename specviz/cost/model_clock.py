@@ -70,7 +70,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class DraftForward:
     """One draft forward: its rows, and the tokens that were drawn from what came out (none: a look, then a stop)."""
 
     batch: int = 1
@@ -78,14 +78,14 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RoundFacts:
     """What a round did, in forwards. `fates`: of the tokens settled in it, born in it or earlier."""
 
     number: int
     n_new: int
     rows: int = 1  # fed to the target, the root included
-    before: tuple[Forward, ...] = ()
-    beside: tuple[Forward, ...] = ()
+    before: tuple[DraftForward, ...] = ()
+    beside: tuple[DraftForward, ...] = ()
     hrad: int = 0
     fates: tuple[tuple[int, str], ...] = ()
 
@@ -108,7 +108,7 @@ class Segment:
 class Played:
     """One round on the model clock; segments in order of lane and time."""
 
-    facts: Facts
+    facts: RoundFacts
     start: float
     end: float
     segments: tuple[Segment, ...]
@@ -123,7 +123,7 @@ class ModelClock:
     now: float = 0.0
     cell_s: dict[int, float] = field(default_factory=dict)  # node -> its share, until it is settled
 
-    def play(self, facts: Facts) -> Played:
+    def play(self, facts: RoundFacts) -> Played:
         for forward in (*facts.before, *facts.beside):
             took = self.rates.draft(forward.batch)
             self.cell_s.update(dict.fromkeys(forward.nodes, took / max(1, len(forward.nodes))))
@@ -132,7 +132,7 @@ class ModelClock:
         wasted = sum(share for share, fate in settled if fate != ACCEPTED)
         return Played(facts, start, self.now, segments, wasted)
 
-    def _round(self, facts: Facts) -> Iterator[Segment]:
+    def _round(self, facts: RoundFacts) -> Iterator[Segment]:
         rates, number = self.rates, facts.number
         yield from self._alone(number, "hrad", facts.hrad * rates.hrad)
         start = self.now
@@ -151,7 +151,7 @@ class ModelClock:
         yield from _idle("draft", number, drafted, self.now, "verifying")
         yield from self._alone(number, "sync", rates.sync if facts.before or facts.beside else 0.0)
 
-    def _drafting(self, forwards: Iterable[Forward], number: int, start: float) -> Iterator[Segment]:
+    def _drafting(self, forwards: Iterable[DraftForward], number: int, start: float) -> Iterator[Segment]:
         for forward in forwards:
             end = start + self.rates.draft(forward.batch)
             yield Segment("draft", "draft_fwd", number, start, end, forward.batch, forward.nodes)
@@ -173,7 +173,7 @@ def _idle(lane: Literal["target", "draft"], number: int, t0: float, t1: float, w
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ModelTiming:
     """A run on the model clock, added up."""
 
     elapsed: float
@@ -204,7 +204,7 @@ class Timing:
         return (self.busy_draft + self.busy_target - self.elapsed) / least if least else None
 
 
-def work_of(facts: Facts) -> Work:
+def work_of(facts: RoundFacts) -> Work:
     """What a round takes at any costs."""
     before, beside = ((len(part), sum(f.batch for f in part)) for part in (facts.before, facts.beside))
     return (*before, *beside, facts.rows, facts.hrad, bool(facts.before or facts.beside))
@@ -219,7 +219,7 @@ class TimingTally:
         self._lost: Counter[tuple[int, int]] = Counter()  # tokens not accepted, by rows and tokens of their forward
         self._open: dict[int, tuple[int, int]] = {}  # node: rows and tokens of its forward, until it is settled
 
-    def add(self, facts: Facts) -> None:
+    def add(self, facts: RoundFacts) -> None:
         self.n, self.n_new = self.n + 1, self.n_new + facts.n_new
         self._works[work_of(facts)] += 1
         for forward in (*facts.before, *facts.beside):
@@ -233,7 +233,7 @@ class TimingTally:
         """Another query begins: its nodes are others."""
         self._open.clear()
 
-    def timing(self, rates: Rates) -> "Timing":
+    def timing(self, rates: Rates) -> "ModelTiming":
         """The sums over rounds at these costs."""
         elapsed = busy_target = busy_draft = 0.0
         for work, n in self._works.items():
@@ -241,10 +241,10 @@ class TimingTally:
             busy_target += n * rates.target(work[4])
             busy_draft += n * (rates.drafts(*work[:2]) + rates.drafts(*work[2:4]))
         wasted = sum((n * rates.draft(b) / k for (b, k), n in self._lost.items()), 0.0)
-        return Timing(elapsed, self.n_new, busy_target, busy_draft, wasted, rates.target(1) * self.n_new)
+        return ModelTiming(elapsed, self.n_new, busy_target, busy_draft, wasted, rates.target(1) * self.n_new)
 
 
-def timing(rounds: Iterable[Facts], rates: Rates) -> Timing:
+def timing(rounds: Iterable[RoundFacts], rates: Rates) -> ModelTiming:
     """The sums over rounds, without a segment played: for sliders, and for runs of thousands of rounds."""
     tally = TimingTally()
     for facts in rounds:

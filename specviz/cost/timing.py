@@ -8,7 +8,7 @@ Records of level `none` name no nodes: only rounds of plain decoding can be told
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from specviz.cost.model_clock import Facts, Forward
+from specviz.cost.model_clock import DraftForward, RoundFacts
 from specviz.events import Climb, DraftStep, Event, ExitRound, Fork, Node, Posterior, Settle, Signal
 from specviz.runlog.fold import finished
 from specviz.runlog.run import RoundRecord
@@ -16,7 +16,7 @@ from specviz.runlog.run import RoundRecord
 _FATES = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
 
 
-def run_facts(events: Iterable[Event]) -> Iterator[Facts]:
+def run_facts(events: Iterable[Event]) -> Iterator[RoundFacts]:
     """The facts of every finished round that has any."""
     for record in finished(events):
         facts = facts_of(record)
@@ -24,7 +24,7 @@ def run_facts(events: Iterable[Event]) -> Iterator[Facts]:
             yield facts
 
 
-def facts_of(record: RoundRecord) -> Facts | None:
+def facts_of(record: RoundRecord) -> RoundFacts | None:
     """The facts of one finished round.
 
     None for a round of early exit, which climbs the target's own layers and has a clock of its own (cost.ledger).
@@ -40,7 +40,7 @@ def facts_of(record: RoundRecord) -> Facts | None:
     fork = record.first(Fork)
     steps = [] if record.every(Posterior) else [step for step in record.every(DraftStep) if step.branch is None]
     first = tuple(node.node for node in branches if fork and node.pos == fork.pos)
-    return Facts(
+    return RoundFacts(
         number=end.r,
         n_new=end.n_emitted,
         rows=1 + _fed(record, nodes),
@@ -62,30 +62,30 @@ def _fed(record: RoundRecord, nodes: Sequence[Node]) -> int:
     return len({node.node for node in nodes if node.fed and node.branch is None} | (judged - known))
 
 
-def _looks(steps: Sequence[DraftStep], trunk: Sequence[Node], first: tuple[int, ...]) -> tuple[Forward, ...]:
+def _looks(steps: Sequence[DraftStep], trunk: Sequence[Node], first: tuple[int, ...]) -> tuple[DraftForward, ...]:
     """A draft stage: a forward a look. From the one that stopped it the branches' `first` tokens come."""
     born = {node.node for node in trunk}
     return tuple(
-        Forward(1, (step.node,) if step.node is not None else first)
+        DraftForward(1, (step.node,) if step.node is not None else first)
         for step in steps
         if step.node in born or step.stopped
     )
 
 
-def _levels(nodes: Sequence[Node]) -> Iterator[Forward]:
+def _levels(nodes: Sequence[Node]) -> Iterator[DraftForward]:
     """A chain or a tree, level by level: a forward over the level's parents."""
     for depth in sorted({node.depth for node in nodes}):
         level = [node for node in nodes if node.depth == depth]
-        yield Forward(len({node.parent for node in level}), tuple(node.node for node in level))
+        yield DraftForward(len({node.parent for node in level}), tuple(node.node for node in level))
 
 
-def _branches(fork: Fork, nodes: Sequence[Node], first: tuple[int, ...]) -> Iterator[Forward]:
+def _branches(fork: Fork, nodes: Sequence[Node], first: tuple[int, ...]) -> Iterator[DraftForward]:
     """Beside the target: the branch point's law if it was unknown, then a forward a position over the live branches."""
     if not fork.known and fork.k:
-        yield Forward(1, first)
+        yield DraftForward(1, first)
     for pos in sorted({node.pos for node in nodes if node.pos > fork.pos}):
         here = tuple(node.node for node in nodes if node.pos == pos)
-        yield Forward(len(here), here)
+        yield DraftForward(len(here), here)
 
 
 def _fates(record: RoundRecord) -> Iterator[tuple[int, str]]:

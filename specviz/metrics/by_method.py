@@ -98,7 +98,7 @@ def _depth_counts(run: SummedRun) -> dict[int, ranks.NodeCount] | None:
 
 
 @tree_metric("adapted", unit="queries", help="learning while serving")
-def _adapted(run: SummedRun) -> ranks.Adapted | None:
+def _adapted(run: SummedRun) -> ranks.AdaptCounts | None:
     """What was learnt while serving: decisions, what exploring cost, what was taken back, regret."""
     return run.sums.adapted.summary()
 

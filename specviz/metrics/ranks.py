@@ -226,7 +226,7 @@ def needed(bucket: int, widths: Sequence[int]) -> int:
     return 0 if bucket == GIVE_UP else min(LARGEST[bucket], max(widths, default=LARGEST[bucket]))
 
 
-class Adapted(msgspec.Struct, frozen=True, kw_only=True):
+class AdaptCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Over all queries that ended with a decision. `regret`: seconds that the decisions gave up against the best
     expected profit, null when none is on record; `spent_s`, `budget_s`: seconds of exploring."""
 
@@ -259,12 +259,12 @@ class AdaptTally:
         if event.regret is not None:
             self._regret = (self._regret or 0) + event.regret
 
-    def summary(self) -> Adapted | None:
+    def summary(self) -> AdaptCounts | None:
         """None where nothing learns."""
         last = self._last
         if last is None:
             return None
-        return Adapted(
+        return AdaptCounts(
             n_queries=self.n,
             actions=dict(self.actions),
             reasons=dict(self._reasons),

@@ -31,7 +31,7 @@ from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainPosition:
     """Position `t` = 1.. of a chain. Logs are natural, -inf for probability 0; what was not recorded is None."""
 
     node: int
@@ -53,7 +53,7 @@ def links(
     own: Rule | None,
     key: tuple[int, int] | None,
     ordinals: Mapping[int, int] | None = None,
-) -> tuple[Link, ...]:
+) -> tuple[ChainPosition, ...]:
     """The links of one chain, `nodes` from the root on. `key`: the query's seed and the round, None when unknown.
     `own`: the rule that the run itself had, if it was one of these.
 
@@ -61,7 +61,7 @@ def links(
 
     Without `chain` records (level summary) the ratios are summed from `logp - logq`, and what needs whole rows is None.
     """
-    out: list[Link] = []
+    out: list[ChainPosition] = []
     at = _Ratio()
     for t, node in enumerate(nodes, 1):
         verdict, chain = verdicts.get(node.node), chains.get(node.node)
@@ -77,7 +77,7 @@ def links(
         if own and verdict is not None and verdict.kind == "test" and verdict.thr is not None:
             keep[own] = verdict.thr
         u = _u(node, verdict, key, 0 if ordinals is None else ordinals.get(node.node, 0))
-        out.append(Link(node.node, t, rho, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
+        out.append(ChainPosition(node.node, t, rho, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
     return tuple(out)
 
 
@@ -143,13 +143,13 @@ def naive_keep(chain: Chain | None, log_r: float) -> float | None:
     return chain.dhat_pq / (chain.dhat_pq + 1 - math.exp(log_r))
 
 
-def passed(link: Link, rule: Rule) -> bool | None:
+def passed(link: ChainPosition, rule: Rule) -> bool | None:
     """Whether the test of this position would pass by itself; None when it cannot be told."""
     keep = link.keep[rule]
     return None if keep is None or link.u is None else link.u < keep
 
 
-def kept(chain: Sequence[Link], rule: Rule) -> int | None:
+def kept(chain: Sequence[ChainPosition], rule: Rule) -> int | None:
     """How many tokens a rule keeps of a chain: rule A of verification.md 2 for tokenwise, rule B for the others."""
     tests = [passed(link, rule) for link in chain]
     if rule == TOKENWISE:
@@ -172,7 +172,7 @@ def single_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
 _QUERIES_AS_UNITS = 8
 
 
-class Replay(msgspec.Struct, frozen=True):
+class DraftReplay(msgspec.Struct, frozen=True):
     """One draft: its length, the tokens every rule keeps of it (None: cannot be told), the credits by position."""
 
     q: int
@@ -197,10 +197,10 @@ class SameDraft(msgspec.Struct, frozen=True, kw_only=True):
     gains: dict[str, dict[int, int]]
 
 
-def replay(q: int, links: Sequence[Link]) -> Replay:
+def replay(q: int, links: Sequence[ChainPosition]) -> DraftReplay:
     """What every rule does with one draft."""
     credits: dict[str, tuple[float, ...]] = {rule: tuple(link.credit[rule] for link in links) for rule in RULES}
-    return Replay(q, len(links), {rule: kept(links, rule) for rule in RULES}, credits)
+    return DraftReplay(q, len(links), {rule: kept(links, rule) for rule in RULES}, credits)
 
 
 class DraftTally:
@@ -214,7 +214,7 @@ class DraftTally:
         self._gain: dict[str, Ratio] = {rule: Ratio() for rule in RULES[1:]}
         self._gains: dict[str, Counter[int]] = {rule: Counter() for rule in RULES[1:]}
 
-    def add(self, draft: Replay) -> None:
+    def add(self, draft: DraftReplay) -> None:
         """Take in one draft; an empty one says nothing."""
         if not draft.length:
             return
@@ -231,7 +231,7 @@ class DraftTally:
         for rule in RULES:
             self._note_kept(rule, draft)
 
-    def _note_kept(self, rule: str, draft: Replay) -> None:
+    def _note_kept(self, rule: str, draft: DraftReplay) -> None:
         """What a rule keeps of it. Where that cannot be told of one draft, the others would be a biased choice."""
         ours, theirs, sums = draft.kept[rule], draft.kept[TOKENWISE], self._kept[rule]
         if ours is None or sums is None:
@@ -271,7 +271,7 @@ class DraftTally:
         return {t: c / n for t, (c, n) in enumerate(zip(self._credit[rule], self._reached, strict=True), 1)}
 
 
-def same_draft(replays: Iterable[Replay]) -> SameDraft | None:
+def same_draft(replays: Iterable[DraftReplay]) -> SameDraft | None:
     """Everything over some drafts."""
     tally = DraftTally()
     for each in replays:

@@ -20,7 +20,7 @@ _QUERIES_AS_UNITS = 8
 Block = tuple[int, int, int]  # n_accepted, n_emitted, depth (of its deepest judged position), over its rounds
 
 
-class Spot(msgspec.Struct):
+class DepthCounts(msgspec.Struct):
     """Counts of one depth: nodes, and rounds in which any node there was tested or kept."""
 
     tested: int = 0
@@ -56,7 +56,7 @@ class RunSums:
         self.round_ns = Median()
         self.stage_ns: dict[str, Median] = {}
         self.lost_ns: Counter[int] = Counter()  # n_drafted -> draft stage ns x drafted tokens that were not kept
-        self.spots: dict[int, Spot] = {}
+        self.spots: dict[int, DepthCounts] = {}
         self.runs = Ratio()  # accepted tokens between rejections
         self.first_commit_ns = Median()  # per query, from the start of its prefill
         self.prefill_ns = Median()

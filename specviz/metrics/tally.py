@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
 from specviz.metrics.pipelined import Cells
 from specviz.metrics.registry import RATIOS, Metrics, summarize
-from specviz.metrics.replay_rules import Replay, links, replay, single_chain
-from specviz.metrics.run_sums import RoundFigures, RunSums, Spot
+from specviz.metrics.replay_rules import DraftReplay, links, replay, single_chain
+from specviz.metrics.run_sums import DepthCounts, RoundFigures, RunSums
 from specviz.metrics.sums import Median
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -28,7 +28,7 @@ class Tally(RunSums):
     `on_draft` is told what every rule would have done with each sampled chain.
     """
 
-    def __init__(self, on_draft: Callable[[Replay], None] | None = None) -> None:
+    def __init__(self, on_draft: Callable[[DraftReplay], None] | None = None) -> None:
         super().__init__()
         self._began: int | None = None
         self._open_run = 0
@@ -191,7 +191,7 @@ class Tally(RunSums):
             tested[depth] += verdict.order is not None
             accepted[depth] += verdict.order is not None and verdict.status == "accepted"
         for depth in range(1, deepest + 1):
-            spot = self.spots.setdefault(depth, Spot())
+            spot = self.spots.setdefault(depth, DepthCounts())
             spot.tested, spot.accepted = spot.tested + tested[depth], spot.accepted + accepted[depth]
             spot.rounds_tested += tested[depth] > 0
             spot.rounds_accepted += accepted[depth] > 0

@@ -20,7 +20,7 @@ ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeFacts:
     """What is recorded of a drafted token at its birth, kept or pruned (the `node` event)."""
 
     id: int
@@ -102,8 +102,8 @@ class Draft:
     law_rows: Any = None  # [rows, V]
     row_of: tuple[int, ...] = ()
     shared: bool = False
-    nodes: tuple[Node, ...] = ()
-    pending: tuple[Node, ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()
+    pending: tuple[NodeFacts, ...] = ()
     draft_end: DraftEnd = "full"
     planned: int | None = None
     carry: Carry | None = None
@@ -126,7 +126,7 @@ class Draft:
         return tuple(sorted(nodes, key=lambda i: self.ids[i]))
 
     @cached_property
-    def ahead(self) -> tuple[Node, ...]:
+    def ahead(self) -> tuple[NodeFacts, ...]:
         """Nodes born in this round that a later one may judge: a pipelined drafter works ahead."""
         here = set(self.ids)
         return tuple(node for node in self.nodes if node.kept and node.id not in here)

@@ -51,13 +51,13 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class PlanStop:
     """The round closes without a drawn token: `node` has no row of its own."""
 
     node: int
 
 
-Step = Test | Draw | Stop
+Step = Test | Draw | PlanStop
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Plan:
         state = self.start
         while True:
             step = self.step(state)
-            if isinstance(step, Stop):
+            if isinstance(step, PlanStop):
                 return self._closed(step.node, made)
             if isinstance(step, Test):
                 result = self._test(step, keys, n)
@@ -266,7 +266,7 @@ class Plan:
         if not prob:
             return
         step = self.step(state)
-        if isinstance(step, Stop):
+        if isinstance(step, PlanStop):
             yield (self.draft.path(step.node), None), prob
         elif isinstance(step, Test):
             yield from self._outcomes(step.kept, prob * step.threshold)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from specviz.probability.table_models import Problem
-from specviz.prove.drafting import Builder
-from specviz.prove.layouts import Layout
+from specviz.prove.drafting import DraftBuilder
+from specviz.prove.layouts import DraftLayout
 
 Rows = Sequence[tuple[Any, Any, int]]  # p, q and the token, position by position
 Credit = Callable[[Rows], Any]
 
 
-def closed_form(verifier: str, layout: Layout, problem: Problem) -> Any | None:
+def closed_form(verifier: str, layout: DraftLayout, problem: Problem) -> Any | None:
     """The closed form of this verifier on this layout, None where none is known."""
     if layout.name == "tree":
         return _deterministic(layout, problem)
@@ -41,9 +41,9 @@ def _drawn(credit: Credit, problem: Problem) -> Any:
     return sum(credit(rows) for rows in _drafts(problem))
 
 
-def _deterministic(layout: Layout, problem: Problem) -> Any:
+def _deterministic(layout: DraftLayout, problem: Problem) -> Any:
     """Any lossless rule keeps a node of a fixed tree exactly when the target says its path (verification.md 3.8)."""
-    builder = Builder(None, (), problem.q)
+    builder = DraftBuilder(None, (), problem.q)
     layout.grow(problem)(builder)
     draft = builder.build()
     paths = {draft.path(node) for node in range(len(draft))}

@@ -17,7 +17,7 @@ from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
 from specviz.probability.table_models import CASES, Problem, law
 from specviz.prove import drafting
-from specviz.prove.drafting import Builder, Grow
+from specviz.prove.drafting import DraftBuilder, Grow
 from specviz.prove.enumerate import deviation, total_variation
 from specviz.prove.golden import golden
 from specviz.prove.proof import Rule, continued, in_fractions, rounds_of
@@ -26,7 +26,7 @@ from specviz.verifiers import all_verifiers, get_verifier
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class WrongRule:
     """A wrong rule on a case. `distance`: the TV it must have; None: more than nothing, its size is not published."""
 
     name: str
@@ -47,7 +47,7 @@ class Control:
 class Caught:
     """How far the law of a control is off."""
 
-    control: Control
+    control: WrongRule
     tv: Any
     max_abs_err: Any
 
@@ -58,7 +58,7 @@ class Caught:
         return bool(self.tv > 0) and known in (None, self.tv)
 
 
-def catch(control: Control) -> Caught:
+def catch(control: WrongRule) -> Caught:
     """Enumerate a wrong rule."""
     problem = control.problem
     rounds = rounds_of(problem, control.rule(problem))
@@ -67,7 +67,7 @@ def catch(control: Control) -> Caught:
     return Caught(control, total_variation(found, target), deviation(found, target))
 
 
-def registered() -> Iterator[Control]:
+def registered() -> Iterator[WrongRule]:
     """The verifiers that say they are not lossless, held to the distance on their badge and to the golden ones."""
     for verifier in all_verifiers().values():
         if verifier.lossless:
@@ -80,7 +80,7 @@ def registered() -> Iterator[Control]:
             if known is None and verifier.distance is not None:
                 known = Fraction(verifier.distance).limit_denominator(10_000)
             rule = _rule(drafting.chain, in_fractions(verifier).plan)
-            yield Control(verifier.name, verifier.help.partition(";")[0], case, gamma, rule, known)
+            yield WrongRule(verifier.name, verifier.help.partition(";")[0], case, gamma, rule, known)
 
 
 # One chain, backward scan. Wrong in the weight, in the last test, in the sums or in the direction.
@@ -156,7 +156,7 @@ def _rule(grow: Callable[[int], Grow], plan: Any, **options: Any) -> Callable[[P
 
     def rule(problem: Problem) -> Rule:
         def draft(keys: Any, text: tuple[int, ...]) -> Draft:
-            builder = Builder(keys, text, problem.q)
+            builder = DraftBuilder(keys, text, problem.q)
             grow(problem.gamma)(builder)
             return builder.build()
 
@@ -171,7 +171,7 @@ def _rule(grow: Callable[[int], Grow], plan: Any, **options: Any) -> Callable[[P
 def softmax_argmax(gamma: int) -> Grow:
     """An arg-max chain that records the softmax."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         node = ROOT
         for _ in range(gamma):
             row = b.row(node)
@@ -183,7 +183,7 @@ def softmax_argmax(gamma: int) -> Grow:
 def stop_dropped(gamma: int, stop: int = 0) -> Grow:
     """A drawn chain that ends *before* the stop token it drew."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         node = ROOT
         for depth in range(gamma):
             row = b.row(node)
@@ -198,7 +198,7 @@ def stop_dropped(gamma: int, stop: int = 0) -> Grow:
 def plain_row_kept(gamma: int) -> Grow:
     """Two siblings drawn without replacement that record the whole row."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         drafting.siblings(b, ROOT, 2, replacement=False, record_plain=True)
 
     return grow
@@ -207,7 +207,7 @@ def plain_row_kept(gamma: int) -> Grow:
 def retested(gamma: int, count: int = 2) -> Grow:
     """A caterpillar whose shared nodes are written down, and so tested, once per chain."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         main = [ROOT]
         for _ in range(gamma):
             main.append(b.draw(main[-1]))
@@ -257,13 +257,13 @@ key without round    | the same draws in every round                            
 """
 
 
-def _controls() -> Iterator[Control]:
+def _controls() -> Iterator[WrongRule]:
     for line in _PLACES.strip().splitlines():
         name, mistake, places = (part.strip() for part in line.split("|"))
         for where, distance in (place.split() for place in places.split(", ")):
             known = None if distance == "-" else Fraction(distance)
             over_blocks = name == "key without round"  # one block cannot show it
-            yield Control(name, mistake, where[0], int(where[1:]), _RULES[name], known, over_blocks)
+            yield WrongRule(name, mistake, where[0], int(where[1:]), _RULES[name], known, over_blocks)
 
 
-CONTROLS: tuple[Control, ...] = tuple(_controls())
+CONTROLS: tuple[WrongRule, ...] = tuple(_controls())

@@ -15,7 +15,7 @@ from specviz.probability.table_models import Table
 JUDGED, WINDOW, BRANCH = 0, 1, 2  # the three groups of a Draft, in feed order
 
 
-class Builder:
+class DraftBuilder:
     """Grows a draft after `text`; nodes are named by their birth number, which becomes the id."""
 
     def __init__(self, keys: Any, text: tuple[int, ...], table: Table) -> None:
@@ -73,13 +73,13 @@ class Builder:
         )
 
 
-Grow = Callable[[Builder], None]
+Grow = Callable[[DraftBuilder], None]
 
 
 def chain(gamma: int, stop: Iterable[int] = (), after: int = ROOT) -> Grow:
     """A drawn chain. It ends at a stop token, which is kept and not fed (verification.md 5.6)."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         node = after
         for _ in range(gamma):
             node = b.draw(node)
@@ -93,7 +93,7 @@ def chain(gamma: int, stop: Iterable[int] = (), after: int = ROOT) -> Grow:
 def shared_chain(gamma: int) -> Grow:
     """A chain drawn with the target's own noise."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         node = ROOT
         for _ in range(gamma):
             node = b.draw(node, stream="target")
@@ -104,7 +104,7 @@ def shared_chain(gamma: int) -> Grow:
 def chains(gamma: int, count: int, *, replacement: bool = True) -> Grow:
     """`count` chains from the root, independent or with distinct first tokens."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         if replacement:
             for _ in range(count):
                 chain(gamma)(b)
@@ -118,7 +118,7 @@ def chains(gamma: int, count: int, *, replacement: bool = True) -> Grow:
 def caterpillar(gamma: int, count: int, *, replacement: bool = True) -> Grow:
     """A main chain, and `count - 1` fresh chains from every node of it, with distinct first tokens if asked."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         chain(gamma)(b)
         for depth, node in enumerate([ROOT, *range(gamma)][:gamma]):
             elder = () if replacement else (b.tokens[depth],)  # what the main chain drew at this node
@@ -132,7 +132,7 @@ def paths_tree(leaves: Iterable[Sequence[int]]) -> Grow:
     """A deterministic tree by its root-to-leaf paths, shared nodes once."""
     paths = [tuple(leaf) for leaf in leaves]
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         nodes: dict[tuple[int, ...], int] = {(): ROOT}
         for leaf in paths:
             for depth in range(1, len(leaf) + 1):
@@ -146,7 +146,7 @@ def paths_tree(leaves: Iterable[Sequence[int]]) -> Grow:
 def best_tree(depth: int, width: int) -> Grow:
     """The `width` most probable children of every node."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         level = [ROOT]
         for _ in range(depth):
             level = [b.point(n, t) for n in level for t in np.argsort(-b.row(n), kind="stable")[:width]]
@@ -157,7 +157,7 @@ def best_tree(depth: int, width: int) -> Grow:
 def drawn_tree(depth: int, width: int, *, replacement: bool = True) -> Grow:
     """`width` children drawn at every node; without replacement each from what its elder siblings left."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         level = [ROOT]
         for _ in range(depth):
             level = [child for n in level for child in siblings(b, n, width, replacement=replacement)]
@@ -166,7 +166,13 @@ def drawn_tree(depth: int, width: int, *, replacement: bool = True) -> Grow:
 
 
 def siblings(
-    b: Builder, parent: int, count: int, *, replacement: bool, elder: Sequence[int] = (), record_plain: bool = False
+    b: DraftBuilder,
+    parent: int,
+    count: int,
+    *,
+    replacement: bool,
+    elder: Sequence[int] = (),
+    record_plain: bool = False,
 ) -> list[int]:
     """Drawn children of one node, after the `elder` ones. `record_plain`: the wrong law on record, for a control."""
     out: list[int] = []

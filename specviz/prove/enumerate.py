@@ -33,7 +33,7 @@ Law = dict[tuple[int, ...], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TakenOption:
     """One option of a decision: the part the uniform lies in, and what holds once it was taken."""
 
     key: Key
@@ -43,17 +43,17 @@ class Decision:
 
 
 @dataclass
-class Branch:
+class EnumeratedPath:
     """One execution: replays `replay`, takes the first option afterwards and notes the others as `unexplored`."""
 
-    replay: tuple[Decision, ...] = ()
+    replay: tuple[TakenOption, ...] = ()
     known: dict[Key, tuple[Any, Any]] = field(default_factory=dict)
     least_pos: int = -1  # positions before it were forgotten and must not be asked for
     prob: Any = 1
-    taken: list[Decision] = field(default_factory=list)
-    unexplored: list[tuple[Decision, ...]] = field(default_factory=list)
+    taken: list[TakenOption] = field(default_factory=list)
+    unexplored: list[tuple[TakenOption, ...]] = field(default_factory=list)
 
-    def cut(self, key: Key, edges: Callable[[], list[Any]]) -> Decision:
+    def cut(self, key: Key, edges: Callable[[], list[Any]]) -> TakenOption:
         """Which of the intervals `[edges[i], edges[i + 1])` the uniform of `key` lies in."""
         assert key[2] >= self.least_pos, f"{key} was forgotten: positions before {self.least_pos} are committed"
         at = len(self.taken)
@@ -73,7 +73,7 @@ class Branch:
         return BranchKeys(self, round_, way)
 
 
-def _parts(key: Key, edges: list[Any], known: tuple[Any, Any] | None, prob: Any) -> list[Decision]:
+def _parts(key: Key, edges: list[Any], known: tuple[Any, Any] | None, prob: Any) -> list[TakenOption]:
     lo, hi = known or (0, 1)
     least = SLIVER if isinstance(edges[-2], float) else 0
     out = []
@@ -82,7 +82,7 @@ def _parts(key: Key, edges: list[Any], known: tuple[Any, Any] | None, prob: Any)
         share = b - a if known is None else (b - a) / (hi - lo)
         if share > least:
             drawn = Drawn(i, float(a + b) / 2, float(left), float(right))
-            out.append(Decision(key, drawn, prob * share, (a, b)))
+            out.append(TakenOption(key, drawn, prob * share, (a, b)))
     assert out, f"a decision without any possible outcome: {key} {edges} {known}"
     return out
 
@@ -91,7 +91,7 @@ def _parts(key: Key, edges: list[Any], known: tuple[Any, Any] | None, prob: Any)
 class BranchKeys:
     """Stands in for `specviz.probability.draws.Keys`."""
 
-    branch: Branch
+    branch: EnumeratedPath
     round: int
     way: str = "cdf"
     seed: int = 0
@@ -128,7 +128,7 @@ class BranchKeys:
 class Uniform:
     """A uniform nobody has looked at: `u < x` and `u >= x` look, arithmetic and float() are refused."""
 
-    branch: Branch
+    branch: EnumeratedPath
     key: Key
 
     def __lt__(self, threshold: Any) -> bool:
@@ -146,11 +146,13 @@ def _edges(row: Any) -> list[Any]:
     return [0, *(sums if sums[-1] == 1 else sums / sums[-1])]
 
 
-def paths(run: Callable[[Branch], T], known: Known = frozenset(), least_pos: int = -1) -> Iterator[tuple[T, Branch]]:
+def paths(
+    run: Callable[[EnumeratedPath], T], known: Known = frozenset(), least_pos: int = -1
+) -> Iterator[tuple[T, EnumeratedPath]]:
     """Every execution of `run`; the branch carries its probability and what it learnt of the uniforms."""
-    frontier: list[tuple[Decision, ...]] = [()]
+    frontier: list[tuple[TakenOption, ...]] = [()]
     while frontier:
-        branch = Branch(frontier.pop(), dict(known), least_pos)
+        branch = EnumeratedPath(frontier.pop(), dict(known), least_pos)
         result = run(branch)
         assert len(branch.taken) >= len(branch.replay), "fewer decisions than before: not deterministic"
         frontier += branch.unexplored
@@ -159,19 +161,22 @@ def paths(run: Callable[[Branch], T], known: Known = frozenset(), least_pos: int
 
 
 def staged(
-    prepare: Callable[[Branch], S], run: Callable[[Branch, S], T], known: Known = frozenset(), least_pos: int = -1
-) -> Iterator[tuple[T, Branch, Any]]:
+    prepare: Callable[[EnumeratedPath], S],
+    run: Callable[[EnumeratedPath, S], T],
+    known: Known = frozenset(),
+    least_pos: int = -1,
+) -> Iterator[tuple[T, EnumeratedPath, Any]]:
     """Every execution of `prepare`, then `run`, with its probability; `prepare` is not repeated for what follows it."""
     for prepared, before in paths(prepare, known, least_pos):
         for result, branch in paths(partial(_second, run, prepared), frozenset(before.known.items()), least_pos):
             yield result, branch, before.prob * branch.prob
 
 
-def _second(run: Callable[[Branch, S], T], prepared: S, branch: Branch) -> T:
+def _second(run: Callable[[EnumeratedPath, S], T], prepared: S, branch: EnumeratedPath) -> T:
     return run(branch, prepared)
 
 
-def law_of(run: Callable[[Branch], Hashable]) -> dict[Any, Any]:
+def law_of(run: Callable[[EnumeratedPath], Hashable]) -> dict[Any, Any]:
     """The exact law of what `run` returns."""
     out: dict[Any, Any] = {}
     for result, branch in paths(run):

@@ -20,7 +20,7 @@ from specviz.errors import SpecvizError
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import CASES, Iid, Markov, PrefixTable, Problem, Table
 from specviz.prove.golden import TREE, Golden, golden
-from specviz.prove.layouts import Layout, get_layout, layout_of, meant_for, misfit
+from specviz.prove.layouts import DraftLayout, get_layout, layout_of, meant_for, misfit
 from specviz.prove.proof import memory
 from specviz.registry import pick as named
 from specviz.verifiers import all_verifiers
@@ -52,7 +52,7 @@ class Cost:
         return self.seconds > A_LOT
 
 
-def cost(problem: Problem, layout: Layout, verifier: Verifier) -> Cost:
+def cost(problem: Problem, layout: DraftLayout, verifier: Verifier) -> Cost:
     """What proving one verifier on this layout will cost."""
     n_drawn, options = layout.n_drawn(problem), _options(problem.p)
     n_texts = _power(options, problem.gamma + 1)
@@ -109,7 +109,7 @@ class Job:
 
     subject: Subject
     verifier: Verifier
-    layout: Layout
+    layout: DraftLayout
 
     @property
     def place(self) -> tuple[str, str, str]:

@@ -13,14 +13,14 @@ from specviz.probability.draft import Draft
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import Iid, Problem, exact_row
 from specviz.prove import drafting
-from specviz.prove.drafting import Builder, Grow
-from specviz.prove.enumerate import Branch
+from specviz.prove.drafting import DraftBuilder, Grow
+from specviz.prove.enumerate import EnumeratedPath
 
 WIDTH = 2  # children of a node in a tree nobody sized
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DraftLayout:
     """A way to draft. `n_drawn`: how many tokens of it are drawn, each of them up to V branches of the enumeration."""
 
     name: str
@@ -31,28 +31,28 @@ class Layout:
     several: bool = False  # needs two candidates or more to be itself
 
 
-def draw(keys: object, text: tuple[int, ...], problem: Problem, layout: Layout) -> Draft:
+def draw(keys: object, text: tuple[int, ...], problem: Problem, layout: DraftLayout) -> Draft:
     """The draft of one round after `text`."""
-    builder = Builder(keys, text, problem.q)
+    builder = DraftBuilder(keys, text, problem.q)
     layout.grow(problem)(builder)
     return builder.build(shared=layout.shared)
 
 
-def get_layout(name: str) -> Layout:
+def get_layout(name: str) -> DraftLayout:
     """The layout of that name. Raises SpecvizError with the nearest name."""
     if name not in LAYOUTS:
         raise SpecvizError(f"no layout '{name}'{suggestion(name, LAYOUTS)}")
     return LAYOUTS[name]
 
 
-def layout_of(problem: Problem) -> Layout:
+def layout_of(problem: Problem) -> DraftLayout:
     """The layout a problem describes: its tree, its candidates, or one chain."""
     if problem.tree is not None:
         return LAYOUTS["tree"]
     return LAYOUTS[problem.layout if problem.candidates > 1 else "chain"]
 
 
-def misfit(verifier: Verifier, problem: Problem, layout: Layout) -> str | None:
+def misfit(verifier: Verifier, problem: Problem, layout: DraftLayout) -> str | None:
     """Why the verifier cannot judge such drafts, None when it can.
 
     Told by a small draft of the same form in which every token is possible: one of the tables' own may happen to have
@@ -60,7 +60,7 @@ def misfit(verifier: Verifier, problem: Problem, layout: Layout) -> str | None:
     """
     every = Iid(exact_row([Fraction(1, problem.vocab)] * problem.vocab))
     small = replace(problem, q=every, gamma=min(2, problem.gamma), candidates=min(2, problem.candidates))
-    return verifier.refuses(draw(Branch().keys(1), (), small, layout))
+    return verifier.refuses(draw(EnumeratedPath().keys(1), (), small, layout))
 
 
 def meant_for(verifier: Verifier, problem: Problem) -> list[str]:
@@ -85,30 +85,32 @@ def _distinct(problem: Problem) -> str:
 
 
 _ALL = (
-    Layout("chain", lambda p: drafting.chain(p.gamma), lambda p: p.gamma, lambda p: "chain"),
-    Layout("shared", lambda p: drafting.shared_chain(p.gamma), lambda p: p.gamma, lambda p: "shared, cdf", shared=True),
-    Layout(
+    DraftLayout("chain", lambda p: drafting.chain(p.gamma), lambda p: p.gamma, lambda p: "chain"),
+    DraftLayout(
+        "shared", lambda p: drafting.shared_chain(p.gamma), lambda p: p.gamma, lambda p: "shared, cdf", shared=True
+    ),
+    DraftLayout(
         "parallel",
         lambda p: drafting.chains(p.gamma, p.candidates, replacement=p.replacement),
         lambda p: p.gamma * p.candidates,
         lambda p: f"{p.candidates} chains{_distinct(p)}",
         several=True,
     ),
-    Layout(
+    DraftLayout(
         "caterpillar",
         lambda p: drafting.caterpillar(p.gamma, p.candidates, replacement=p.replacement),
         lambda p: p.gamma + (p.candidates - 1) * p.gamma * (p.gamma + 1) // 2,
         lambda p: f"caterpillar {p.candidates}{_distinct(p)}",
         several=True,
     ),
-    Layout(
+    DraftLayout(
         "tree", _tree, lambda p: 0, lambda p: "tree" if p.tree is not None else f"top-{min(_width(p), p.vocab)} tree"
     ),
-    Layout(
+    DraftLayout(
         "drawn_tree",
         lambda p: drafting.drawn_tree(p.gamma, _width(p), replacement=p.replacement),
         lambda p: sum(_width(p) ** depth for depth in range(1, p.gamma + 1)),
         lambda p: f"drawn tree {_width(p)}{_distinct(p)}",
     ),
 )
-LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in _ALL}
+LAYOUTS: dict[str, DraftLayout] = {layout.name: layout for layout in _ALL}

@@ -19,8 +19,8 @@ from specviz.probability.plan import Verifier
 from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, law
 from specviz.prove.closed_form import closed_form
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
-from specviz.prove.layouts import Layout, draw
-from specviz.prove.rounds import Begun, Block, Blocks, MakeDraft, MakePlan, Rounds
+from specviz.prove.layouts import DraftLayout, draw
+from specviz.prove.rounds import Begun, Blocks, MakeDraft, MakePlan, PlayedBlock, RoundPlayer
 from specviz.verifiers.slack import DEFAULT, slack_plan
 from specviz.verifiers.slack import VERIFIER as SLACK
 
@@ -34,7 +34,7 @@ class Proof:
 
     verifier: str
     claims_lossless: bool
-    layout: Layout
+    layout: DraftLayout
     problem: Problem
     exact: bool
     law: Law  # of the first gamma + 1 tokens: one block, plain decoding after it
@@ -83,7 +83,7 @@ class Rule:
     keyed: bool = True  # False: the round is left out of the keys
 
 
-def prove(problem: Problem, verifier: Verifier, layout: Layout, tick: Tick | None = None) -> Proof:
+def prove(problem: Problem, verifier: Verifier, layout: DraftLayout, tick: Tick | None = None) -> Proof:
     """Enumerate one verifier on one draft layout. The caller has seen to it that they fit (`layouts.misfit`)."""
     began = perf_counter()
     plan = in_fractions(verifier).plan if is_exact(problem) else verifier.plan
@@ -135,19 +135,19 @@ class _Counter:
             self.tick()
 
 
-def rounds_of(problem: Problem, rule: Rule, tick: Tick | None = None) -> Rounds[Block]:
+def rounds_of(problem: Problem, rule: Rule, tick: Tick | None = None) -> RoundPlayer[PlayedBlock]:
     """Block after block under a rule."""
     blocks = Blocks(problem, rule.draft, rule.plan)
 
-    def play(keys: BranchKeys, text: tuple[int, ...], round_: int, begun: Begun) -> Block:
+    def play(keys: BranchKeys, text: tuple[int, ...], round_: int, begun: Begun) -> PlayedBlock:
         if tick:
             tick()
         return blocks.play(keys, text, begun)
 
-    return Rounds(blocks.begin, play, lambda block: block.tokens, keyed=rule.keyed, memory=memory(problem))
+    return RoundPlayer(blocks.begin, play, lambda block: block.tokens, keyed=rule.keyed, memory=memory(problem))
 
 
-def continued(blocks: Mapping[Block, Any], problem: Problem) -> Law:
+def continued(blocks: Mapping[PlayedBlock, Any], problem: Problem) -> Law:
     """The law of the first gamma + 1 tokens when plain decoding follows the block."""
     length = problem.gamma + 1
     level: Law = {}
@@ -171,7 +171,7 @@ def memory(problem: Problem) -> int | None:
     return int(any(isinstance(table, Markov) for table in tables))
 
 
-def accepted_law(blocks: Mapping[Block, Any], gamma: int) -> tuple[Any, ...]:
+def accepted_law(blocks: Mapping[PlayedBlock, Any], gamma: int) -> tuple[Any, ...]:
     """P(accepted = 0) .. P(accepted = gamma) of a block: always gamma + 1 entries, a length that never comes is 0."""
     law_of_count: list[Any] = [0] * (gamma + 1)
     for block, prob in blocks.items():
@@ -184,7 +184,7 @@ def mean(law_of_count: Sequence[Any]) -> Any:
     return sum(k * prob for k, prob in enumerate(law_of_count))
 
 
-def _expected(blocks: Mapping[Block, Any], number: Callable[[Block], int]) -> Any:
+def _expected(blocks: Mapping[PlayedBlock, Any], number: Callable[[PlayedBlock], int]) -> Any:
     return sum(number(block) * prob for block, prob in blocks.items())
 
 

@@ -46,7 +46,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProofVerdict:
     """One line for each thing that was shown, and whether all of it holds."""
 
     lines: tuple[tuple[bool, str], ...]
@@ -57,7 +57,7 @@ class Verdict:
         return all(good for good, _ in self.lines)
 
 
-def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> Verdict:
+def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
     """The conclusion."""
     bad = [d for d in done if d.proof.is_false_claim]
     exposed = {d.proof.verifier for d in bad}
@@ -80,7 +80,7 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> Verdict:
         lines += [(False, f"the check is too weak: it let '{c.control.name}' pass, or missed its size") for c in missed]
         if not missed:
             lines.append((True, f"all {len(caught)} wrong rules were caught, by the exact distance where it is known"))
-    return Verdict(tuple(lines))
+    return ProofVerdict(tuple(lines))
 
 
 def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:

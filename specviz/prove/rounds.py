@@ -15,7 +15,7 @@ import numpy as np
 from specviz.probability.draft import Carry, Draft
 from specviz.probability.plan import Outcome, Plan
 from specviz.probability.table_models import Problem, Table
-from specviz.prove.enumerate import Branch, BranchKeys, Known, Law, staged
+from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Known, Law, staged
 
 R = TypeVar("R", bound=Hashable)
 Play = Callable[[Any, tuple[int, ...], int], tuple[int, ...]]
@@ -25,7 +25,7 @@ MakeDraft = Callable[[Any, tuple[int, ...]], Draft]  # keys, text
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PlayedBlock:
     """What a round and its carried rounds brought."""
 
     tokens: tuple[int, ...]
@@ -47,7 +47,7 @@ class Blocks:
         draft = self.draft(keys, text)
         return draft, self.plan(draft, target_rows(self.problem.p, text, draft))
 
-    def play(self, keys: Any, text: tuple[int, ...], begun: Begun) -> Block:
+    def play(self, keys: Any, text: tuple[int, ...], begun: Begun) -> PlayedBlock:
         """The block that starts after `text`; `keys` are those of its first round."""
         draft, plan = begun
         outcome = plan.walk(keys, len(text))
@@ -57,7 +57,7 @@ class Blocks:
             rest = self._carried(here, carry)
             outcome = rest.walk(keys, len(here))
             tokens, calls, carry = (*tokens, *emitted(rest.draft, outcome)), calls + 1, outcome.carry
-        return Block(tokens, n_accepted, calls)
+        return PlayedBlock(tokens, n_accepted, calls)
 
     def _carried(self, text: tuple[int, ...], carry: Carry) -> Plan:
         """The plan of a carried round; many ways lead to the same one, and plans have no state."""
@@ -81,7 +81,7 @@ def emitted(draft: Draft, outcome: Outcome) -> tuple[int, ...]:
 
 
 @dataclass
-class Rounds(Generic[R]):
+class RoundPlayer(Generic[R]):
     """Rounds one after the other.
 
     `draft(keys, text)` is the first part of a round, `play(keys, text, round, drafted)` gives what it brought and
@@ -143,10 +143,10 @@ class Rounds(Generic[R]):
         out: dict[tuple[R, Known], Any] = {}
         key_round = round_ if self.keyed else 0
 
-        def draft(branch: Branch) -> Any:
+        def draft(branch: EnumeratedPath) -> Any:
             return self.draft(branch.keys(key_round, self.way), text)
 
-        def play(branch: Branch, drafted: Any) -> R:
+        def play(branch: EnumeratedPath, drafted: Any) -> R:
             return self.play(branch.keys(key_round, self.way), text, round_, drafted)
 
         for result, branch, prob in staged(draft, play, known, len(text)):
@@ -182,10 +182,10 @@ def chained(
     """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
 
     `play(keys, text, round)` returns the tokens a round emits. `keyed=False` leaves the round out of every key.
-    `memory`: see `Rounds`.
+    `memory`: see `RoundPlayer`.
     """
 
-    return Rounds(
+    return RoundPlayer(
         lambda keys, text: None,
         lambda keys, text, round_, _: play(keys, text, round_),
         lambda tokens: tokens,

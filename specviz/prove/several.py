@@ -9,7 +9,7 @@ from typing import Any
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
-from specviz.verifiers._candidates import Candidate, candidates, ordinals
+from specviz.verifiers._candidates import CandidatePath, candidates, ordinals
 
 History = tuple[tuple[int, int], ...]  # (candidate, length of the text after it) of all that were tried
 
@@ -20,7 +20,7 @@ class Several:
     def __init__(self, draft: Draft, rows: Any, *, from_ratio: bool = False, uncapped_last: bool = False) -> None:
         self.draft, self.rows = draft, rows
         self.from_ratio, self.uncapped_last = from_ratio, uncapped_last
-        self.candidates: tuple[Candidate, ...] = candidates(draft)
+        self.candidates: tuple[CandidatePath, ...] = candidates(draft)
         self.ordinals = ordinals(draft)
 
     def plan(self) -> Plan:

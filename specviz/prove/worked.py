@@ -35,7 +35,7 @@ GOLDEN_STOPS = {"blockwise": {4: "1"}, "hsd": {4: "1"}, "hsd_naive": {4: "1"}, "
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class WorkedBranch:
     """The prefix of t tokens and the branch below it. `None` where there is nothing to say at an end."""
 
     t: int
@@ -61,7 +61,7 @@ def target_rows() -> Any:
     return np.stack([exact_row(row.split()) for row in _P])
 
 
-def branches() -> list[Branch]:
+def branches() -> list[WorkedBranch]:
     """Every position of the trace, t = 0..gamma."""
     drafted = draft()
     part = _joint.chain(drafted, range(GAMMA), target_rows())
@@ -76,7 +76,7 @@ def branches() -> list[Branch]:
         inner = t < GAMMA
         residual = tuple(_joint.residual(part, capped, t)) if inner and capped.lack[t] > 0 else None
         out.append(
-            Branch(
+            WorkedBranch(
                 t,
                 rho,
                 plain.w[t],
@@ -99,7 +99,7 @@ def stop_law(verifier: Verifier) -> dict[int, Any]:
     return dict(sorted(out.items()))
 
 
-def agrees(found: Sequence[Branch], stops: dict[str, dict[int, Any]]) -> bool:
+def agrees(found: Sequence[WorkedBranch], stops: dict[str, dict[int, Any]]) -> bool:
     """Whether the golden numbers came out."""
     columns = [(GOLDEN_LACK, [b.lack for b in found[:-1]]), (GOLDEN_OVER, [b.over for b in found[:-1]])]
     columns.append((GOLDEN_KEEP, [b.h for b in found]))
@@ -108,7 +108,7 @@ def agrees(found: Sequence[Branch], stops: dict[str, dict[int, Any]]) -> bool:
     return same and all(stops[name] == law for name, law in known.items())
 
 
-def as_object(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> dict[str, Any]:
+def as_object(found: Sequence[WorkedBranch], stops: dict[str, dict[int, Any]], good: bool) -> dict[str, Any]:
     """The object of `--json`, numbers as fractions in text."""
     return {
         "case": "D",

@@ -1,4 +1,4 @@
-"""`Family`: who stands where in the draft of one round. Worked out once per round, asked by layout, steps and
+"""`RoundTree`: who stands where in the draft of one round. Worked out once per round, asked by layout, steps and
 explanations.
 
 Siblings are the children of every node that *spells* the same text (contract.md 3), in id order: parallel chains
@@ -22,7 +22,7 @@ _SAME = 2e-5  # two logs of one number, each written with six figures
 
 
 @dataclass
-class Family:
+class RoundTree:
     """The nodes of a round: those born in it, and pending ones from earlier rounds that it judged."""
 
     record: RoundRecord

@@ -23,7 +23,7 @@ from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidatePath:
     """One path. `shared`: how many of its leading nodes are the same draws as in an earlier candidate."""
 
     nodes: tuple[int, ...]
@@ -56,7 +56,7 @@ class RequiredRow:
         return Draw(node, lambda: self.row, {}, "residual", "recovered", self.fallback, self.mass)
 
 
-def candidates(draft: Draft) -> tuple[Candidate, ...]:
+def candidates(draft: Draft) -> tuple[CandidatePath, ...]:
     """All of them, in order."""
     children = draft.children
     heads = [c for node, born in children.items() for i, c in enumerate(born) if node == ROOT or i > 0]
@@ -71,7 +71,7 @@ def _born(draft: Draft, head: int) -> tuple[int, int]:
     return latest, draft.depths[head]
 
 
-def _path(draft: Draft, head: int) -> Candidate:
+def _path(draft: Draft, head: int) -> CandidatePath:
     nodes = [head]
     while nodes[0] != ROOT:
         nodes.insert(0, draft.parents[nodes[0]])
@@ -79,7 +79,7 @@ def _path(draft: Draft, head: int) -> Candidate:
     shared = len(nodes) - 1
     while further := draft.children.get(nodes[-1], ()):
         nodes.append(further[0])
-    return Candidate(tuple(nodes), tuple(draft.tokens[i] for i in nodes), shared)
+    return CandidatePath(tuple(nodes), tuple(draft.tokens[i] for i in nodes), shared)
 
 
 def ordinals(draft: Draft) -> dict[int, int]:

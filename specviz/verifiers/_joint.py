@@ -32,7 +32,7 @@ ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class JointChain:
     """Drafted tokens in a row. `rows[t]` `[gamma, V]` is required where `tokens[t]` was drawn from `laws[t]`."""
 
     tokens: tuple[int, ...]
@@ -49,7 +49,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedChain:
     """A chain under a joint rule, on the host. Lists run over t = 0..gamma; `p`, `q` from 1, `lack` to gamma - 1.
 
     `log_r`: the uncapped log ratio; `log_w`: log of the weight. `r`, `w`: themselves, where rows are Fractions.
@@ -80,24 +80,24 @@ class Weighed:
         return self.lack[t] + self.b[t] - self.a[t]
 
 
-def chain(draft: Draft, nodes: Sequence[int], target_probs: Rows, first: Row | None = None) -> Chain:
+def chain(draft: Draft, nodes: Sequence[int], target_probs: Rows, first: Row | None = None) -> JointChain:
     """The chain of some nodes, each the parent of the next. `first`: required in place of the first target row."""
     numbers = [draft.parents[node] + 1 for node in nodes]
     if first is None:
         rows = _candidates.taken(target_probs, numbers)
     else:
         rows = _candidates.headed(first, _candidates.taken(target_probs, numbers[1:]))
-    return Chain(tuple(draft.tokens[node] for node in nodes), rows, _laws(draft, nodes))
+    return JointChain(tuple(draft.tokens[node] for node in nodes), rows, _laws(draft, nodes))
 
 
-def below(rows: Rows, laws: Rows) -> Chain:
+def below(rows: Rows, laws: Rows) -> JointChain:
     """A chain of one position with nothing drafted there: its required row and draft law, both the first of theirs."""
     law = laws[0]
     first = rows if isinstance(rows, CertainRows) else rows[:1]
-    return Chain((law.token,), first, None) if isinstance(law, Certain) else Chain((0,), first, laws[:1])
+    return JointChain((law.token,), first, None) if isinstance(law, Certain) else JointChain((0,), first, laws[:1])
 
 
-def law_at(part: Chain, t: int) -> Row:
+def law_at(part: JointChain, t: int) -> Row:
     """The law of the token behind the first t."""
     return Certain(part.tokens[t], len(part.rows[t])) if part.laws is None else part.laws[t]
 
@@ -116,13 +116,13 @@ def _laws(draft: Draft, nodes: Sequence[int]) -> Any:
     return laws
 
 
-def weigh(part: Chain, *, capped: bool = True, start: Any = None) -> Weighed:
+def weigh(part: JointChain, *, capped: bool = True, start: Any = None) -> WeighedChain:
     """All numbers of a chain. `start`: the weight w_0 <= 1 (exact), or its log (floats); None: 1."""
     if part.exact:
         return _weigh_exactly(part, capped, 1 if start is None else start)
     begin = 0.0 if start is None else float(start)
     if not len(part):
-        return Weighed([], [], [begin], [begin], [math.exp(begin)], [1.0], [])
+        return WeighedChain([], [], [begin], [begin], [math.exp(begin)], [1.0], [])
     p, q = _masses(part)
     xp = namespace(p)
     with np.errstate(divide="ignore", invalid="ignore"):  # of log 0
@@ -140,10 +140,10 @@ def weigh(part: Chain, *, capped: bool = True, start: Any = None) -> Weighed:
     n = len(part)
     a, b, rest = columns[: n + 1], columns[n + 1 : 2 * n + 2], columns[2 * n + 2 :]
     p, q, log_r, log_w, lack = (rest[i * n : (i + 1) * n] for i in range(5))
-    return Weighed(p, q, [begin, *log_r], [begin, *log_w], a, b, lack)
+    return WeighedChain(p, q, [begin, *log_r], [begin, *log_w], a, b, lack)
 
 
-def _weigh_exactly(part: Chain, capped: bool, start: Any) -> Weighed:
+def _weigh_exactly(part: JointChain, capped: bool, start: Any) -> WeighedChain:
     p, q = (list(x) for x in _masses(part))
     r, w = [start], [start]
     for mass, law in zip(p, q, strict=True):
@@ -152,10 +152,10 @@ def _weigh_exactly(part: Chain, capped: bool, start: Any) -> Weighed:
         w.append(min(1, w[-1] * rho) if capped else r[-1])
     a, b = [min(1, x) for x in w], [min(1, 1 / Fraction(x)) if x else 1 for x in w]
     lack = list(_lack(part, _candidates.objects(a[:-1]), _candidates.objects(b[:-1]))) if p else []
-    return Weighed(p, q, [_candidates.log_of(x) for x in r], [_candidates.log_of(x) for x in w], a, b, lack, r, w)
+    return WeighedChain(p, q, [_candidates.log_of(x) for x in r], [_candidates.log_of(x) for x in w], a, b, lack, r, w)
 
 
-def _masses(part: Chain) -> tuple[Any, Any]:
+def _masses(part: JointChain) -> tuple[Any, Any]:
     """What the required rows and the laws give the drafted tokens: two vectors `[gamma]`, wide floats or exact."""
     picks = [list(range(len(part))), list(part.tokens)]
     if isinstance(part.rows, CertainRows):
@@ -167,7 +167,7 @@ def _masses(part: Chain) -> tuple[Any, Any]:
     return (p, q) if part.exact else (_candidates.wide(p), _candidates.wide(q))
 
 
-def _lack(part: Chain, a: Any, b: Any) -> Any:
+def _lack(part: JointChain, a: Any, b: Any) -> Any:
     """`sum_y (a p - b q)+` of every position `[gamma]`."""
     if not isinstance(part.rows, CertainRows):
         sums = _candidates.surplus(part.rows, part.laws, part.tokens, a, b).sum(-1)
@@ -180,7 +180,7 @@ def _lack(part: Chain, a: Any, b: Any) -> Any:
     return (a - share * law).clip(0) if not part.exact else np.maximum(a - share * law, 0)
 
 
-def residual(part: Chain, weighed: Weighed, t: int) -> Row:
+def residual(part: JointChain, weighed: WeighedChain, t: int) -> Row:
     """The row `(a_t p_{t+1} - b_t q_{t+1})+` below the first t tokens, its mass as it is."""
     row = part.rows[t]
     if isinstance(row, Certain):
@@ -215,7 +215,7 @@ class Position:
 LARGEST = 700.0  # exp of it still is a float
 
 
-def records(part: Chain) -> list[Position]:
+def records(part: JointChain) -> list[Position]:
     """The record of every position, `D-` summed by itself and not worked out from `D+`."""
     capped, plain = weigh(part), weigh(part, capped=False)
     over, over_hat = _over(part, capped), _over(part, plain)
@@ -245,7 +245,7 @@ def records(part: Chain) -> list[Position]:
     return out
 
 
-def _over(part: Chain, weighed: Weighed) -> list[float]:
+def _over(part: JointChain, weighed: WeighedChain) -> list[float]:
     """`sum_y (b q - a p)+` of the branches below t = 0..gamma - 1."""
     if part.laws is None or isinstance(part.rows, CertainRows) or not len(part):
         return [float(weighed.over(t)) for t in range(len(part))]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from specviz.probability.draft import ROOT, Carry, Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test
+from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test
 from specviz.probability.rows import Rows
 from specviz.verifiers import _candidates, _joint
 
-CarryOf = Callable[[_joint.Chain, _joint.Weighed, int, int], Carry | None]  # (.., tokens kept, token drawn)
+CarryOf = Callable[[_joint.JointChain, _joint.WeighedChain, int, int], Carry | None]  # (.., tokens kept, token drawn)
 
 
 def nodes_of(draft: Draft) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def scan(
     target_probs: Rows,
     *,
     capped: bool = True,
-    last: Callable[[_joint.Weighed], Any] | None = None,
+    last: Callable[[_joint.WeighedChain], Any] | None = None,
     carry: CarryOf | None = None,
 ) -> Plan:
     """The plan of a backward scan. `capped`: weights c_t, else r_t; `last`: another chance for the last test."""
@@ -57,7 +57,9 @@ def scan(
         node = nodes[t - 1] if t else ROOT
         if t < gamma:
             return closing(node, part, weighed, t, carry)
-        return Draw(node, lambda: target_probs[node + 1], {}, "target", "bonus") if draft.has_row(node) else Stop(node)
+        return (
+            Draw(node, lambda: target_probs[node + 1], {}, "target", "bonus") if draft.has_row(node) else PlanStop(node)
+        )
 
     def open_step(state: State) -> Step:
         kind, t = state
@@ -66,7 +68,9 @@ def scan(
     return Plan(draft, ("scan", gamma) if gamma else ("stop", 0), open_step)
 
 
-def closing(node: int, part: _joint.Chain, weighed: _joint.Weighed, t: int, carry: CarryOf | None = None) -> Draw:
+def closing(
+    node: int, part: _joint.JointChain, weighed: _joint.WeighedChain, t: int, carry: CarryOf | None = None
+) -> Draw:
     """The draw after the first t tokens of a chain, the rest of which failed.
 
     A residual without mass (rows that coincide up to rounding) is reached by rounding only: the required row stands in.

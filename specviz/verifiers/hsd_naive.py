@@ -28,13 +28,13 @@ def plan(draft: Draft, target_probs: Rows) -> Plan:
         return Plan(draft, ROOT, lambda state: step)
     planned = len(nodes_of(draft)) if draft.planned is None else draft.planned
 
-    def carry(part: _joint.Chain, weighed: _joint.Weighed, t: int, token: int) -> Carry | None:
+    def carry(part: _joint.JointChain, weighed: _joint.WeighedChain, t: int, token: int) -> Carry | None:
         return _after(_ratio(weighed, t, planned - t), part.rows[t], _joint.law_at(part, t), token)
 
     return scan(draft, target_probs, capped=False, carry=carry)
 
 
-def _ratio(weighed: _joint.Weighed, t: int, left: int) -> Carry:
+def _ratio(weighed: _joint.WeighedChain, t: int, left: int) -> Carry:
     """The joint ratio of the first t tokens, with `left` positions of the block still to write."""
     return Carry(weighed.log_w[t], left, weighed.w[t] if weighed.w else None)
 
@@ -48,7 +48,7 @@ def _carried(carry: Carry, laws: Rows | None, target_probs: Rows) -> Step:
     part = _joint.below(target_probs, laws)
     weighed = _joint.weigh(part, capped=False, start=carry.log_ratio if carry.exact is None else carry.exact)
 
-    def after(part: _joint.Chain, weighed: _joint.Weighed, t: int, token: int) -> Carry | None:
+    def after(part: _joint.JointChain, weighed: _joint.WeighedChain, t: int, token: int) -> Carry | None:
         return _after(carry, part.rows[0], _joint.law_at(part, 0), token)
 
     return closing(ROOT, part, weighed, 0, after)

@@ -10,7 +10,7 @@ controls). Draws without replacement need nothing but the law each sibling was r
 """
 
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier
 from specviz.probability.rows import Certain, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
@@ -28,7 +28,7 @@ class _MultiHsd:
         self.spelling = draft.spelling
         self.ordinals = ordinals(draft)
         self.rows: dict[History, RequiredRow] = {}
-        self.parts: dict[tuple[History, int], tuple[_joint.Chain, _joint.Weighed]] = {}
+        self.parts: dict[tuple[History, int], tuple[_joint.JointChain, _joint.WeighedChain]] = {}
 
     def node(self, history: History) -> int:
         """The node kept so far, by spelling."""
@@ -66,7 +66,7 @@ class _MultiHsd:
             bool(history) and t - 1 == kept,
         )
 
-    def part(self, history: History, b: int) -> tuple[_joint.Chain, _joint.Weighed]:
+    def part(self, history: History, b: int) -> tuple[_joint.JointChain, _joint.WeighedChain]:
         """What candidate b has behind the text kept so far, weighed from 1."""
         if (history, b) not in self.parts:
             nodes = self.candidates[b].nodes[_length(history) :]
@@ -97,7 +97,7 @@ class _MultiHsd:
         """The end of the round: bonus behind a whole candidate, else a token from what is required."""
         node = self.node(history)
         if not self.draft.has_row(node):
-            return Stop(node)
+            return PlanStop(node)
         required = self.required(history)
         if not history or self.whole(history):
             return Draw(node, lambda: required.row, {}, "target", "bonus")

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier
+from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier
 from specviz.probability.rows import Certain, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
 from specviz.verifiers._candidates import RequiredRow, misfit, ordinals
 
-Descent = tuple[_joint.Chain, _joint.Weighed]
+Descent = tuple[_joint.JointChain, _joint.WeighedChain]
 
 
 class _Traversal:
@@ -113,7 +113,7 @@ class _Traversal:
         if not count:
             node = self.draft.spelling.first(node)  # a twin may have the row this one lacks
             plain = self.target_probs[node + 1] if self.draft.has_row(node) else None
-            return Stop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
+            return PlanStop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
         return self.row(node, count).closing(node)
 
 

@@ -12,7 +12,7 @@ Siblings drawn without replacement carry the law they were really drawn from, wh
 from typing import Any
 
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Test, Verifier, VerifierAlias
+from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier, VerifierAlias
 from specviz.probability.rows import Rows, at, namespace, positive_part, scaled
 from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers._candidates import RequiredRow, misfit, ordinals
@@ -55,7 +55,7 @@ class _Tokenwise:
     def open(self, state: State) -> Step:
         node, failed = state
         if not self.draft.has_row(node):
-            return Stop(node)
+            return PlanStop(node)
         candidates = self.spelling.candidates(node)
         if failed == len(candidates):
             required = self.row(node, failed)

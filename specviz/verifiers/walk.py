@@ -14,7 +14,7 @@ law of `tree_tokenwise` and `tree_hsd` (verification.md 3.8), so these are other
 """
 
 from specviz.probability.draft import Draft
-from specviz.probability.plan import Draw, Plan, State, Step, Stop, Verifier, VerifierAlias
+from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Verifier, VerifierAlias
 from specviz.probability.rows import Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers._candidates import misfit
@@ -27,7 +27,7 @@ def plan(draft: Draft, target_probs: Rows) -> Plan:
     def open_step(state: State) -> Step:
         node: int = state
         if not draft.has_row(node):
-            return Stop(node)
+            return PlanStop(node)
         edges: dict[int, tuple[int, State]] = {}
         for child in spelling.candidates(node):
             kept = spelling.first(child)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
-from specviz.view.frame.frame import Frame, Options, PanelOptions, Tree
+from specviz.view.frame.frame import Frame, Options, PanelOptions, TreeFrame
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 
@@ -35,9 +35,9 @@ AnyPanel = type["Panel[Any, Any]"]
 class Scene:
     """A moment of a round as every panel is given it. `metrics`: over all rounds so far."""
 
-    family: Family
+    family: RoundTree
     now: Moment
-    tree: Tree  # what the canvas shows at this moment
+    tree: TreeFrame  # what the canvas shows at this moment
     selected: int | None
     metrics: "Metrics | None"
     ascii: bool = False
@@ -78,12 +78,12 @@ class Panel(Generic[OptionsT, ModelT]):
         """The model before the first round."""
         raise NotImplementedError
 
-    def follows(self, family: Family, now: Moment) -> int | None:
+    def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The node this panel looks at when nobody chose one; None: the one that something just happened to."""
         return None
 
     @classmethod
-    def explain(cls, run: Run, family: Family, node: int) -> Remark | None:
+    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
         """What the panel knows about a node, the root or the closing token."""
         return None
 
@@ -138,7 +138,7 @@ def _in_folders() -> Iterator[AnyPanel]:
                     yield found
 
 
-def remarks(run: Run, family: Family, node: int) -> Remark:
+def remarks(run: Run, family: RoundTree, node: int) -> Remark:
     """What all panels have to say about a node, put together."""
     found = [remark for panel in all_panels() if (remark := panel.explain(run, family, node)) is not None]
     rows = tuple(row for remark in found for row in remark.rows)

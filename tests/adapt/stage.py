@@ -15,8 +15,8 @@ from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
 from specviz.knobs import Knobs
 from specviz.methods import get_method
-from specviz.methods.online.bandit import Signal
-from specviz.methods.online.batches import HELD_OUT, Laws, Lesson, Notes, Slot
+from specviz.methods.online.bandit import QuerySurprise
+from specviz.methods.online.batches import HELD_OUT, Laws, QueryBatch, QueryCollector, Slot
 from specviz.methods.online.update import pair_states
 from specviz.methods.specblock.files import KIND
 from specviz.methods.specblock.network import BlockNetwork
@@ -26,7 +26,9 @@ from support.models import build, save
 PROMPTS = ("ab ab ab", "xyz x", "the cat the cat", "12 12 1", "b", "ab ba ab")
 
 
-def lesson(n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, period: int = 0) -> tuple[Lesson, Text]:
+def lesson(
+    n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, period: int = 0
+) -> tuple[QueryBatch, Text]:
     """Random features and tokens; the target is sure of the tokens that follow. Every fifth row is held out.
 
     With a `period` the tokens go round, so that what is learnt of some places holds at others.
@@ -38,10 +40,10 @@ def lesson(n_pairs: int = 24, seed: int = 1, first: int = 4, sure: float = 6.0, 
     logits = torch.zeros(n_pairs - first, VOCAB, dtype=torch.float64)
     logits[torch.arange(n_pairs - first), tokens[first + 1 :]] = sure
     held = torch.arange(n_pairs - first) % HELD_OUT == 0
-    return Lesson(text.features[0], tokens, Laws.of(logits, Vocabulary(VOCAB)), first, held), text
+    return QueryBatch(text.features[0], tokens, Laws.of(logits, Vocabulary(VOCAB)), first, held), text
 
 
-def spoken(net: BlockNetwork, made: Lesson, text: Text) -> list[Slot]:
+def spoken(net: BlockNetwork, made: QueryBatch, text: Text) -> list[Slot]:
     """All of the lesson's root-block slots, as if every pair had begun a round and been right throughout."""
     with torch.no_grad():
         states = pair_states(net, text.embed, made)
@@ -55,7 +57,7 @@ def spoken(net: BlockNetwork, made: Lesson, text: Text) -> list[Slot]:
     return out
 
 
-class Told(Notes):
+class Told(QueryCollector):
     """A query's notes as a test wants them."""
 
     def __init__(self, slots: list[Slot], surprise: list[float], rounds: int, n_tokens: int = 40) -> None:
@@ -66,8 +68,8 @@ class Told(Notes):
     def n_tokens(self) -> int:
         return self.n_new
 
-    def signal(self) -> Signal:
-        made = Signal()
+    def signal(self) -> QuerySurprise:
+        made = QuerySurprise()
         for prob in self.surprise:
             made.round([prob])
         for _ in range(self.n - len(self.surprise)):

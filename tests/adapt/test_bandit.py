@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from specviz.methods.online.bandit import SMALLEST, Action, Anchor, Arm, Bandit, Served, Setting, Signal
+from specviz.methods.online.bandit import (
+    SMALLEST,
+    Action,
+    Anchor,
+    Arm,
+    Bandit,
+    BanditKnobs,
+    QuerySurprise,
+    ServingAverages,
+)
 
 ROUND_S, TOKENS, QUERIES = 0.03, 64, 600
 
@@ -19,7 +28,9 @@ class World:
     costs: dict[Action, float]
     drift: float = 0.06
 
-    def run(self, fixed: Action | None = None, setting: Setting | None = None, seed: int = 0) -> tuple[float, Bandit]:
+    def run(
+        self, fixed: Action | None = None, setting: BanditKnobs | None = None, seed: int = 0
+    ) -> tuple[float, Bandit]:
         """Milliseconds a token over 600 queries, always by one action or by the bandit's choice."""
         rng = np.random.default_rng(seed)
         bandit = Bandit({action: Arm(cost) for action, cost in self.costs.items()})
@@ -31,7 +42,7 @@ class World:
             seconds, tokens = seconds + took, tokens + TOKENS
             bandit.served.add(tau, ROUND_S, TOKENS, took)
             s = 0.8 * distance * (1 + 0.1 * rng.normal())
-            done = bandit.decide(s, rejections=9, events=64, setting=setting or Setting())
+            done = bandit.decide(s, rejections=9, events=64, setting=setting or BanditKnobs())
             action = done.action if fixed is None else fixed
             if action == "skip":
                 continue
@@ -88,7 +99,7 @@ def test_the_control_that_always_updates_loses_where_nothing_pays() -> None:
 def test_a_dear_update_is_skipped() -> None:
     """`cost_scale` weighs costs in decisions alone: a person can watch the choice change."""
     world = WORLDS["a cheap head helps"]
-    plain, dear = world.run()[1], world.run(setting=Setting(cost_scale=1e4))[1]
+    plain, dear = world.run()[1], world.run(setting=BanditKnobs(cost_scale=1e4))[1]
     assert plain.arms["head"].n > 20
     assert dear.arms["head"].n == dear.arms["full"].n == 0
     assert plain.arms["head"].cost == pytest.approx(0.02, rel=0.2)
@@ -96,7 +107,7 @@ def test_a_dear_update_is_skipped() -> None:
 
 def test_savings_by_hand() -> None:
     """Rounds a query fall from G/tau to G/(tau+d): Hq G T d / (tau (tau + d)) seconds."""
-    served = Served()
+    served = ServingAverages()
     assert served.saves(1.0, 20) == 0.0
     served.add(tau=3.0, round_s=0.1, tokens=60, seconds=2.0)
     assert served.saves(1.0, 20) == pytest.approx(20 * (60 / 3 - 60 / 4) * 0.1)
@@ -126,19 +137,19 @@ def ready(**costs: float) -> Bandit:
 def test_explores_within_its_budget_cheapest_first() -> None:
     """Untried actions have no upper bound: the cheaper first, none beyond phi of the serving time."""
     bandit = ready(head=0.5, full=1.4)
-    first = bandit.decide(1.0, 5, 64, Setting())
+    first = bandit.decide(1.0, 5, 64, BanditKnobs())
     assert (first.action, first.reason, first.budget) == ("head", "explore", pytest.approx(2.0))
     assert math.isinf(first.views["full"].ucb)
     bandit.learn(first, 0.0, 0.5)
-    bandit.learn(bandit.decide(1.0, 5, 64, Setting()), 0.0, 0.5)
-    third = bandit.decide(1.0, 5, 64, Setting())
+    bandit.learn(bandit.decide(1.0, 5, 64, BanditKnobs()), 0.0, 0.5)
+    third = bandit.decide(1.0, 5, 64, BanditKnobs())
     assert (third.action, third.reason, third.spent) == ("skip", "skip", pytest.approx(1.0))  # 1.0 + 1.4 > 2.0
     assert bandit.explored_s == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("rejections", "events"), [(1, 64), (5, 31)])
 def test_too_little_to_learn_from_is_skipped(rejections: int, events: int) -> None:
-    done = ready(head=0.1).decide(1.0, rejections, events, Setting())
+    done = ready(head=0.1).decide(1.0, rejections, events, BanditKnobs())
     assert (done.action, done.reason) == ("skip", "skip")
 
 
@@ -147,25 +158,25 @@ def test_exploits_what_surely_pays_and_counts_its_regret() -> None:
     for _ in range(30):
         bandit.arms["head"].learn(1.0, 0.5, 0.5)
         bandit.arms["full"].learn(1.0, 0.2, 0.5)
-    done = bandit.decide(1.0, 5, 64, Setting())
+    done = bandit.decide(1.0, 5, 64, BanditKnobs())
     assert (done.action, done.reason) == ("head", "exploit")
     assert done.regret == 0.0
     assert bandit.explored_s == 0.0
-    dear = bandit.decide(1.0, 5, 64, Setting(actions=("full",)))
+    dear = bandit.decide(1.0, 5, 64, BanditKnobs(actions=("full",)))
     assert dear.action == "full"
-    kept = bandit.decide(1.0, 1, 64, Setting())
+    kept = bandit.decide(1.0, 1, 64, BanditKnobs())
     assert kept.regret == pytest.approx(kept.views["head"].mean)  # skipping gave that up
 
 
 def test_signal_by_hand() -> None:
     """-log of the draft probability at rejected places, floored; by round for decisions."""
-    signal = Signal()
+    signal = QuerySurprise()
     signal.round([0.5])
     signal.round()
     signal.round([0.0])
     assert signal.total == pytest.approx(math.log(2) - math.log(SMALLEST))
     assert (signal.rejections, signal.per_round) == (2, pytest.approx(signal.total / 3))
-    assert Signal().per_round == 0.0
+    assert QuerySurprise().per_round == 0.0
 
 
 def test_the_anchor_is_called_after_five_bad_queries_on_end() -> None:
@@ -181,9 +192,9 @@ def test_the_anchor_is_called_after_five_bad_queries_on_end() -> None:
 def test_frozen_looks_and_skips() -> None:
     """The same bounds as without, nothing taken and nothing charged."""
     bandit = ready(head=0.5, full=1.4)
-    frozen = bandit.decide(1.0, 5, 64, Setting(), frozen=True)
+    frozen = bandit.decide(1.0, 5, 64, BanditKnobs(), frozen=True)
     assert (frozen.action, frozen.reason, bandit.explored_s) == ("skip", "skip", 0.0)
-    assert frozen.views == bandit.decide(1.0, 5, 64, Setting()).views
+    assert frozen.views == bandit.decide(1.0, 5, 64, BanditKnobs()).views
 
 
 def test_the_scale_weighs_decisions_and_nothing_else() -> None:
@@ -191,13 +202,13 @@ def test_the_scale_weighs_decisions_and_nothing_else() -> None:
     bandit = ready(head=0.5)
     for _ in range(30):
         bandit.arms["head"].learn(1.0, 0.5, 0.5)
-    plain, cheap, dear = (bandit.decide(1.0, 5, 64, Setting(cost_scale=scale)).views["head"] for scale in (1, 0, 9))
+    plain, cheap, dear = (bandit.decide(1.0, 5, 64, BanditKnobs(cost_scale=scale)).views["head"] for scale in (1, 0, 9))
     assert plain.cost == cheap.cost == dear.cost == pytest.approx(0.5)
     assert (plain.mean, plain.save) == (dear.mean, dear.save)
     assert cheap.lcb - plain.lcb == pytest.approx(0.5)
     assert plain.lcb - dear.lcb == pytest.approx(4.0)
     assert cheap.ucb - dear.ucb == pytest.approx(4.5)
     free = ready(head=5.0)
-    assert free.decide(1.0, 5, 64, Setting()).action == "skip"  # beyond the budget
-    assert free.decide(1.0, 5, 64, Setting(cost_scale=0)).reason == "explore"
+    assert free.decide(1.0, 5, 64, BanditKnobs()).action == "skip"  # beyond the budget
+    assert free.decide(1.0, 5, 64, BanditKnobs(cost_scale=0)).reason == "explore"
     assert free.explored_s == pytest.approx(5.0)

@@ -10,8 +10,8 @@ from blocks.stage import Hearsay, session, trained
 from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Expansion
-from specviz.methods.online.batches import HELD_OUT, MOST_PAIRS, Lesson
-from specviz.methods.online.trainer import Tutor
+from specviz.methods.online.batches import HELD_OUT, MOST_PAIRS, QueryBatch
+from specviz.methods.online.trainer import OnlineTrainer
 from specviz.methods.online.update import anew, coverage
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
@@ -51,7 +51,7 @@ def learning(
     run = session(target, prompt, made, sink=ear, **knobs)
     law = {name: value for name, value in knobs.items() if name in ("temperature", "max_new_tokens")}
     truth = [*prompt, *plain_session(target, None, prompt, method="ar", **law).generate()]
-    drafter = SpecBlock(made, target, tutor=Tutor(made.network, target.embedding))
+    drafter = SpecBlock(made, target, tutor=OnlineTrainer(made.network, target.embedding))
     run.drafter = drafter
     object.__setattr__(run.parts, "drafter", drafter)
     with monkeypatch.context() as patch:
@@ -196,7 +196,7 @@ def test_long_queries_keep_their_last_pairs(target: ModelAdapter, monkeypatch: p
     whole = drafter.notes.lesson(PROMPT[0])
     monkeypatch.setattr(collect, "MOST_PAIRS", 20)
     slots = drafter.notes.lesson(PROMPT[0])
-    made: Lesson = slots[0].lesson
+    made: QueryBatch = slots[0].lesson
     assert (made.n_pairs, made.first, MOST_PAIRS) == (20, 0, 512)
     assert made.tokens.tolist() == run.tokens[-21:]
     later = whole[len(whole) - len(slots) :]

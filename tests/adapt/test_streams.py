@@ -119,7 +119,7 @@ def test_a_clock_and_a_seed_settle_everything(small: tuple[Pair, str], monkeypat
 
     def found() -> list[Adapt]:
         monkeypatch.setattr("time.perf_counter_ns", Ticks(100_000))
-        monkeypatch.setattr("specviz.methods.online.trainer.Tutor.__init__.__defaults__", ((), Ticks(100_000)))
+        monkeypatch.setattr("specviz.methods.online.trainer.OnlineTrainer.__init__.__defaults__", ((), Ticks(100_000)))
         _, events = decoded(pair, "specblock", PROMPTS[:4], "none", drafter=[folder], **EAGER)
         monkeypatch.undo()
         return of(events, Adapt)

@@ -10,7 +10,7 @@ import torch
 from adapt.stage import Ticks, Told, ended, lesson, spoken
 from blocks.small import network
 from specviz.events import Adapt
-from specviz.methods.online.trainer import Tutor
+from specviz.methods.online.trainer import OnlineTrainer
 from specviz.methods.online.update import coverage
 from specviz.methods.specblock.growth import Sizes
 
@@ -32,7 +32,7 @@ class Stage:
         made, self.text = lesson(30, seed=seed + 1, period=3)
         self.slots = spoken(self.net, made, self.text)
         self.clock = Ticks(step)
-        self.tutor = Tutor(self.net, self.text.embed, clock=self.clock)
+        self.tutor = OnlineTrainer(self.net, self.text.embed, clock=self.clock)
         self.n = 0
 
     def query(self, surprise: float = 0.05, rejections: int = 15, tau: float = 2.0, **changes: Any) -> Adapt:
@@ -234,7 +234,7 @@ def test_a_tensor_in_the_target_is_refused() -> None:
     net = network()
     _, text = lesson()
     with pytest.raises(AssertionError, match="target's memory"):
-        Tutor(net, text.embed, [net.head.weight])
+        OnlineTrainer(net, text.embed, [net.head.weight])
 
 
 def test_replays_try_every_action_and_leave_no_trace() -> None:

@@ -11,7 +11,7 @@ from blocks.small import network
 from blocks.stage import trained
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.online import update
-from specviz.methods.online.batches import RING, TOP, Laws, Lesson, Memory, Slot
+from specviz.methods.online.batches import RING, TOP, Laws, QueryBatch, ReplayBuffer, Slot
 from specviz.methods.online.update import Learner, anew, coverage, lesson_loss, pair_states, shared_storage
 from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.network import BlockNetwork
@@ -179,7 +179,7 @@ def test_the_target_is_bit_identical_after_many_updates() -> None:
         features = torch.randn(n, made.config.shape.n_features, generator=rng, dtype=torch.float64)
         tokens = torch.randint(adapter.vocab, (n + 1,), generator=rng)
         laws = Laws.of(torch.randn(n, adapter.vocab, generator=rng, dtype=torch.float64), made.vocabulary)
-        query = Lesson(features, tokens, laws, 0, torch.arange(n) % 5 == 0)
+        query = QueryBatch(features, tokens, laws, 0, torch.arange(n) % 5 == 0)
         state = torch.randn(16, generator=rng, dtype=torch.float64)
         slots = [Slot(query, state, 0, 1, 0, row, 3, False) for row in range(n)]
         for weights in (learner.head(slots, steps=2), learner.full(query, steps=1)):
@@ -197,7 +197,7 @@ def test_memory_is_a_ring_and_its_batch_half_old() -> None:
     net = network()
     made, text = lesson(30)
     slots = spoken(net, made, text)
-    memory = Memory()
+    memory = ReplayBuffer()
     assert memory.batch == memory.held == []
     for _ in range(9):
         memory.add(slots)

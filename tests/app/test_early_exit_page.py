@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from app.conftest import Open, box
-from specviz.cost.exit_replay import Setting
+from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Options, Player
 from specviz.view.panels.exits.build import ExitsPanel
-from specviz.view.panels.exits.grid import MEASURES, Replay, exit_grid, replay_of
-from specviz.view.panels.exits.model import Layers
+from specviz.view.panels.exits.grid import MEASURES, TextReplay, exit_grid, replay_of
+from specviz.view.panels.exits.model import LayersModel
 from specviz.view.panels.exits.over_run import exit_run
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures.exit_grid import (
@@ -65,11 +65,11 @@ def unswept_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def replay() -> Replay:
+def replay() -> TextReplay:
     return replay_of(fold(exit_events()))
 
 
-def layers(index: int = 6, **changes: Any) -> Layers:
+def layers(index: int = 6, **changes: Any) -> LayersModel:
     player = Player(fold(exit_events(**changes)), animate=False)
     player.seek_index(index)
     found = ExitsPanel.of(player.frame(Options(shown=("exits",))))
@@ -96,7 +96,7 @@ def numbers(packed: Any) -> list[Any]:
 # The replay ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_replay_of_the_runs_own_setting_is_the_run(replay: Replay) -> None:
+def test_the_replay_of_the_runs_own_setting_is_the_run(replay: TextReplay) -> None:
     assert replay.own == SETTING
     assert replay.ran is not None
     again = replay.total(SETTING)
@@ -124,7 +124,7 @@ def test_heads_of_another_sweep_are_noticed() -> None:
     assert "not those of the run" in change.check
 
 
-def test_every_cell_of_the_map_is_the_replay_of_that_setting(replay: Replay) -> None:
+def test_every_cell_of_the_map_is_the_replay_of_that_setting(replay: TextReplay) -> None:
     grid = exit_grid(replay, SETTING, MEASURES[0])
     for x, y in ((0.0, 0.5), (1.3, 0.9), (4.0, 1.0)):
         row, column = grid.ys.index(y), grid.xs.index(x)
@@ -134,7 +134,7 @@ def test_every_cell_of_the_map_is_the_replay_of_that_setting(replay: Replay) -> 
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: m.name)
-def test_the_marked_cell_is_the_best_one(replay: Replay, measure: Any) -> None:
+def test_the_marked_cell_is_the_best_one(replay: TextReplay, measure: Any) -> None:
     for x, y in (("alpha", "tau"), ("d_max", "w_max")):
         grid = exit_grid(replay, SETTING, measure, x, y)
         known = [v for row in grid.values for v in row if v is not None]
@@ -143,12 +143,12 @@ def test_the_marked_cell_is_the_best_one(replay: Replay, measure: Any) -> None:
         assert best == (max(known) if measure.sign > 0 else min(known))
 
 
-def test_the_runs_mark_goes_when_another_knob_moved(replay: Replay) -> None:
+def test_the_runs_mark_goes_when_another_knob_moved(replay: TextReplay) -> None:
     assert exit_grid(replay, replace(SETTING, w_max=2), MEASURES[0]).own is None
     assert exit_grid(replay, replace(SETTING, w_max=2), MEASURES[0], "d_max", "w_max").own == (5, 4)
 
 
-def test_what_would_change_is_told_with_bounds(replay: Replay) -> None:
+def test_what_would_change_is_told_with_bounds(replay: TextReplay) -> None:
     surer = replace(SETTING, tau=0.95)
     rows = {row.label: row for row in exit_change(replay, surer).rows}
     here = replay.total(surer)
@@ -161,7 +161,7 @@ def test_what_would_change_is_told_with_bounds(replay: Replay) -> None:
     assert rows["exits wrong"].better is True
 
 
-def test_the_text_shows_the_rounds_of_the_setting(replay: Replay) -> None:
+def test_the_text_shows_the_rounds_of_the_setting(replay: TextReplay) -> None:
     text = exit_text(replay, SETTING, 0, 0)
     assert text.run == text.here
     total = replay.total(SETTING)
@@ -178,7 +178,7 @@ def test_a_run_that_was_not_swept_cannot_be_replayed() -> None:
 def test_another_methods_text_is_replayed_without_a_setting_of_its_own() -> None:
     found = replay_of(fold(exit_events(method="kangaroo")))
     assert found.own is None
-    change = exit_change(found, Setting(layers=(3,)))
+    change = exit_change(found, ExitKnobs(layers=(3,)))
     assert change.agrees is None
     assert "the run was kangaroo" in change.check
 
@@ -253,7 +253,7 @@ def test_run_figures_hold_tests_sweeps_and_times() -> None:
     assert dots["marker"]["symbol"].index("diamond") == 3
 
 
-def test_the_map_marks_best_run_and_sliders(replay: Replay) -> None:
+def test_the_map_marks_best_run_and_sliders(replay: TextReplay) -> None:
     grid = exit_grid(replay, SETTING, MEASURES[1])
     figure = spec(fig_grid(grid))
     places = {t["name"]: (numbers(t["x"])[0], numbers(t["y"])[0]) for t in figure["data"][2:]}
@@ -265,7 +265,7 @@ def test_the_map_marks_best_run_and_sliders(replay: Replay) -> None:
     assert {r["change"] for r in change_rows(exit_change(replay, replace(SETTING, tau=0.9)))} != {"same"}
 
 
-def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(replay: Replay) -> None:
+def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(replay: TextReplay) -> None:
     change = exit_change(replay, replace(SETTING, tau=0.6))
     rows = {row.label: row for row in change.rows}
     early = sum(here for gap, _, here in change.regrets if gap < 0)

@@ -15,7 +15,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
-from specviz.view.panels.lanes.model import Clock, Lanes
+from specviz.view.panels.lanes.model import Clock, LanesModel
 from specviz_app.figures.cost import cost_rows, fig_cost
 from specviz_app.figures.lanes import (
     confusion_rows,
@@ -72,7 +72,7 @@ def branch_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("branch") / "branches", branch_events())
 
 
-def lanes(index: int = 1, clock: Clock = "model", **made: Any) -> Lanes:
+def lanes(index: int = 1, clock: Clock = "model", **made: Any) -> LanesModel:
     player = Player(fold(branch_events(**made)), animate=False)
     player.seek_index(index)
     found = LanesPanel.of(player.frame(LanesPanel.choose(Options(), clock=clock)))

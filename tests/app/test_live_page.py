@@ -19,7 +19,7 @@ from specviz.sources import Worker
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
-from specviz_app.server.core import ServedRun, Tap
+from specviz_app.server.core import LiveSource, ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.server.settings import Settings
 
@@ -308,7 +308,7 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
 
 
 def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: ServedRun) -> None:
-    tap = Tap(core)
+    tap = LiveSource(core)
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     seen = []
     _until(lambda: seen.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")

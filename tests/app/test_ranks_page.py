@@ -15,7 +15,7 @@ from specviz.events import Event, Expansion, Node
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import ExpansionView, RankFilter, Ranks
+from specviz.view.panels.ranks.model import ExpansionView, RankFilter, RanksModel
 from specviz.view.panels.ranks.widths import WidthTable, offered, recorded, width_change
 from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
 from specviz_app.figures.ranks import (
@@ -46,7 +46,7 @@ def rank_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("ranks") / "ranks", rank_events())
 
 
-def ranks(index: int = 1, events: list[Event] | None = None, **options: Any) -> Ranks:
+def ranks(index: int = 1, events: list[Event] | None = None, **options: Any) -> RanksModel:
     player = Player(fold(events or rank_events()), animate=False)
     player.seek_index(index)
     found = RanksPanel.of(player.frame(RanksPanel.choose(Options(), **options)))
@@ -189,7 +189,7 @@ def test_the_hover_says_what_the_slot_expected_and_what_was_true() -> None:
             assert f"has rank {made.true_rank} there" in text
 
 
-def _made(found: Ranks, expansion: int | None) -> ExpansionView | None:
+def _made(found: RanksModel, expansion: int | None) -> ExpansionView | None:
     return next((e for e in found.round_expansions if e.id == expansion), None)
 
 

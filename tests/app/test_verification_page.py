@@ -10,7 +10,7 @@ from app.conftest import Open, box
 from specviz.runlog.fold import fold
 from specviz.view import Frame, Options, Player
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import Verification
+from specviz.view.panels.verification.model import VerificationModel
 from specviz.view.words.palette import glyph
 from specviz_app.figures.rules import (
     fig_paired,
@@ -58,7 +58,7 @@ def moments(**worked: Any) -> list[Frame]:
     return out
 
 
-def found(**worked: Any) -> Verification:
+def found(**worked: Any) -> VerificationModel:
     last = VerificationPanel.of(moments(**worked)[-1])
     assert last is not None
     return last

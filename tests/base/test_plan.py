@@ -8,7 +8,7 @@ import pytest
 
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Drawn, Tested
-from specviz.probability.plan import Draw, DrawResult, Plan, State, Step, Stop, Test, TestResult, shares
+from specviz.probability.plan import Draw, DrawResult, Plan, PlanStop, State, Step, Test, TestResult, shares
 from specviz.probability.rows import Certain
 from specviz.prove.enumerate import law_of
 
@@ -46,7 +46,7 @@ STEPS: dict[State, Step] = {
     "one": Test(4, 0.25, "end", "one failed", 0.25),
     "one failed": Draw(1, lambda: ROW, {}, "residual", "recovered"),
     "two": Draw(2, lambda: ROW, {}, "target", "bonus"),
-    "end": Stop(4),
+    "end": PlanStop(4),
 }
 
 

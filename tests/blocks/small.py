@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from specviz.methods.specblock.network import BlockNetwork, Shape
+from specviz.methods.specblock.network import BlockNetwork, BlockShape
 from specviz.methods.trained.layers import LayerShape
 
 VOCAB, FEATURES, WIDTH = 40, 24, 16
-SHAPE = Shape(LayerShape(WIDTH, 4, 2, 8, 32), FEATURES, WIDTH, VOCAB, slots=4, n_layers=2, rank_width=12)
+SHAPE = BlockShape(LayerShape(WIDTH, 4, 2, 8, 32), FEATURES, WIDTH, VOCAB, slots=4, n_layers=2, rank_width=12)
 
 
 def network(seed: int = 0, std: float = 0.3, dtype: torch.dtype = torch.float64, **changes: Any) -> BlockNetwork:

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import Config, Trained
+from specviz.methods.specblock.files import BlockConfig, Trained
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.parts import fingerprint, taps
@@ -17,10 +17,10 @@ from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.verifiers import get_verifier
 
 
-def config(adapter: ModelAdapter, **changes: Any) -> Config:
+def config(adapter: ModelAdapter, **changes: Any) -> BlockConfig:
     """A small drafter's, for this target."""
     width = int(adapter.head.weight.shape[1])
-    return Config(
+    return BlockConfig(
         **{
             "target": fingerprint(adapter),
             "target_name": adapter.name,
@@ -80,5 +80,5 @@ def session(
     """A session of `specblock` with that drafter."""
     table = SPECBLOCK.table
     snapshot = table.knobs({"max_new_tokens": 40, **knobs})
-    parts = Parts(Models(adapter, None, 900), SpecBlock(made, adapter), get_verifier(verifier))
+    parts = SessionConfig(FactoryModels(adapter, None, 900), SpecBlock(made, adapter), get_verifier(verifier))
     return Session(parts, prompt, table, snapshot, eos=frozenset(eos), sink=sink, texts=texts)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa
@@ -47,7 +47,7 @@ def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> No
     ):
         method, knobs = get_method(called), {"max_new_tokens": 10, "temperature": 0.8}
         want = plain_session(adapter, None, PROMPT, method="ar", **knobs).generate()
-        parts = Parts(Models(adapter, None, 900), drafter, get_verifier("walk"))
+        parts = SessionConfig(FactoryModels(adapter, None, 900), drafter, get_verifier("walk"))
         run = Session(parts, PROMPT, method.table, method.table.knobs(knobs))
         drafted = sum(len(done.draft) for done in run.rounds())
         assert run.new_tokens == want, called

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from blocks.small import FEATURES, SHAPE, VOCAB, Text
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3 import drafter as drafting
@@ -18,7 +18,7 @@ from specviz.methods.eagle3.drafter import Eagle
 from specviz.methods.eagle3.network import EagleNetwork, EagleShape
 from specviz.methods.eagle3.spec import EAGLE3
 from specviz.methods.specblock.network import packed
-from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
@@ -43,17 +43,17 @@ def test_packed_is_incremental_is_batched() -> None:
     """Seven unrolled steps at every anchor, the text fed in rounds, and all nodes of a level at once."""
     net, text, anchor, n = network(), Text(16), 5, 6
     whole = packed(net, text.embed, text.features, text.tokens, torch.tensor([[2, anchor]]), (1,) * n)
-    calls = Calls(net, text.embed)
+    calls = CallCache(net, text.embed)
     for at, end in ((0, 3), (3, 4), (4, 6)):
         root = calls.first(text.features[0, at:end], text.tokens[0, at + 1 : end + 1].tolist())
     torch.testing.assert_close(root, whole[0][0, anchor], rtol=0, atol=1e-10)
-    chain, other = (Link(1, calls.first_row, 0),), (Link(1, calls.first_row, 0),)
+    chain, other = (BlockPlace(1, calls.first_row, 0),), (BlockPlace(1, calls.first_row, 0),)
     for step in range(1, n + 1):
-        starts = [Start(int(text.tokens[0, anchor + 1 + step]), step, chain), Start(3, step, other)]
+        starts = [BlockStart(int(text.tokens[0, anchor + 1 + step]), step, chain), BlockStart(3, step, other)]
         h, rows = calls.later(starts)
         torch.testing.assert_close(h[0], whole[step][0, 1], rtol=0, atol=1e-10)
         assert (h[0] - h[1]).abs().max() > 1e-3  # another branch
-        chain, other = (*chain, Link(step + 1, rows[0], 0)), (*other, Link(step + 1, rows[1], 0))
+        chain, other = (*chain, BlockPlace(step + 1, rows[0], 0)), (*other, BlockPlace(step + 1, rows[1], 0))
 
 
 def test_the_layer_reads_token_and_stream() -> None:
@@ -62,7 +62,7 @@ def test_the_layer_reads_token_and_stream() -> None:
     with torch.no_grad():
         net.layer.o.weight.zero_()
         net.layer.down.weight.zero_()
-    said = Calls(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
+    said = CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
     torch.testing.assert_close(said[0], net.conditions(text.features[0, -1]))
 
 
@@ -107,7 +107,7 @@ def test_levels_by_hand() -> None:
 def made(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None) -> files.Trained:
     width = int(adapter.head.weight.shape[1])
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
-    config = files.Config(
+    config = files.EagleConfig(
         fingerprint(adapter),
         adapter.name,
         adapter.n_layers,
@@ -127,7 +127,7 @@ def made(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = N
 
 def session(adapter: ModelAdapter, trained: files.Trained, **knobs: Any) -> Session:
     table = EAGLE3.table
-    parts = Parts(Models(adapter, None, 900), Eagle(trained, adapter), get_verifier("walk"))
+    parts = SessionConfig(FactoryModels(adapter, None, 900), Eagle(trained, adapter), get_verifier("walk"))
     eos = frozenset(knobs.pop("eos", ()))
     return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
@@ -174,10 +174,10 @@ def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatc
     for path, logits in seen:
         with torch.inference_mode():
             said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
-            chain: tuple[Link, ...] = (Link(1, calls.first_row, 0),)
+            chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
             for depth, token in enumerate(path, 1):
-                h, (row,) = calls.later([Start(token, depth, chain)])
-                said, chain = h[0], (*chain, Link(depth + 1, row, 0))
+                h, (row,) = calls.later([BlockStart(token, depth, chain)])
+                said, chain = h[0], (*chain, BlockPlace(depth + 1, row, 0))
             torch.testing.assert_close(trained.network.speak(said)[0], logits, rtol=0, atol=1e-9)
 
 
@@ -253,7 +253,7 @@ def test_folders(target: ModelAdapter, tmp_path: Any) -> None:
     files.KIND.write(tmp_path, made(target))
     found = files.KIND.load(tmp_path, target)
     knobs = EAGLE3.table.knobs({"drafter": [str(tmp_path)]})
-    assert drafting.make(Models(target, None, 64), knobs).trained is found
+    assert drafting.make(FactoryModels(target, None, 64), knobs).trained is found
     (tmp_path / "config.json").write_text('{"format": "specviz-block-drafter", "version": 1}')
     with pytest.raises(ModelError, match="these are no EAGLE-3 drafter"):
         files.KIND.read(tmp_path, target)

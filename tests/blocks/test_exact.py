@@ -11,7 +11,7 @@ from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Warn
 from specviz.methods.specblock import grower as drafting
-from specviz.methods.trained.calls import Link, Start
+from specviz.methods.trained.calls import BlockPlace, BlockStart
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.driver import session as plain_session
 from support.models import build
@@ -203,7 +203,7 @@ def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
 def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block of a round of three levels, against a fresh cache that runs its chain one block at a time."""
     trained_ = trained(target)
-    grow, grown, seen, honest = drafting.Grower.grow, [], [], drafting.offers
+    grow, grown, seen, honest = drafting.TreeGrower.grow, [], [], drafting.offers
 
     def growing(self: Any, root: torch.Tensor) -> bool:
         grown.append(self)
@@ -213,7 +213,7 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
         seen.extend(spoken[0])
         return honest(ctx, vocabulary, spoken, paths, reading)
 
-    monkeypatch.setattr(drafting.Grower, "grow", growing)
+    monkeypatch.setattr(drafting.TreeGrower, "grow", growing)
     monkeypatch.setattr(drafting, "offers", watching)
     next(iter(session(target, PROMPT, trained_, blocks=3, start_cap=4).rounds()))
     fresh = session(target, PROMPT, trained_)
@@ -225,9 +225,9 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
             said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
             chain, at = (), calls.first_row
             for number, link in enumerate(made.start.chain, 1):
-                chain = (*chain, Link(link.block, at, link.slot))
+                chain = (*chain, BlockPlace(link.block, at, link.slot))
                 start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
-                h, (at,) = calls.later([Start(start.token, start.depth, chain)])
+                h, (at,) = calls.later([BlockStart(start.token, start.depth, chain)])
                 said = h[0]
             torch.testing.assert_close(trained_.network.speak(said)[0], logits, rtol=0, atol=1e-9)
 

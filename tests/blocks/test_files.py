@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from blocks.stage import session, trained
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.specblock import files
 from specviz.methods.specblock.drafter import make
@@ -53,7 +53,7 @@ def test_what_is_written_is_read(target: ModelAdapter, tmp_path: Path, changes: 
     ]
     assert drafts[0] == drafts[1]
     knobs = SPECBLOCK.table.knobs({"drafter": [str(folder)]})
-    assert make(Models(target, None, 64), knobs).trained is found
+    assert make(FactoryModels(target, None, 64), knobs).trained is found
 
 
 def edited(folder: Path, **changes: Any) -> Path:

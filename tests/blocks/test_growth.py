@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specviz.methods.specblock.growth import PRESETS, Growth, Setting, Widths
+from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Widths
 from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
@@ -25,14 +25,14 @@ def widths(*by_bucket: int, beam: int = 10, **rest: Any) -> Widths:
     return Widths((a, b, c, d), beam, **rest)
 
 
-def growth(deepest: int = 8, **changes: Any) -> Growth:
+def growth(deepest: int = 8, **changes: Any) -> GrowingTree:
     """A tree under the paper's sizes unless told otherwise."""
     rule = changes.pop("widths", widths())
     ends = changes.pop("ends", lambda token: False)
-    return Growth(Setting(rule, deepest, **changes), ends)
+    return GrowingTree(GrowthKnobs(rule, deepest, **changes), ends)
 
 
-def spelled(tree: Growth) -> set[tuple[int, ...]]:
+def spelled(tree: GrowingTree) -> set[tuple[int, ...]]:
     """The text of every node."""
     out = set()
     for node in range(len(tree.nodes)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from blocks.small import SHAPE, VOCAB, Text, network
-from specviz.methods.specblock.losses import How, Truth, block_losses, rank_loss
+from specviz.methods.specblock.losses import LossConfig, TargetRows, block_losses, rank_loss
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import N_BUCKETS, buckets, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -33,14 +33,14 @@ def numbered(anchors: int) -> torch.Tensor:
     return torch.arange(anchors * K, dtype=torch.float64).view(1, anchors, K, 1)
 
 
-def truth_of(best: list[int], answer_from: int = 0, n: int = VOCAB) -> Truth:
+def truth_of(best: list[int], answer_from: int = 0, n: int = VOCAB) -> TargetRows:
     """A target that is rather sure of `best`."""
     logits = torch.zeros(1, len(best), n, dtype=torch.float64)
     logits[0, torch.arange(len(best)), torch.tensor(best)] = 3.0
-    return Truth(logits, Vocabulary(n), answer_from)
+    return TargetRows(logits, Vocabulary(n), answer_from)
 
 
-def by_hand(logits: torch.Tensor, truth: Truth, counted: list[list[int]], decay: float = 0.8) -> float:
+def by_hand(logits: torch.Tensor, truth: TargetRows, counted: list[list[int]], decay: float = 0.8) -> float:
     """The draft loss when `counted[k]` names the anchors whose slot k counts; slot k of anchor a predicts row a + k."""
     total = 0.0
     for k, anchors in enumerate(counted):
@@ -63,12 +63,12 @@ def test_slots_behind_a_wrong_one_do_not_count() -> None:
     truth = truth_of([1, 2, 3, 4, 5])
     logits = said([[1, 9, 3, 4], [2, 3, 4, 5]])
     net = Scripted(logits, torch.zeros(2, K, N_BUCKETS, dtype=torch.float64))
-    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), How())  # type: ignore[arg-type]
+    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
     assert float(told.draft) == pytest.approx(by_hand(logits, truth, [[0, 1], [0, 1], [1], [1]]), abs=1e-12)
     assert told.tally.total.tolist() == [2, 2, 1, 1]
     assert told.tally.right.tolist() == [2, 1, 1, 1]
     assert int(told.tally.confusion.sum()) == 6
-    free = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), How(valid_prefix=False))  # type: ignore[arg-type]
+    free = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig(valid_prefix=False))  # type: ignore[arg-type]
     assert free.tally.total.tolist() == [2, 2, 2, 2]
 
 
@@ -77,7 +77,7 @@ def test_a_block_counts_anew() -> None:
     truth = truth_of([1, 2, 3, 4, 5, 6])
     net = Scripted(said([[9, 9, 9, 9]]), torch.zeros(1, K, N_BUCKETS, dtype=torch.float64))
     for first in (0, 2):
-        told = block_losses(net, truth, numbered(1), torch.tensor([[first]]), How())  # type: ignore[arg-type]
+        told = block_losses(net, truth, numbered(1), torch.tensor([[first]]), LossConfig())  # type: ignore[arg-type]
         assert told.tally.total.tolist() == [1, 0, 0, 0]
 
 
@@ -85,7 +85,7 @@ def test_only_what_the_target_wrote_and_the_text_holds_counts() -> None:
     """Row t predicts token t + 1: with answers from token 3 on rows 0 and 1 teach nothing, but carry the prefix on."""
     truth = truth_of([1, 2, 3, 4], answer_from=3)
     net = Scripted(said([[1, 2, 3, 4], [2, 3, 4, 5]]), torch.zeros(2, K, N_BUCKETS, dtype=torch.float64))
-    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), How())  # type: ignore[arg-type]
+    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
     assert told.tally.total.tolist() == [0, 1, 2, 1]  # (0,2) (0,3) and (1,1) (1,2); row 4 is not in the text
 
 
@@ -95,7 +95,7 @@ def test_tokens_outside_the_draft_vocabulary_teach_nothing() -> None:
     assert vocabulary.ids.tolist() == [0, 2, 3, 5]
     logits = torch.zeros(1, 3, 6)
     logits[0, torch.arange(3), torch.tensor([2, 4, 5])] = 4.0
-    truth = Truth(logits, vocabulary, 0)
+    truth = TargetRows(logits, vocabulary, 0)
     assert truth.known.tolist() == [[True, False, True]]
     assert truth.best[0, [0, 2]].tolist() == [1, 3]
     assert truth.probs.sum(-1).tolist() == [[pytest.approx(1)] * 3]
@@ -112,7 +112,7 @@ def test_the_rank_loss_moves_the_rank_head_alone(kind: Any) -> None:
 
     def told() -> Any:
         made = packed(net, text.embed, text.features, text.tokens, anchors, (2, 3))
-        return block_losses(net, truth, made[2], anchors + 6, How(rank_loss=kind, valid_prefix=False))
+        return block_losses(net, truth, made[2], anchors + 6, LossConfig(rank_loss=kind, valid_prefix=False))
 
     told().rank.backward()
     moved = {name for name, p in net.named_parameters() if p.grad is not None and bool((p.grad != 0).any())}
@@ -172,7 +172,7 @@ def test_the_reference_follows_the_rank_head_s_own_mistakes() -> None:
     right_bucket = torch.nn.functional.one_hot(true, N_BUCKETS)[None].double() * 5
     for rank_logits, rows in ((right_bucket, 4), (right_bucket.flip(-1), 1)):
         net = Scripted(wrong_token, rank_logits)
-        told = block_losses(net, truth, numbered(1), torch.tensor([[0]]), How(rank_loss="reference"))  # type: ignore[arg-type]
+        told = block_losses(net, truth, numbered(1), torch.tensor([[0]]), LossConfig(rank_loss="reference"))  # type: ignore[arg-type]
         slots = [[k] for k in range(rows)]
         want = rank_loss(
             "reference", [rank_logits[0, k] for k in slots], [true[k] for k in slots], [torch.tensor([True])] * rows
@@ -188,7 +188,7 @@ def test_few_survivors_weigh_less_than_many() -> None:
     net = Scripted(logits, torch.zeros(4, K, N_BUCKETS, dtype=torch.float64))
     first = torch.tensor([[0, 1, 2, 3]])
     whole, half = (
-        block_losses(net, truth, numbered(4), first, How(floor=floor)).draft  # type: ignore[arg-type]
+        block_losses(net, truth, numbered(4), first, LossConfig(floor=floor)).draft  # type: ignore[arg-type]
         for floor in (0.0, 0.5)
     )
     counted = [[0, 1, 2, 3], [0], [0], [0]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.medusa import drafter as drafting
 from specviz.methods.medusa import network
@@ -29,7 +29,7 @@ RIGHT = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2))
 def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> network.Trained:
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
     width = int(adapter.head.weight.shape[1])
-    config = network.Config(
+    config = network.MedusaConfig(
         fingerprint(adapter), adapter.name, adapter.n_layers, width, adapter.vocab, vocabulary.n_draft, 4, RIGHT
     )
     rows = adapter.head.weight[: adapter.vocab].detach()
@@ -41,7 +41,7 @@ def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> network
 def session(adapter: ModelAdapter, trained: network.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
     table = MEDUSA.table
     eos = frozenset(knobs.pop("eos", ()))
-    parts = Parts(Models(adapter, None, 900), Medusa(trained, adapter), get_verifier("walk"))
+    parts = SessionConfig(FactoryModels(adapter, None, 900), Medusa(trained, adapter), get_verifier("walk"))
     return Session(parts, prompt, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
 
@@ -145,7 +145,7 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     network.KIND.write(tmp_path, trained)
     assert network.KIND.load(tmp_path, target).config.right == RIGHT
     knobs = MEDUSA.table.knobs({"drafter": [str(tmp_path)]})
-    assert drafting.make(Models(target, None, 64), knobs).trained.vocabulary.n_draft == 90
+    assert drafting.make(FactoryModels(target, None, 64), knobs).trained.vocabulary.n_draft == 90
     given = json.loads((tmp_path / "config.json").read_text())
     for name, odd in (
         ("heads", 5),

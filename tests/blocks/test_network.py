@@ -8,7 +8,7 @@ import torch
 
 from blocks.small import SHAPE, Text, network
 from specviz.methods.specblock.network import BlockNetwork, packed
-from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
 from specviz.methods.trained.layers import turned
 
 K, N_PAIRS = SHAPE.slots, 16
@@ -16,9 +16,9 @@ CUTS = [(1, 1), (1, 4), (2, 3), (3, 1), (4, 2), (4, 4)]
 CLOSE = {"rtol": 0.0, "atol": 1e-10}
 
 
-def opened(net: BlockNetwork, text: Text, upto: int, pieces: tuple[int, ...] = (5, 1, 3)) -> Calls:
+def opened(net: BlockNetwork, text: Text, upto: int, pieces: tuple[int, ...] = (5, 1, 3)) -> CallCache:
     """The calls of a text whose last pair is number `upto`, its pairs fed in pieces as rounds would."""
-    calls, at = Calls(net, text.embed), 0
+    calls, at = CallCache(net, text.embed), 0
     for piece in itertools.chain(pieces, itertools.repeat(2)):
         end = min(at + piece, upto + 1)
         calls.first(text.features[0, at:end], text.tokens[0, at + 1 : end + 1].tolist())
@@ -28,13 +28,18 @@ def opened(net: BlockNetwork, text: Text, upto: int, pieces: tuple[int, ...] = (
     raise AssertionError
 
 
-def chains(calls: Calls, text: Text, anchor: int, cuts: list[tuple[int, int]]) -> list[torch.Tensor]:
+def chains(calls: CallCache, text: Text, anchor: int, cuts: list[tuple[int, int]]) -> list[torch.Tensor]:
     """Two levels of starts, all of a level in one call: h `[K, width]` of blocks 2 and 3 for every pair of cuts."""
     root = calls.first_row
-    level = [Start(int(text.tokens[0, anchor + 1 + first]), first, (Link(1, root, first - 1),)) for first, _ in cuts]
+    level = [
+        BlockStart(int(text.tokens[0, anchor + 1 + first]), first, (BlockPlace(1, root, first - 1),))
+        for first, _ in cuts
+    ]
     two, rows = calls.later(level)
     last = [
-        Start(int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, Link(2, row, second - 1)))
+        BlockStart(
+            int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, BlockPlace(2, row, second - 1))
+        )
         for (first, second), s, row in zip(cuts, level, rows, strict=True)
     ]
     three, _ = calls.later(last)
@@ -96,9 +101,9 @@ def test_a_level_of_gathered_last_links_would_be_wrong() -> None:
     net, text, anchor = network(), Text(N_PAIRS), 4
     right = chains(opened(net, text, anchor), text, anchor, [(2, 3)])[0][1]
     calls = opened(net, text, anchor)
-    first = Start(int(text.tokens[0, anchor + 3]), 2, (Link(1, calls.first_row, 1),))
+    first = BlockStart(int(text.tokens[0, anchor + 3]), 2, (BlockPlace(1, calls.first_row, 1),))
     _, (row,) = calls.later([first])
-    short = Start(int(text.tokens[0, anchor + 6]), 5, (Link(2, row, 2),))
+    short = BlockStart(int(text.tokens[0, anchor + 6]), 5, (BlockPlace(2, row, 2),))
     assert (calls.later([short])[0][0] - right).abs().max() > 0.05
 
 
@@ -109,7 +114,9 @@ def test_slots_see_only_earlier_slots() -> None:
         plain, moved = network(), network()
         with torch.no_grad():
             moved.queries[slot] += torch.randn(SHAPE.layer.width, generator=torch.Generator().manual_seed(3))
-        said = [Calls(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()) for net in (plain, moved)]
+        said = [
+            CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()) for net in (plain, moved)
+        ]
         change = (said[0] - said[1]).abs().amax(-1)
         assert (change[:slot] == 0).all()
         assert (change[slot:] > 1e-3).all()
@@ -127,7 +134,7 @@ def test_the_shift_is_the_only_way_from_one_slot_to_the_next_when_attention_is_o
                     layer.o.weight.zero_()
                 net.queries[1] += float(moved)
                 net.queries[1, 0] -= 3.0 * moved
-            said.append(Calls(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()))
+            said.append(CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()))
         change = (said[0] - said[1]).abs().amax(-1) > 1e-9
         assert change.tolist() == [False, True, shift, False]
 
@@ -141,7 +148,7 @@ def test_the_shift_by_hand() -> None:
             layer.down.weight.zero_()
     embedded = text.embed(text.tokens[:, 1:])
     x = net.begin(net.conditions(text.features), embedded)[0, 0]
-    h = Calls(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
+    h = CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
     pairs = torch.cat([x, torch.cat([x[:1], x[:-1]])], -1)
     torch.testing.assert_close(h, pairs @ net.shifts[0].weight.T)
 

@@ -11,7 +11,7 @@ from specviz.engine.decode.context import Counters
 from specviz.engine.decode.sampling import Warper
 from specviz.methods.specblock.ranks import read
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
-from specviz.methods.trained.ranked_tokens import Reading, offers
+from specviz.methods.trained.ranked_tokens import RankReading, offers
 from specviz.methods.trained.vocabulary import Vocabulary
 
 TRAINED: Any = SimpleNamespace(slots=4, trained_blocks=3)
@@ -76,7 +76,7 @@ def spoken(rank_logits: list[float], n: int = 30) -> tuple[torch.Tensor, torch.T
 def test_an_offer_by_hand() -> None:
     """Twenty tokens, best first, with logs over the whole vocabulary; summaries and entropies for the record alone."""
     ctx = context(Warper())
-    found = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], Reading(full=True))
+    found = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(full=True))
     assert found is not None
     ((offer,),) = found
     norm = math.log(sum(math.exp(-k / 2) for k in range(30)))
@@ -86,7 +86,7 @@ def test_an_offer_by_hand() -> None:
     probs = [math.exp(-k / 2 - norm) for k in range(30)]
     assert offer.entropy == pytest.approx(-sum(p * math.log(p) for p in probs))
     assert ctx.counters.n_syncs == 1
-    plain = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], Reading())
+    plain = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading())
     assert plain is not None
     assert (plain[0][0].summary, plain[0][0].entropy) == ((), None)
 
@@ -104,7 +104,7 @@ def test_bias_and_temperature_of_ranks(
     bias: tuple[float, ...], temp: float, bucket: int, scores: tuple[float, ...]
 ) -> None:
     """Logits are divided first, the bias is added to what is left."""
-    found = offers(context(Warper()), Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], Reading(bias, temp))
+    found = offers(context(Warper()), Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(bias, temp))
     assert found is not None
     assert found[0][0].bucket == bucket
     whole = sum(math.exp(x) for x in scores)
@@ -114,7 +114,7 @@ def test_bias_and_temperature_of_ranks(
 def test_tokens_are_ranked_as_the_target_ranks_them() -> None:
     """Penalised by the drafted path too, by the target's own rule on plain logits; banned ones come last."""
     warper = Warper(repetition_penalty=4.0, banned=(0,))
-    found = offers(context(warper, (1, 9)), Vocabulary(30), spoken([0.0] * 4), [(4,)], Reading())
+    found = offers(context(warper, (1, 9)), Vocabulary(30), spoken([0.0] * 4), [(4,)], RankReading())
     assert found is not None
     # 1, 4 and 9 are as good as -2, -8 and -18; logs are those of the plain softmax
     assert found[0][0].tokens[:6] == (2, 3, 1, 5, 6, 7)
@@ -129,6 +129,6 @@ def test_a_reduced_vocabulary_by_hand() -> None:
     assert vocabulary.spread(torch.tensor([[5.0, 6.0, 7.0]])).tolist() == [[-math.inf, 5, 6, -math.inf, 7, -math.inf]]
     place, known = vocabulary.find(torch.tensor([4, 3, 1, 5]))
     assert (place.tolist(), known.tolist()) == ([2, 0, 0, 0], [True, False, True, False])
-    found = offers(context(Warper()), vocabulary, spoken([0.0] * 4, 3), [()], Reading())
+    found = offers(context(Warper()), vocabulary, spoken([0.0] * 4, 3), [()], RankReading())
     assert found is not None
     assert found[0][0].tokens == (1, 2, 4)

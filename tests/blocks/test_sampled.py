@@ -13,23 +13,23 @@ import torch
 
 from blocks.small import network
 from blocks.stage import session, trained
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import KnobTable
 from specviz.methods import pick_verifier
 from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import Config, Trained
+from specviz.methods.specblock.files import BlockConfig, Trained
 from specviz.methods.specblock.grower import SiblingDraws
-from specviz.methods.specblock.growth import Growth, Pick, Setting, Widths
+from specviz.methods.specblock.growth import GrowingTree, GrowthKnobs, Pick, Widths
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.ranks import Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law
-from specviz.prove.enumerate import Branch, Law, deviation, law_of
+from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of
 from specviz.verifiers import get_verifier
 from support.models import build
 from support.table_session import HISTORY, TableModel, law_by_rounds
@@ -68,7 +68,7 @@ def drafter(target: Told) -> SpecBlock:
     shape = {"slots": 2, "n_features": 6, "embed_width": 8, "vocab": target.vocab, "rank_width": 4}
     net = network(seed=2, std=1.0, layer=LayerShape(8, 2, 1, 4, 8), **shape)
     net.head.weight.mul_(0.25)  # rows neither flat nor certain, so that faults are large
-    made = Config(
+    made = BlockConfig(
         target="",
         target_name="table",
         target_layers=1,
@@ -97,7 +97,7 @@ def generated(table: Table, length: int, verifier: str = "tokenwise", **knobs: A
     asked = {"temperature": 1.0, "siblings": "sampled", "max_new_tokens": length, "widths": ["2,2,2,2"], **knobs}
 
     fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
-    parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
+    parts = SessionConfig(FactoryModels(target, None, 64), fresh, get_verifier(verifier))
     return law_by_rounds(Session(parts, PROMPT, own, own.knobs(asked)), stateless=[mine.trained, mine.trained.network])
 
 
@@ -130,11 +130,11 @@ def test_siblings_pruned_by_value_spoil_the_law(monkeypatch: pytest.MonkeyPatch)
     whole = {"k_max": 2, "blocks": 1, "widths": ["1,1,1,1"]}
     assert off(THREE, 2, **whole) < EXACT
 
-    def best_only(self: Growth) -> list[int]:
+    def best_only(self: GrowingTree) -> list[int]:
         first = [k for k, node in enumerate(self.nodes) if node.parent == ROOT]
         return [max(first, key=lambda k: self.nodes[k].cum)] if first else []
 
-    monkeypatch.setattr(Growth, "kept", best_only)
+    monkeypatch.setattr(GrowingTree, "kept", best_only)
     assert off(THREE, 2, **whole) > 1e-3
 
 
@@ -183,9 +183,9 @@ def test_drawn_siblings_are_kept_more_often_than_chosen_ones() -> None:
     def kept(siblings: str, verifier: str) -> float:
         knobs = own.knobs({"temperature": 1.0, "siblings": siblings, "max_new_tokens": 4, "k_max": 2, "blocks": 1})
 
-        def run(branch: Branch) -> bool:
+        def run(branch: EnumeratedPath) -> bool:
             fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
-            parts = Parts(Models(target, None, 64), fresh, get_verifier(verifier))
+            parts = SessionConfig(FactoryModels(target, None, 64), fresh, get_verifier(verifier))
             return next(Session(parts, PROMPT, own, knobs, draws=branch.keys).rounds()).n_accepted > 0
 
         return float(law_of(run)[True])
@@ -214,7 +214,7 @@ def offer(bucket: int = 0) -> Offer:
 def test_the_budget_is_spent_before_anything_is_drawn(budget: int) -> None:
     """One node is kept back for each later slot; nothing is pruned or joined, and no node is expanded twice."""
     rule = Widths((2, 4, 6, 0), 5)
-    tree = Growth(Setting(rule, 12, merge=True, start_cap=10, budget=budget), draw=drawing())
+    tree = GrowingTree(GrowthKnobs(rule, 12, merge=True, start_cap=10, budget=budget), draw=drawing())
     tree.expand(ROOT, 0, 1, [offer(), offer(1), offer(), offer()])
     first = [len(expansion.children) for expansion in tree.expansions]
     assert first == {0: [], 1: [1], 2: [1, 1], 5: [2, 1, 1, 1], 12: [5, 4, 2, 1], 60: [5, 4, 2, 2]}[budget]

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from blocks.test_eagle import PROMPT, made
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.eagle3 import drafter as eagle_drafter
 from specviz.methods.eagle3 import drafter as static
@@ -33,7 +33,7 @@ def target() -> ModelAdapter:
 def session(adapter: ModelAdapter, trained: Trained, **knobs: Any) -> Session:
     table = STATIC_TREE.table
     eos = frozenset(knobs.pop("eos", ()))
-    parts = Parts(Models(adapter, None, 900), StaticTree(trained, RIGHT, adapter), get_verifier("walk"))
+    parts = SessionConfig(FactoryModels(adapter, None, 900), StaticTree(trained, RIGHT, adapter), get_verifier("walk"))
     return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
 
 
@@ -103,9 +103,9 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
     KIND.write(tmp_path, made(target))
     knobs = STATIC_TREE.table.knobs({"drafter": [str(tmp_path)]})
     with pytest.raises(ModelError, match=r"no static_tree.json in it.*specviz train static-tree"):
-        static.make_static(Models(target, None, 64), knobs)
+        static.make_static(FactoryModels(target, None, 64), knobs)
     write_table(tmp_path, RIGHT)
-    assert static.make_static(Models(target, None, 64), knobs).right == RIGHT
+    assert static.make_static(FactoryModels(target, None, 64), knobs).right == RIGHT
     given = json.loads((tmp_path / NAME).read_text())
     for odd in ([[5]], [[-1]], [[1e20]], [[float("nan")]], [["1"]], ["1"], [], {}, 10**400):
         (tmp_path / NAME).write_text(json.dumps(given | {"right": odd}))

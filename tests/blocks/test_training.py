@@ -21,7 +21,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.medusa import network as medusa_files
 from specviz.methods.specblock import files as block_files
-from specviz.methods.specblock.losses import How
+from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
@@ -180,7 +180,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
             take: Any
             if kind == "blocks":
                 made = random_drafter(adapter)
-                take = losses.BlockLoss(batches(made), adapter.embedding, How())
+                take = losses.BlockLoss(batches(made), adapter.embedding, LossConfig())
             elif kind == "medusa":
                 made = medusa._begin(medusa.MedusaRequest(None, folder, folder, 1), adapter, windows)
                 take = losses.medusa_loss(batches(made))

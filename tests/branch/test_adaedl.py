@@ -9,8 +9,8 @@ import torch
 
 from branch.habits import problem
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.errors import SpecvizError
 from specviz.events import DraftStep
@@ -53,7 +53,7 @@ def test_law_with_an_end_token(eos: int) -> None:
     assert deviation(found, law(HISTORY.p, 5, [eos])) < EXACT
 
 
-def steer(session: Session, done: Round | None) -> None:
+def steer(session: Session, done: RoundResult | None) -> None:
     """Other knobs every round, told by the text so far."""
     session.request("gamma", 1 + (session.number + sum(session.new_tokens)) % 3)
     session.request("entropy_gain", (0.1, 0.9, 0.4)[session.number % 3])
@@ -71,7 +71,7 @@ def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.Monk
     """The control of specbranch.md 5.3: q = (.8, .2), p = (.5, .5), threshold .3 on q of the drawn token."""
 
     def propose(self: AdaEdl, ctx: Context) -> Draft:
-        tree, node = Tree(ctx), ROOT
+        tree, node = DraftTree(ctx), ROOT
         while len(tree) < min(ctx.knobs["gamma"], ctx.reach):
             logits = self.drafts.begin(ctx) if node == ROOT else self.drafts.expand(ctx, tree, [node])
             row = laws(ctx, tree, [node], logits)[0]
@@ -88,7 +88,7 @@ def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.Monk
     assert float(first) == pytest.approx(0.6)  # .8 of it was drafted and kept at .5/.8; what was dropped drew from p
 
 
-def run(temperature: float = 1.0, level: str = "full", **knobs: Any) -> list[Round]:
+def run(temperature: float = 1.0, level: str = "full", **knobs: Any) -> list[RoundResult]:
     """Rounds over the two tables of habits, with a sink of that level."""
     sink = Sink(level)
     session(
@@ -108,10 +108,10 @@ class Sink:
     """Keeps the rounds."""
 
     def __init__(self, level: str) -> None:
-        self.level, self.rounds = level, list[Round]()
+        self.level, self.rounds = level, list[RoundResult]()
 
     def prefilled(self, session: Any, dur_ns: int) -> None: ...
-    def round(self, done: Round) -> None:
+    def round(self, done: RoundResult) -> None:
         self.rounds.append(done)
 
 

@@ -7,15 +7,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
-from specviz.methods.branch.fork import Choice
-from specviz.methods.branch.round import Flight
+from specviz.methods.branch.fork import BranchChoice
+from specviz.methods.branch.round import BranchRound
 from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
-from specviz.prove.enumerate import Branch, BranchKeys, Law, law_of, total_variation
+from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
 from support.table_session import session, session_law, table_models
 
 
@@ -48,12 +48,14 @@ def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -
     assert off(SKEWED, **knobs) < 1e-12
     stage = drafter.Branching._draft_stage
 
-    def peeking(self: drafter.Branching, flight: Flight) -> Any:
+    def peeking(self: drafter.Branching, flight: BranchRound) -> Any:
         end = stage(self, flight)
         last = flight.pending[-1] if flight.pending else None
         if last is None or float(flight.held[last].law[flight.tree.token(last)]) >= 0.3:
             return end
-        fresh = self._flight = Flight(flight.ctx, drafter.Tree(flight.ctx), self.mode)  # the draw is thrown away
+        fresh = self._flight = BranchRound(
+            flight.ctx, drafter.DraftTree(flight.ctx), self.mode
+        )  # the draw is thrown away
         fresh.point = flight.held[last].look
         for name in ("tree", "pending", "held", "fates", "costs", "point"):
             setattr(flight, name, getattr(fresh, name))
@@ -89,14 +91,14 @@ def test_deterministic_branches_judged_by_their_ratio(monkeypatch: pytest.Monkey
     assert off(problem, **knobs) < 1e-12
     choose = fork.choose
 
-    def said_drawn(rule: Any, scores: Any, law_: Any, k: int, draw: Any) -> list[Choice]:
+    def said_drawn(rule: Any, scores: Any, law_: Any, k: int, draw: Any) -> list[BranchChoice]:
         return [replace(choice, law=law_) for choice in choose(rule, scores, law_, k, draw)]
 
     monkeypatch.setattr(fork, "choose", said_drawn)
     assert off(problem, **knobs) > 0.15
 
 
-def raise_epsilon(session: Session, done: Round | None) -> None:
+def raise_epsilon(session: Session, done: RoundResult | None) -> None:
     if done is not None:
         session.request("epsilon", 0.95)
 
@@ -129,7 +131,7 @@ def pearl_law(problem: Problem, kind: type[BranchKeys]) -> Law:
     """Two tokens of PEARL with gamma 2, when the third may still follow."""
     models = table_models(problem)
 
-    def run(made: Branch) -> tuple[int, ...]:
+    def run(made: EnumeratedPath) -> tuple[int, ...]:
         running = session(models, lambda r: kind(made, r), "pearl", "tokenwise", gamma=2, max_new_tokens=3)
         rounds = running.rounds()
         while len(running.new_tokens) < 2:

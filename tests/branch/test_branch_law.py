@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from branch.small import THREE
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.table_models import law
 from specviz.prove.enumerate import deviation, law_of
@@ -87,7 +87,7 @@ def test_law_with_stop_texts() -> None:
     assert deviation(found, whole) < EXACT
 
 
-def redraw(session: Session, done: Round | None) -> None:
+def redraw(session: Session, done: RoundResult | None) -> None:
     """Every knob moves before every round, told by the text so far: signals are mixed, epsilon and k_max jump."""
     mark = session.number + sum(session.new_tokens)
     session.request("signal", ("0", "1", "2", "auto")[mark % 4])

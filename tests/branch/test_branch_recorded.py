@@ -16,7 +16,7 @@ from law.test_recorded_law import check_verdict
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import Branch, deviation, law_of
+from specviz.prove.enumerate import EnumeratedPath, deviation, law_of
 from specviz.trace.check import Checker
 from support.table_session import HISTORY, Letters, session, table_models
 
@@ -40,7 +40,7 @@ def test_every_way_a_round_can_go(
 ) -> None:
     models, causes = table_models(problem, (0, 1, 0)), Counter[str]()
 
-    def run(branch: Branch) -> tuple[int, ...]:
+    def run(branch: EnumeratedPath) -> tuple[int, ...]:
         seen: list[Any] = []
         probe = Probe(seen.append, Letters(), "full", 3)  # type: ignore[arg-type]
         options = {"gamma": 2, **knobs, "eos": eos, "max_new_tokens": length, "texts": Letters()}

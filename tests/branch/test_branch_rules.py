@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.methods.branch.fork import Choice, choose
+from specviz.methods.branch.fork import BranchChoice, choose
 from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import exact_row
-from specviz.prove.enumerate import Branch, law_of
+from specviz.prove.enumerate import EnumeratedPath, law_of
 from specviz.verifiers import get_verifier
 
 TOKENWISE = get_verifier("tokenwise").plan
@@ -31,7 +31,7 @@ def random_pair(rng: random.Random, vocab: int) -> tuple[torch.Tensor, torch.Ten
     return rows[0], rows[1]
 
 
-def drafted(choices: list[Choice]) -> Draft:
+def drafted(choices: list[BranchChoice]) -> Draft:
     """Branch tokens at the root, none of them fed."""
     laws = [choice.law for choice in choices if choice.law is not None]
     numbers = iter(range(len(laws)))
@@ -48,7 +48,7 @@ def drafted(choices: list[Choice]) -> Draft:
 def one_position(rule: Any, p: torch.Tensor, q: torch.Tensor, k: int, verifier: Any = TOKENWISE) -> tuple[Any, float]:
     """The law `[V]` of the token that is committed, and the chance of a hit."""
 
-    def run(branch: Branch) -> tuple[int, bool]:
+    def run(branch: EnumeratedPath) -> tuple[int, bool]:
         keys = branch.keys(1)
         ordinals = iter(range(99))
         choices = rule(q.log(), q, k, lambda law: keys.draw("draft", 1, law, next(ordinals)).token)
@@ -119,9 +119,9 @@ def test_a_set_may_be_larger_than_what_the_draft_can_say() -> None:
 # Controls: rules that are wrong, with the size of their error.
 
 
-def softmax_topk(scores: Any, law: Any, k: int, draw: Any) -> list[Choice]:
+def softmax_topk(scores: Any, law: Any, k: int, draw: Any) -> list[BranchChoice]:
     """The k best tokens, said to be drawn: the ratio test in turn."""
-    return [Choice(int(token), law) for token in scores.topk(k).indices]
+    return [BranchChoice(int(token), law) for token in scores.topk(k).indices]
 
 
 def test_ratio_test_on_deterministic_tokens_in_turn() -> None:

@@ -11,12 +11,12 @@ import torch
 
 from branch.watch import Watch, fact, facts
 from specviz.engine.decode.context import Observation
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, Signal, Span, Warn
 from specviz.methods import get_method
 from specviz.methods.branch.drafter import Branching, n_kept
-from specviz.methods.branch.fork import Forking
+from specviz.methods.branch.fork import BranchDrafter
 from specviz.methods.branch.signal import Classifier, Signals
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import Problem
@@ -132,8 +132,8 @@ def asking(prompt: list[int], classifier: Any, **knobs: Any) -> tuple[Session, W
     model, watch = ModelAdapter(build("llama", seed=1, dtype=torch.float64)), Watch()
     method = get_method("specbranch")
     snapshot = method.table.knobs({"max_new_tokens": 24, "epsilon": 0.0, **knobs})
-    models = Models(model, model, 640)
-    parts = Parts(models, Branching(models, "sampled", Signals(classifier)), get_verifier("walk"))
+    models = FactoryModels(model, model, 640)
+    parts = SessionConfig(models, Branching(models, "sampled", Signals(classifier)), get_verifier("walk"))
     return Session(parts, prompt, method.table, snapshot, sink=watch), watch
 
 
@@ -230,7 +230,7 @@ def test_the_cut_of_a_surviving_branch() -> None:
 def test_an_observation_of_the_prefill_alone_settles_nothing() -> None:
     signals = Signals(Always(1, 2))
     model = ModelAdapter(build("llama", seed=1))
-    drafter = Branching(Models(model, model, 64), "sampled", signals)
+    drafter = Branching(FactoryModels(model, model, 64), "sampled", signals)
     drafter.observe(Observation((7,), Draft(), None, {2: torch.zeros(1, 4)}))
     assert drafter.cached() == 0
 
@@ -276,6 +276,6 @@ def test_length_of_branches(asked: int, known: bool, free: int, want: int) -> No
     flight: Any = SimpleNamespace(
         ctx=SimpleNamespace(knobs=get_method("specbranch").table.knobs({"branch_len": asked})), tree=None, pending=[]
     )
-    assert Forking(flight, rows, 7.0)._length(8, 2, known) == want
+    assert BranchDrafter(flight, rows, 7.0)._length(8, 2, known) == want
     if asked == -1:
-        assert Forking(flight, rows, None)._length(8, 2, known) == 8  # nothing measured yet
+        assert BranchDrafter(flight, rows, None)._length(8, 2, known) == 8  # nothing measured yet

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.branch import hrad
-from specviz.methods.branch.hrad import CLASSES, Config, Hrad, Network, feature_rows, load, pick
-from specviz.methods.draft_model.drafter import Chain
+from specviz.methods.branch.hrad import CLASSES, Hrad, HradConfig, Network, feature_rows, load, pick
+from specviz.methods.draft_model.drafter import ChainDrafter
 from specviz.methods.trained.parts import fingerprint
 from specviz.train.hrad.rounds import RoundCollector, RoundSettings
 from specviz.train.hrad.train import save as save_hrad
@@ -29,7 +29,7 @@ def pair(name: str = "llama") -> tuple[ModelAdapter, ModelAdapter]:
     return ModelAdapter(model, "target"), ModelAdapter(draft, "draft")
 
 
-def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Config:
+def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> HradConfig:
     given: dict[str, Any] = {
         "target": fingerprint(target),
         "target_name": "zoo/target",
@@ -43,7 +43,7 @@ def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Conf
         "counts": (5, 6, 7),
         "confusion": ((1, 0, 0), (0, 2, 0), (0, 0, 3)),
     }
-    return Config(**{**given, **changes})
+    return HradConfig(**{**given, **changes})
 
 
 def blank(n_inputs: int) -> Network:
@@ -52,7 +52,7 @@ def blank(n_inputs: int) -> Network:
         return Network(n_inputs)
 
 
-def network_of(config: Config) -> Network:
+def network_of(config: HradConfig) -> Network:
     return blank(config.n_inputs)
 
 
@@ -63,10 +63,10 @@ def folder_of(path: Path, target: ModelAdapter, draft: ModelAdapter, **changes: 
     return path
 
 
-class Watching(Chain):
+class Watching(ChainDrafter):
     """A chain that asks for the states H-RAD reads, and keeps what it was shown, and which rounds began after it."""
 
-    def __init__(self, models: Models, taps: tuple[int, ...]) -> None:
+    def __init__(self, models: FactoryModels, taps: tuple[int, ...]) -> None:
         super().__init__(models, "sampled")
         self.taps = taps
         self.seen: list[Observation] = []
@@ -89,7 +89,7 @@ def test_the_row_is_that_of_the_librarys_list(name: str, layers: int) -> None:
     """
     target, draft = pair(name)
     taps = hrad.taps(target.n_layers, layers)
-    watching = Watching(Models(target, draft, 640), taps)
+    watching = Watching(FactoryModels(target, draft, 640), taps)
     running = real_session(
         target,
         draft,

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from branch.test_hrad import blank
 from specviz.cli.train.train import command
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import SpecvizError
@@ -32,10 +32,10 @@ from support.models import blurred, build, save
 GAMMA = 4
 
 
-def done(accepted: int, planned: int = GAMMA, finish: Any = None, drafted: int = GAMMA) -> Round:
+def done(accepted: int, planned: int = GAMMA, finish: Any = None, drafted: int = GAMMA) -> RoundResult:
     """A finished round, as far as its label is concerned."""
     draft = Draft(tokens=(1,) * drafted, parents=tuple(range(-1, drafted - 1)), planned=planned)
-    return Round(1, 9, 3, 0, {}, draft=draft, n_accepted=accepted, finish=finish)
+    return RoundResult(1, 9, 3, 0, {}, draft=draft, n_accepted=accepted, finish=finish)
 
 
 def test_labels_of_a_scripted_trace() -> None:

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from branch.habits import Habits, problem
-from specviz.engine.decode.round import Round
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Rows
 from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
 from specviz.methods import get_method
-from specviz.methods.lookahead.window import Pool, Window
+from specviz.methods.lookahead.window import LookaheadWindow, Pool
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
 from specviz.prove.enumerate import deviation
@@ -30,9 +30,9 @@ SIZES = [(5, 7, 7), (3, 2, 2), (2, 4, 3), (4, 1, 1), (8, 3, 2), (2, 1, 2), (5, 6
 Best = Callable[[Sequence[int]], int]
 
 
-def models(prompt: Sequence[int] = PROMPT, capacity: int = 400) -> Models:
+def models(prompt: Sequence[int] = PROMPT, capacity: int = 400) -> FactoryModels:
     """A target of six tokens, and a cache with room for a window."""
-    return Models(TableModel(problem().p, prompt), None, capacity)
+    return FactoryModels(TableModel(problem().p, prompt), None, capacity)
 
 
 def by_the_book(
@@ -76,7 +76,7 @@ def by_the_book(
     return rounds
 
 
-def fed(done: Round) -> tuple[list[list[int]], set[tuple[int, ...]]]:
+def fed(done: RoundResult) -> tuple[list[list[int]], set[tuple[int, ...]]]:
     """The window and the guesses of a round, out of its draft."""
     rows: dict[int, dict[int, int]] = {}
     tails: dict[int, list[int]] = {}
@@ -138,7 +138,7 @@ def test_window_and_pool_are_those_of_the_book(size: int, width: int, guesses: i
 def test_a_guess_that_matches_to_its_end_counts_whole() -> None:
     """N - 1 tokens of the guess and one more: a public implementation stops one short (specbranch.md 16)."""
     after = np.full((5, 5), 0.01) + 0.95 * np.roll(np.eye(5), 1, axis=1)  # 0 1 2 3 4 0 1 ..
-    pair = Models(TableModel(Markov(after[0], after), (3,)), None, 400)
+    pair = FactoryModels(TableModel(Markov(after[0], after), (3,)), None, 400)
     knobs = {"temperature": 0.0, "ngram_size": 4, "window": 6, "guesses": 4, "max_new_tokens": 40}
     running = session(pair, None, "lookahead", "walk", **knobs)
     sizes = [len(done.tokens) for done in running.rounds()]
@@ -289,11 +289,11 @@ def test_jacobi_on_a_block_ends_at_the_greedy_text() -> None:
         for passes in range(length + 2):
             settled = next((i for i in range(length) if block[i] != wanted[i]), length)
             assert settled >= min(passes, length)
-            block = _tips(TableModel(table, PROMPT), Window(2, [[PROMPT[-1], *block]]))[:length]
+            block = _tips(TableModel(table, PROMPT), LookaheadWindow(2, [[PROMPT[-1], *block]]))[:length]
         assert block == wanted
 
 
-def _tips(model: TableModel, window: Window) -> list[int]:
+def _tips(model: TableModel, window: LookaheadWindow) -> list[int]:
     """The best tokens after a window's tips, fed as the drafter feeds it."""
     cache = model.new_cache(64)
     rows = Rows(model, cache)
@@ -312,7 +312,7 @@ def test_a_window_that_is_right_stays_right() -> None:
         text.append(int(table.row(text[len(PROMPT) :]).argmax()))
     model = TableModel(table, tuple(text[:20]))
     model.table, model.prompt = table, PROMPT
-    window = Window(size, [[text[19 + r + i] for i in range(width)] for r in range(size - 1)])
+    window = LookaheadWindow(size, [[text[19 + r + i] for i in range(width)] for r in range(size - 1)])
     cache = model.new_cache(64)
     rows = Rows(model, cache)
     root = rows.add_line(text[:20])
@@ -364,10 +364,10 @@ class Facts:
     level = "full"
 
     def __init__(self) -> None:
-        self.rounds: list[Round] = []
+        self.rounds: list[RoundResult] = []
 
     def prefilled(self, session: Any, dur_ns: int) -> None: ...
-    def round(self, done: Round) -> None:
+    def round(self, done: RoundResult) -> None:
         self.rounds.append(done)
 
 

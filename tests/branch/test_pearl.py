@@ -7,7 +7,7 @@ import torch
 
 from branch.watch import Watch, fact
 from cost.rollback import rollback_pearl
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Fork, Posterior, Rollback, Signal
 from specviz.probability.table_models import Iid, exact_row
 from support.table_session import TableModel, session
@@ -30,7 +30,7 @@ def pearl_run(p: str, q: str, gamma: int, length: int, seed: int = 0) -> Watch:
     watch = Watch()
     context = length + 200
     target, draft = (Flat(Iid(exact_row(row.split())), context=context) for row in (p, q))
-    models = Models(target, draft, context + 64)
+    models = FactoryModels(target, draft, context + 64)
     session(models, None, "pearl", "tokenwise", sink=watch, seed=seed, gamma=gamma, max_new_tokens=length).generate()
     return watch
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.events import Event, Level
 
 
@@ -11,7 +11,7 @@ class Watch:
 
     def __init__(self, level: Level = "summary") -> None:
         self.level: Level = level
-        self.rounds: list[Round] = []
+        self.rounds: list[RoundResult] = []
         self.aborts: list[str] = []
 
     def prefilled(self, session: Any, dur_ns: int) -> None:
@@ -20,19 +20,19 @@ class Watch:
     def knob(self, event: Event) -> None:
         pass
 
-    def round(self, done: Round) -> None:
+    def round(self, done: RoundResult) -> None:
         self.rounds.append(done)
 
-    def aborted(self, begun: Round, why: str) -> None:
+    def aborted(self, begun: RoundResult, why: str) -> None:
         self.aborts.append(why)
 
 
-def facts(done: Round, kind: type[Any]) -> list[Any]:
+def facts(done: RoundResult, kind: type[Any]) -> list[Any]:
     """The facts of one kind in a round."""
     return [fact for fact in done.facts if isinstance(fact, kind)]
 
 
-def fact(done: Round, kind: type[Any]) -> Any:
+def fact(done: RoundResult, kind: type[Any]) -> Any:
     """The only fact of a kind, None without."""
     found = facts(done, kind)
     assert len(found) <= 1, f"{len(found)} {kind.__name__} in one round"

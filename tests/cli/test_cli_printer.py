@@ -5,7 +5,7 @@ from typing import TextIO
 
 from cli.scripted import Script
 from specviz import events
-from specviz.cli.printing import Narrator, Sink, TextStream, fan_out, terminal_text
+from specviz.cli.printing import Narrator, Sink, TextPrinter, fan_out, terminal_text
 from specviz.cli.run.lines import RoundLines
 from specviz.runlog.fold import Run
 from support.traces import make_events
@@ -23,7 +23,7 @@ def _round_lines(out: TextIO, verbose: bool = False) -> Sink:
 
 def test_a_terminal_gets_safe_text_and_whole_lines() -> None:
     script, screen = Script(), _Screen()
-    stream = TextStream(screen)
+    stream = TextPrinter(screen)
     for event in script.events:
         stream(event)
     stream.finish()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cost.exit_grid import grid
-from specviz.cost.exit_replay import Setting, Table, Text, added
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, Text, added
 from specviz.errors import SpecvizError
 from specviz.events import GRID
 
@@ -22,7 +22,7 @@ def random_text(
     rng = np.random.default_rng(seed)
     tokens = rng.integers(1, vocab, n)
     top1 = np.where(rng.random((n, len(layers))) < 0.6, tokens[:, None], rng.integers(0, vocab, (n, len(layers))))
-    table = Table(6, 9, tokens, layers, top1, rng.random((len(GRID), n, len(layers))))
+    table = HeadTable(6, 9, tokens, layers, top1, rng.random((len(GRID), n, len(layers))))
     return Text(table, room, frozenset({0}))
 
 
@@ -30,7 +30,7 @@ def check(texts: list[Text], layers: tuple[int, ...] | None) -> None:
     found = grid(texts, ALPHAS, TAUS, DEPTHS, WIDTHS, layers)
     for place in product(*(range(len(values)) for values in (ALPHAS, TAUS, DEPTHS, WIDTHS))):
         a, t, d, w = place
-        setting = Setting(ALPHAS[a], TAUS[t], DEPTHS[d], WIDTHS[w], layers)
+        setting = ExitKnobs(ALPHAS[a], TAUS[t], DEPTHS[d], WIDTHS[w], layers)
         assert found.at(*place) == added([text.total(setting) for text in texts])
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.cost import pipelines
-from specviz.cost.model_clock import Facts, Forward, ModelClock, Played, Rates, Timing, timing
+from specviz.cost.model_clock import DraftForward, ModelClock, ModelTiming, Played, Rates, RoundFacts, timing
 from specviz.cost.timing import run_facts
 from specviz.events import Calibration, Climb, DraftStep, Event, Node, RoundEnd
 from support.branch_trace import node, verdict, worked
@@ -23,7 +23,7 @@ def played(rates: Rates = SPEC) -> list[Played]:
     return play(run_facts([event for records in worked() for event in records]), rates)
 
 
-def play(rounds: Iterable[Facts], rates: Rates) -> list[Played]:
+def play(rounds: Iterable[RoundFacts], rates: Rates) -> list[Played]:
     """A whole run from time 0."""
     clock = ModelClock(rates)
     return [clock.play(facts) for facts in rounds]
@@ -39,11 +39,11 @@ def bubble(done: Played, lane: str) -> float:
     return sum(s.t1 - s.t0 for s in done.segments if s.kind == f"bubble_{lane}")
 
 
-def added_up(rounds: Iterable[Played], rates: Rates) -> Timing:
+def added_up(rounds: Iterable[Played], rates: Rates) -> ModelTiming:
     """The sums over rounds as they were played, segment by segment."""
     found = list(rounds)
     n_new = sum(done.facts.n_new for done in found)
-    return Timing(
+    return ModelTiming(
         elapsed=sum(done.end - done.start for done in found),
         n_new=n_new,
         busy_target=sum(busy(done, "target") for done in found),
@@ -99,18 +99,18 @@ def test_fates_of_the_worked_trace() -> None:
     assert sorted(born) == sorted({number for f in facts for number, _ in f.fates}) == list(range(26))
 
 
-forwards = st.lists(st.builds(Forward, st.integers(1, 9)), max_size=5).map(tuple)
+forwards = st.lists(st.builds(DraftForward, st.integers(1, 9)), max_size=5).map(tuple)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> list[Facts]:
+def runs(draw: st.DrawFn) -> list[RoundFacts]:
     """Rounds of any make, every token settled in its own round or later, or never."""
     rounds, number, open_nodes = [], 0, list[int]()
     for r in range(1, draw(st.integers(1, 6)) + 1):
-        stages: list[tuple[Forward, ...]] = []
+        stages: list[tuple[DraftForward, ...]] = []
         for batches in (draw(forwards), draw(forwards)):
             firsts = range(number, number + 10 * len(batches), 10)
-            sized = [Forward(f.batch, tuple(range(k, k + f.batch))) for k, f in zip(firsts, batches, strict=True)]
+            sized = [DraftForward(f.batch, tuple(range(k, k + f.batch))) for k, f in zip(firsts, batches, strict=True)]
             number += 10 * len(sized)
             open_nodes += [n for f in sized for n in f.nodes]
             stages.append(tuple(sized))
@@ -121,7 +121,7 @@ def runs(draw: st.DrawFn) -> list[Facts]:
         )
         fates, open_nodes = tuple(zip(open_nodes[:settled], names, strict=True)), open_nodes[settled:]
         sizes = draw(st.integers(1, 5)), draw(st.integers(1, 9))
-        rounds.append(Facts(r, *sizes, before, beside, draw(st.integers(0, 2)), fates))
+        rounds.append(RoundFacts(r, *sizes, before, beside, draw(st.integers(0, 2)), fates))
     return rounds
 
 
@@ -131,7 +131,7 @@ rates = st.builds(
 
 
 @given(runs(), rates)
-def test_lanes(rounds: list[Facts], cost: Rates) -> None:
+def test_lanes(rounds: list[RoundFacts], cost: Rates) -> None:
     """No lane overlaps itself; busy + bubbles = elapsed in both; the stated formula of a round's end."""
     found = play(rounds, cost)
     assert all(a.end == b.start for a, b in pairwise(found))
@@ -147,13 +147,13 @@ def test_lanes(rounds: list[Facts], cost: Rates) -> None:
 
 
 @given(runs(), rates)
-def test_time_is_shared_out_and_void_cells_are_the_wasted_ones(rounds: list[Facts], cost: Rates) -> None:
-    everything = [Facts(f.number, f.n_new, f.rows, f.before, f.beside, f.hrad) for f in rounds]
+def test_time_is_shared_out_and_void_cells_are_the_wasted_ones(rounds: list[RoundFacts], cost: Rates) -> None:
+    everything = [RoundFacts(f.number, f.n_new, f.rows, f.before, f.beside, f.hrad) for f in rounds]
     born = [n for f in rounds for forward in (*f.before, *f.beside) for n in forward.nodes]
-    last = Facts(99, 1, fates=tuple((n, "trimmed") for n in born))
+    last = RoundFacts(99, 1, fates=tuple((n, "trimmed") for n in born))
     total = added_up(play([*everything, last], cost), cost)
     assert total.wasted == pytest.approx(total.busy_draft), "all void: every second that drafted is wasted"
-    kept = added_up(play([*everything, Facts(99, 1, fates=tuple((n, "accepted") for n in born))], cost), cost)
+    kept = added_up(play([*everything, RoundFacts(99, 1, fates=tuple((n, "accepted") for n in born))], cost), cost)
     assert kept.wasted == 0
     found = added_up(play(rounds, cost), cost)
     assert 0 <= found.wasted <= found.busy_draft * (1 + 1e-9)
@@ -162,16 +162,16 @@ def test_time_is_shared_out_and_void_cells_are_the_wasted_ones(rounds: list[Fact
         assert getattr(short, name) == pytest.approx(getattr(found, name)), "the sums without the segments"
 
 
-def iid(alpha: float, gamma: int, beside: bool) -> Iterator[Facts]:
+def iid(alpha: float, gamma: int, beside: bool) -> Iterator[RoundFacts]:
     """SpS, or PEARL with its two modes, as facts."""
     rng, post = np.random.default_rng(8), False
-    forwards = tuple(Forward() for _ in range(gamma))
+    forwards = tuple(DraftForward() for _ in range(gamma))
     for r in range(6_000):
         judged = gamma if post or not beside else 1
         flips = rng.random(judged) >= alpha
         kept = int(flips.argmax()) if flips.any() else judged
         n_new = kept + 1 if not beside or kept < judged else judged
-        yield Facts(r, n_new, judged, () if beside else forwards, forwards if beside else ())
+        yield RoundFacts(r, n_new, judged, () if beside else forwards, forwards if beside else ())
         post = beside and kept == judged
 
 

@@ -8,10 +8,10 @@ import torch
 
 from early_exit.layered import LayeredTable
 from specviz.engine.decode.session import Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.methods.kangaroo import drafter as kangaroo
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape
 from specviz.probability.table_models import Table
 from support.driver import session
 
@@ -20,7 +20,7 @@ CAPACITY = 640
 
 def adapter_for(target: ModelAdapter, layer: int, noise: float = 0.1, seed: int = 0) -> AdapterModel:
     """The logit lens with an attention that says something; `noise` 0 is the lens itself."""
-    shape = Shape.of(target)
+    shape = AdapterShape.of(target)
     adapter = Adapter(shape, target.dtype).begin(target.norm, seed).requires_grad_(False)
     drawn = torch.randn(shape.width, shape.width, generator=torch.Generator().manual_seed(seed + 1))
     adapter.attention.o_proj.weight.copy_(drawn * noise)
@@ -31,7 +31,7 @@ def kangaroo_run(
     target: ModelAdapter, adapter: AdapterModel | None, prompt: Sequence[int], mode: Any = "argmax", **options: Any
 ) -> Session:
     """A session of `kangaroo` with an adapter."""
-    drafter = kangaroo.over(Models(target, None, CAPACITY), adapter, mode)
+    drafter = kangaroo.over(FactoryModels(target, None, CAPACITY), adapter, mode)
     return session(target, None, list(prompt), method="kangaroo", drafter=drafter, **options)
 
 

@@ -14,7 +14,7 @@ from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
 from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
-from specviz.methods.early_exit.head_files import Config, fingerprint
+from specviz.methods.early_exit.head_files import ExitHeadConfig, fingerprint
 from specviz.methods.early_exit.heads import LogitLens, TrainedHeads, cost_in_layers, describe, load, pick
 from specviz.train.exits.train import save as save_heads
 from support.driver import session
@@ -27,7 +27,7 @@ def adapter_of(name: str = "llama", dtype: torch.dtype = torch.float32, seed: in
     return ModelAdapter(build(name, seed=seed, dtype=dtype))
 
 
-def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> Config:
+def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> ExitHeadConfig:
     width = int(adapter.head.weight.shape[1])
     given = {
         "target": fingerprint(adapter),
@@ -39,7 +39,7 @@ def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> Config:
         "layers": (1, 2),
         "rank": 4 if kind in ("lowrank", "factored") else 0,
     }
-    return Config(**{**given, **changes})
+    return ExitHeadConfig(**{**given, **changes})
 
 
 def folder_of(tmp_path: Path, adapter: ModelAdapter, kind: str = "lowrank", **changes: Any) -> Path:

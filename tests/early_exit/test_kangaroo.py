@@ -14,7 +14,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.errors import KnobError
 from specviz.events import Climb, DraftStep, ExitRound, Gate
 from specviz.methods import get_method
-from specviz.methods.kangaroo.adapter import Adapter, Reader, Shape
+from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, Reader
 from specviz.methods.kangaroo.spec import example
 from support.models import CONFIGS, build, planted
 
@@ -91,7 +91,7 @@ def test_an_adapter_begins_as_the_lens(name: str) -> None:
     states = torch.randn(1, 5, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rope, _ = adapter.block(states, list(range(5)), None, None)
     assert torch.allclose(adapter.logits(adapter.adapter(states, rope)), target.logits(states), atol=1e-9)
-    shape = Shape.of(target)
+    shape = AdapterShape.of(target)
     assert Adapter(shape).n_params == 4 * shape.width**2 + 2 * shape.width
 
 

@@ -14,8 +14,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
-from specviz.methods.kangaroo.adapter import Shape
-from specviz.methods.kangaroo.files import Config, load, pick
+from specviz.methods.kangaroo.adapter import AdapterShape
+from specviz.methods.kangaroo.files import AdapterConfig, load, pick
 from specviz.methods.kangaroo.files import save as save_adapter
 from specviz.methods.trained.parts import fingerprint
 from support.driver import session
@@ -31,7 +31,7 @@ def target_of(seed: int = 2, dtype: torch.dtype = torch.float32) -> ModelAdapter
 def folder_of(folder: Path, target: ModelAdapter, layer: int = 2) -> Path:
     folder.mkdir(exist_ok=True)
     model = adapter_for(target, layer)
-    config = Config(fingerprint(target), "zoo", target.n_layers, layer, Shape.of(target))
+    config = AdapterConfig(fingerprint(target), "zoo", target.n_layers, layer, AdapterShape.of(target))
     save_adapter(folder, config, model.adapter)
     return folder
 

@@ -12,10 +12,10 @@ import torch
 from early_exit.kangaroo_stage import TableAdapter
 from early_exit.layered import LayeredTable, Mixed
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels
 from specviz.methods import get_method
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.recorder import ExitRecorder
@@ -52,10 +52,12 @@ def kangaroo_law(
     lengths: list[int] = []
     model = LayeredTable(TARGET, PROMPT)
     adapter = TableAdapter(model, SAID)
-    parts = Parts(Models(model, None, 64), drafter(model, 2, reader(adapter, 64), mode), get_verifier(verifier))
+    parts = SessionConfig(
+        FactoryModels(model, None, 64), drafter(model, 2, reader(adapter, 64), mode), get_verifier(verifier)
+    )
     start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
 
-    def between(running: Session, done: Round | None) -> None:
+    def between(running: Session, done: RoundResult | None) -> None:
         if done is not None:
             ends.add(done.draft.draft_end)
             lengths.append(len(done.draft))
@@ -100,7 +102,7 @@ def test_law_with_settings_changed_every_round(rule: str) -> None:
 class ThrowsWeakAway(Kangaroo):
     """The mistake: the weak token is drawn and then not verified, told by what was drawn."""
 
-    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: Tree) -> DraftEnd:
+    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: DraftTree) -> DraftEnd:
         row, node = ctx.root_row, ROOT
         while len(tree) < min(limits.w_max, ctx.reach):
             look = self._climb(ctx, limits, trail, row)
@@ -117,7 +119,7 @@ class ThrowsWeakAway(Kangaroo):
 class SoftArgmax(Kangaroo):
     """The mistake: the best token is drafted and judged as if it had been drawn from the adapter's law."""
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
+    def _draw(self, ctx: Context, tree: DraftTree, parent: int, look: RowConfidence) -> int:
         return tree.add(look.top1, parent, ctx.warper.laws(look.logits)[0], None, "sampled")
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from early_exit.layered import Mixed, stack
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels
 from specviz.methods import get_method
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.drafter import EarlyExit
@@ -40,10 +40,10 @@ def early_law(
     fed: list[int] = []
 
     model, heads = stack(TARGET, LOW, HIGH)
-    parts = Parts(Models(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
+    parts = SessionConfig(FactoryModels(model, None, 64), drafter(model, heads, mode, 0.5), get_verifier(verifier))
     start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
 
-    def between(running: Session, done: Round | None) -> None:
+    def between(running: Session, done: RoundResult | None) -> None:
         if done is not None:
             fed.append(done.draft.n_fed)
         if steer:
@@ -97,7 +97,7 @@ def test_law_with_settings_changed_every_round(rule: str) -> None:
 class SoftArgmax(EarlyExit):
     """Mistake 1: the arg-max is drafted and judged as if it had been drawn from the soft row."""
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
+    def _draw(self, ctx: Context, tree: DraftTree, parent: int, look: RowConfidence) -> int:
         return tree.add(look.top1, parent, ctx.warper.laws(look.logits)[0], None, "sampled")
 
 
@@ -120,7 +120,7 @@ class DropsStops(EarlyExit):
         draft = super().propose(ctx)
         if draft.n_fed == len(draft):
             return draft
-        tree, node = Tree(ctx), -1
+        tree, node = DraftTree(ctx), -1
         for k in range(draft.n_fed):
             node = tree.add(draft.tokens[k], node, draft.law(k, 3), None, "sampled")
         return tree.draft("stop_token")
@@ -156,7 +156,7 @@ def test_shared_noise_keeps_every_draft_of_a_head_that_is_right() -> None:
     for mode, found in judged.items():
         for seed in range(12):
             model, heads = stack(TARGET, TARGET, TARGET)
-            parts = Parts(Models(model, None, 64), EarlyExit(model, heads, mode, 0.5), verifier)  # type: ignore[arg-type]
+            parts = SessionConfig(FactoryModels(model, None, 64), EarlyExit(model, heads, mode, 0.5), verifier)  # type: ignore[arg-type]
             knobs = method.table.knobs(
                 {
                     **SETTING,

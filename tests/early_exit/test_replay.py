@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from early_exit.stage import Sink, early, plain
-from specviz.cost.exit_replay import Setting, Table, advised, rounds, total
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, advised, rounds, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, ExitTable
@@ -20,7 +20,7 @@ PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 N = 40
 LAYERS = 5
 SETTINGS = [
-    Setting(alpha, tau, d_max, w_max)
+    ExitKnobs(alpha, tau, d_max, w_max)
     for alpha, tau, (d_max, w_max) in product((0.0, 0.7, 2.0), (0.0, 0.3, 0.6, 0.9), ((4, 6), (2, 3), (3, 16), (1, 1)))
 ]
 
@@ -44,8 +44,8 @@ def planted_run(seed: int) -> tuple[ModelAdapter, Blurred]:
     return adapter, Blurred(adapter)
 
 
-def table_of(adapter: ModelAdapter, heads: Any, prompt: list[int], text: list[int]) -> Table:
-    return Table.of(exit_table(adapter, heads, prompt + text, len(prompt)), text, adapter.n_layers)
+def table_of(adapter: ModelAdapter, heads: Any, prompt: list[int], text: list[int]) -> HeadTable:
+    return HeadTable.of(exit_table(adapter, heads, prompt + text, len(prompt)), text, adapter.n_layers)
 
 
 @pytest.mark.parametrize(("temperature", "stops"), [(0, False), (0.9, False), (0, True), (0.9, True)])
@@ -94,10 +94,10 @@ def test_oracles_and_regret() -> None:
     top1 = np.array([[1, 9, 1], [9, 2, 2], [9, 9, 9]])
     conf = np.full((len(GRID), 3, 3), 0.5)
     conf[:, :, 1] = 0.9
-    table = Table(4, 0, np.array([1, 2, 3]), (1, 2, 3), top1, conf)
+    table = HeadTable(4, 0, np.array([1, 2, 3]), (1, 2, 3), top1, conf)
     assert table.first_right.tolist() == [1, 2, 4]
-    assert table.regret(Setting(0, 0.8)) == [1, 0, -2]
-    assert table.regret(Setting(0, 0.95)) == [None, None, None]
+    assert table.regret(ExitKnobs(0, 0.8)) == [1, 0, -2]
+    assert table.regret(ExitKnobs(0, 0.95)) == [None, None, None]
 
 
 def test_advice_weighs_tests_against_calls() -> None:
@@ -105,22 +105,22 @@ def test_advice_weighs_tests_against_calls() -> None:
     top1 = np.array([[1 + (t % 2), 1] for t in range(60)])
     conf = np.full((len(GRID), 60, 2), 0.9)
     conf[:, 1::2, 0] = 0.1  # and it knows when it is wrong
-    table = Table(8, 0, np.ones(60, dtype=int), (1, 2), top1, conf)
-    assert advised([table], Setting(0, 0.5), 0.0) == (1, 2)
-    assert advised([table], Setting(0, 0.5), 2.0) == (2,)
-    assert advised([Table(8, 0, np.zeros(60, dtype=int), (1, 2), top1, conf)], Setting(0, 0.5), 0.5) == ()
+    table = HeadTable(8, 0, np.ones(60, dtype=int), (1, 2), top1, conf)
+    assert advised([table], ExitKnobs(0, 0.5), 0.0) == (1, 2)
+    assert advised([table], ExitKnobs(0, 0.5), 2.0) == (2,)
+    assert advised([HeadTable(8, 0, np.zeros(60, dtype=int), (1, 2), top1, conf)], ExitKnobs(0, 0.5), 0.5) == ()
 
 
 def test_a_cut_text_ends_its_last_round() -> None:
     """A stop text may cut a round whose drafts went on behind it: what was committed is what counts."""
-    right = Table(4, 0, np.array([1, 2, 3]), (2,), np.array([[1], [2], [3]]), np.ones((len(GRID), 3, 1)))
-    (only,) = rounds(right, Setting(), room=100)
+    right = HeadTable(4, 0, np.array([1, 2, 3]), (2,), np.array([[1], [2], [3]]), np.ones((len(GRID), 3, 1)))
+    (only,) = rounds(right, ExitKnobs(), room=100)
     assert (only.n_new, only.kept) == (3, 3)
 
 
 def test_what_replay_refuses() -> None:
-    table = Table(4, 0, np.array([1]), (2,), np.array([[1]]), np.ones((len(GRID), 1, 1)))
+    table = HeadTable(4, 0, np.array([1]), (2,), np.array([[1]]), np.ones((len(GRID), 1, 1)))
     with pytest.raises(SpecvizError, match="in steps of"):
-        total(table, Setting(alpha=0.55))
+        total(table, ExitKnobs(alpha=0.55))
     with pytest.raises(SpecvizError, match="sweep it again"):
-        Table.of([ExitTable(pos=3, layer=1, top1=0, conf=[1.0] * 41)], [5, 6], 4)
+        HeadTable.of([ExitTable(pos=3, layer=1, top1=0, conf=[1.0] * 41)], [5, 6], 4)

@@ -8,16 +8,16 @@ import torch
 
 from early_exit.layered import LayeredTable, Mixed
 from early_exit.stage import Sink, plain
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows
 from specviz.events import Climb, DraftStep, ExitRound
 from specviz.methods import get_method
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.self_skip import drafter as skip
-from specviz.methods.self_skip.drafter import Control, SkipDrafter
+from specviz.methods.self_skip.drafter import SkipDrafter, ThresholdControl
 from specviz.methods.self_skip.model import Borrowed, SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
@@ -39,7 +39,7 @@ def target_of(seed: int = 0, layers: int = LAYERS) -> ModelAdapter:
 
 
 def run_of(target: ModelAdapter, skips: SkipSet, prompt: list[int], mode: Any = "argmax", **options: Any) -> Session:
-    drafter = skip.over(Models(target, None, 640), SkippedModel(target, skips), mode)
+    drafter = skip.over(FactoryModels(target, None, 640), SkippedModel(target, skips), mode)
     return session(target, None, prompt, method="draft_and_verify", drafter=drafter, **options)
 
 
@@ -110,7 +110,7 @@ def test_an_abort_after_every_write_changes_nothing(monkeypatch: pytest.MonkeyPa
         return out
 
     def begun() -> Session:
-        drafter = skip.over(Models(target, None, 640), made, "argmax")
+        drafter = skip.over(FactoryModels(target, None, 640), made, "argmax")
         return session(target, None, PROMPT, method="draft_and_verify", drafter=drafter, max_new_tokens=7, tau=0.2)
 
     monkeypatch.setattr(KVCache, "update", counting)
@@ -137,7 +137,7 @@ def skip_law(rule: str, length: int, eos: tuple[int, ...] = (), drafter: Any = S
     knobs = method.table.knobs({"tau": 0.5, "w_max": 2, "temperature": 1.0, "max_new_tokens": length, **changes})
 
     model, said = LayeredTable(TARGET, TABLE_PROMPT), LayeredTable(SAID, TABLE_PROMPT)
-    parts = Parts(Models(model, None, 64), drafter(said, 2, mode), get_verifier(verifier))
+    parts = SessionConfig(FactoryModels(model, None, 64), drafter(said, 2, mode), get_verifier(verifier))
     start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
     return law_by_rounds(start, stateless=[said])
 
@@ -158,7 +158,7 @@ def test_law_with_a_stop_token_and_a_controller_that_bites(rule: str, monkeypatc
 class ThrowsWeakAway(SkipDrafter):
     """The mistake: a drawn token that the draft gave little is not verified."""
 
-    def _fill(self, now: Any, tree: Tree) -> DraftEnd:
+    def _fill(self, now: Any, tree: DraftTree) -> DraftEnd:
         ctx, node = now.ctx, ROOT
         rows = Rows(self.model, Borrowed(ctx.rows.cache))
         row = rows.add_line(list(ctx.tokens[rows.first :]))
@@ -180,22 +180,24 @@ def test_a_mistake_shows() -> None:
 
 def test_the_controller_by_hand() -> None:
     """`m <- m/2 + share/2`; under .9 the aim is th + .01, else th - .01 unless all were drafted; th moves a tenth."""
-    first = Control(0.6).after(4, 4, 8)
+    first = ThresholdControl(0.6).after(4, 4, 8)
     assert (first.matched, first.threshold) == (0.5, pytest.approx(0.601))
     second = first.after(2, 4, 8)
     assert (second.matched, second.threshold) == (0.5, pytest.approx(0.602))
-    good = Control(0.6, 0.95).after(4, 4, 8)
+    good = ThresholdControl(0.6, 0.95).after(4, 4, 8)
     assert (good.matched, good.threshold) == (pytest.approx(0.975), pytest.approx(0.599))
-    assert Control(0.6, 0.95).after(8, 8, 8) == Control(pytest.approx(0.6), pytest.approx(0.975))
-    assert Control(0.6, 0.2).after(8, 8, 8).threshold == pytest.approx(0.601)  # full length, but too few were kept
-    assert Control(0.6, 0.7).after(0, 0, 8) == Control(0.6, 0.7)
+    assert ThresholdControl(0.6, 0.95).after(8, 8, 8) == ThresholdControl(pytest.approx(0.6), pytest.approx(0.975))
+    assert ThresholdControl(0.6, 0.2).after(8, 8, 8).threshold == pytest.approx(
+        0.601
+    )  # full length, but too few were kept
+    assert ThresholdControl(0.6, 0.7).after(0, 0, 8) == ThresholdControl(0.6, 0.7)
 
 
 def test_the_controller_follows_the_rounds_of_a_run() -> None:
     """Worked out again from what the records say; a threshold set by hand is where it begins anew."""
     target, sink = target_of(3), Sink("summary")
     run = run_of(target, SkipSet.usual(LAYERS), PROMPT, sink=sink, max_new_tokens=60, w_max=3)
-    control, bounds = Control(0.6), []
+    control, bounds = ThresholdControl(0.6), []
     for k, done in enumerate(run.rounds()):
         bound = {fact.bound for fact in done.facts if isinstance(fact, DraftStep)}
         assert bound in ({control.threshold}, set())
@@ -203,7 +205,7 @@ def test_the_controller_follows_the_rounds_of_a_run() -> None:
         control = control.after(len(done.outcome.accepted), len(done.draft), 3)  # type: ignore[union-attr]
         if k == 3:
             run.request("tau", 0.3)
-            control = Control(0.3, control.matched)
+            control = ThresholdControl(0.3, control.matched)
     assert len(set(bounds)) > 4
 
 

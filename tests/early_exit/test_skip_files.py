@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from early_exit.stage import Sink
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import KnobError, ModelError
 from specviz.events import Warn
 from specviz.methods import get_method
 from specviz.methods.self_skip import drafter as skip
-from specviz.methods.self_skip.files import Config, load, pick
+from specviz.methods.self_skip.files import SkipSetConfig, load, pick
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
@@ -30,7 +30,7 @@ def target_of() -> ModelAdapter:
 def test_the_header_says_what_is_left_out() -> None:
     target = target_of()
     model = SkippedModel(target, SkipSet(frozenset({2}), frozenset({1, 3})))
-    drafter = skip.over(Models(target, None, 64), model, "argmax")
+    drafter = skip.over(FactoryModels(target, None, 64), model, "argmax")
     assert drafter.parts() == {"skip set": "a2 m1 m3 left out; a draft runs 5 of 8 sublayers"}
 
 
@@ -65,7 +65,7 @@ def written(folder: Path, target: ModelAdapter, **changes: Any) -> Path:
         "attention": (2,),
         "mlp": (1,),
     }
-    Config(**{**given, **changes}).write(folder)
+    SkipSetConfig(**{**given, **changes}).write(folder)
     return folder / "skip-set.json"
 
 

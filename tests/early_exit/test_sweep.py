@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from specviz.cli.measure.sweep import _values, command
 from specviz.commands import Start
-from specviz.cost.exit_replay import Setting, queries, rounds
+from specviz.cost.exit_replay import ExitKnobs, queries, rounds
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
@@ -73,7 +73,7 @@ def test_random_settings_run_as_they_were_replayed(folder: str, tmp_path: Path) 
     table, rng = query.table(L), np.random.default_rng(11)
     pair = load_pair(folder, needs_draft=False)
     for _ in range(8):
-        setting = Setting(
+        setting = ExitKnobs(
             round(int(rng.integers(41)) / 10, 1),
             float(rng.random()),
             int(rng.integers(L)),

@@ -9,28 +9,33 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import OverlappingDrafter
-from specviz.engine.model.adapter import Models
-from specviz.methods.common.runner import Expander
-from specviz.probability.draft import ROOT, Draft, Node
+from specviz.engine.model.adapter import FactoryModels
+from specviz.methods.common.runner import DraftModelRunner
+from specviz.probability.draft import ROOT, Draft, NodeFacts
 
 
 class Ahead(OverlappingDrafter):
     """See the module. `during`: called in `meanwhile` when the branches are drafted."""
 
     def __init__(
-        self, models: Models, depth: int = 3, width: int = 2, more: int = 2, during: Callable[[], Any] = lambda: None
+        self,
+        models: FactoryModels,
+        depth: int = 3,
+        width: int = 2,
+        more: int = 2,
+        during: Callable[[], Any] = lambda: None,
     ) -> None:
         assert models.draft is not None
-        self.drafts = Expander(models.draft, models.capacity)
+        self.drafts = DraftModelRunner(models.draft, models.capacity)
         self.depth, self.width, self.more, self.during = depth, width, more, during
-        self.waiting: list[Node] = []  # the rest of the branch that survived
+        self.waiting: list[NodeFacts] = []  # the rest of the branch that survived
         self.n_aborted = 0
 
     def propose(self, ctx: Context) -> Draft:
         """What is pending, or a chain when nothing is."""
-        tree = self._tree = Tree(ctx)
+        tree = self._tree = DraftTree(ctx)
         logits = self.drafts.begin(ctx)
         node, room = ROOT, self.drafts.reach(ctx)
         for pending in self.waiting[:room]:

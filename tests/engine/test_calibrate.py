@@ -7,13 +7,13 @@ import pytest
 
 from specviz.cost.ledger import Clock
 from specviz.engine.decode import overlap_choice as cal
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from support.models import build
 
 
-def pair() -> Models:
+def pair() -> FactoryModels:
     target = ModelAdapter(build("llama"), name="target")
-    return Models(target, ModelAdapter(build("llama", num_hidden_layers=1), name="draft"), 200)
+    return FactoryModels(target, ModelAdapter(build("llama", num_hidden_layers=1), name="draft"), 200)
 
 
 def test_both_models_are_timed_at_every_width() -> None:
@@ -29,7 +29,7 @@ def test_both_models_are_timed_at_every_width() -> None:
 
 def test_without_a_draft_model_there_is_no_ratio() -> None:
     models = pair()
-    found = cal.calibrate(Models(models.target, None, 200), None, patience_s=0)
+    found = cal.calibrate(FactoryModels(models.target, None, 200), None, patience_s=0)
     assert found is not None
     assert (found.t_ns, found.c, found.kappa_q, found.draft_ns) == (None, None, None, [])
     assert found.kappa_p is not None
@@ -42,7 +42,7 @@ def test_it_measures_a_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (cal.calibrate(models, None, patience_s=0) for _ in range(2))
     assert first == second
     assert first is not second, "records are stamped, so each caller gets its own"
-    cal.calibrate(Models(models.target, None, 200), None, patience_s=0)
+    cal.calibrate(FactoryModels(models.target, None, 200), None, patience_s=0)
     assert len(count) == 2, "the target alone is another measurement"
 
 
@@ -59,9 +59,9 @@ def test_a_climbing_drafter_brings_its_own_clock() -> None:
 
 
 def test_what_is_no_library_model_or_too_short_is_not_timed() -> None:
-    assert cal.calibrate(Models(SimpleNamespace(n_layers=2), None, 10), None) is None  # type: ignore[arg-type]
+    assert cal.calibrate(FactoryModels(SimpleNamespace(n_layers=2), None, 10), None) is None  # type: ignore[arg-type]
     short = ModelAdapter(build("llama", max_position_embeddings=70), name="short")
-    assert cal.calibrate(Models(short, None, 10), None) is None
+    assert cal.calibrate(FactoryModels(short, None, 10), None) is None
 
 
 def test_the_slope_is_that_of_a_line_and_of_the_least_squares() -> None:

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter, fuse_norms
 from specviz.engine.model.attention import RopeTable
 from specviz.engine.record.probe import confidences
@@ -88,16 +88,16 @@ class Rounds:
     """A sink that keeps the rounds."""
 
     def __init__(self, level: Level) -> None:
-        self.level, self.kept = level, list[Round]()
+        self.level, self.kept = level, list[RoundResult]()
 
     def prefilled(self, session: object, dur_ns: int) -> None: ...
     def knob(self, event: Knob) -> None: ...
-    def aborted(self, begun: Round, why: str) -> None: ...
-    def round(self, done: Round) -> None:
+    def aborted(self, begun: RoundResult, why: str) -> None: ...
+    def round(self, done: RoundResult) -> None:
         self.kept.append(done)
 
 
-def rounds_at(level: Level, temperature: float) -> list[Round]:
+def rounds_at(level: Level, temperature: float) -> list[RoundResult]:
     model = build("llama", seed=1)
     sink = Rounds(level)
     session(model, build("llama", seed=2), [5, 9, 7], sink=sink, temperature=temperature, max_new_tokens=12).generate()

@@ -10,7 +10,7 @@ from specviz import methods
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.drafter import Drafter, FeatureTaps, OverlappingDrafter, QueryEnd
 from specviz.engine.decode.round import QueryStats
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods import all_methods
 from specviz.probability.draft import Draft
@@ -33,7 +33,7 @@ def test_hooks_that_are_left_do_nothing() -> None:
     assert drafter.fitted(spec) is spec
     assert (drafter.parts(), drafter.spent(knobs)) == ({}, {})
     assert drafter.ended(QueryEnd(0, knobs, QueryStats())) == ()
-    assert drafter.next_query(Models(None, None, 0), knobs) is None  # type: ignore[arg-type]
+    assert drafter.next_query(FactoryModels(None, None, 0), knobs) is None  # type: ignore[arg-type]
     assert (drafter.cached(), drafter.version, drafter.clock) == (None, 0, None)
     assert (drafter.calibrated, drafter.overlaps) == (False, False)
     assert FeatureTaps.of(drafter, 4) == FeatureTaps.of(None, 4) == FeatureTaps()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.probability.draft import ROOT, Draft
@@ -28,7 +28,7 @@ class EarlyExit(Drafter):
 
     def propose(self, ctx: Context) -> Draft:
         """A chain as long as the room allows."""
-        tree, node, row = Tree(ctx), ROOT, ctx.root_row
+        tree, node, row = DraftTree(ctx), ROOT, ctx.root_row
         while len(tree) < min(self.depth, ctx.reach) and not tree.ends(node):
             hidden = ctx.rows.climb(self.exit_layer)
             logits = self.adapter.logits(hidden[:, -1:])[0]

@@ -14,7 +14,7 @@ from specviz.engine.decode.text_output import Texts
 from specviz.engine.model import rows
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, Pair, load_pair
-from specviz.engine.run.worker import Worker
+from specviz.engine.run.worker import WorkerLoop
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import End, Event, Refused, RoundEnd
 from specviz.methods import get_method
@@ -156,7 +156,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 def serve(pair: Pair, *commands: Command) -> list[Event]:
     """What a worker says to commands that all wait already."""
     events: list[Event] = []
-    worker = Worker(pair, events.append)
+    worker = WorkerLoop(pair, events.append)
     for command in commands:
         worker.commands.put(command)
     worker.serve()

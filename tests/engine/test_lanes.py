@@ -11,8 +11,8 @@ from engine.pipelined import Ahead
 from specviz.engine.decode import overlap_choice
 from specviz.engine.decode.overlap import Launched, Overlap, Serial, Threads
 from specviz.engine.decode.overlap_choice import choose, possible, probed, threads_of
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import SpecvizError
 from support.driver import session
 from support.models import blurred, build
@@ -23,30 +23,30 @@ PLACES = [("cpu", "cpu"), *([("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")]
 
 
 @pytest.fixture(scope="module", params=PLACES, ids="-".join)
-def models(request: pytest.FixtureRequest) -> Models:
+def models(request: pytest.FixtureRequest) -> FactoryModels:
     """A pair in float64 on every combination of places there is."""
     target, draft = request.param
     first = build("llama", seed=1, dtype=torch.float64).to(target)
     second = blurred(build("llama", seed=1, dtype=torch.float64), 0.03).to(draft)
-    return Models(ModelAdapter(first), ModelAdapter(second), 640)
+    return FactoryModels(ModelAdapter(first), ModelAdapter(second), 640)
 
 
-def overlapping(models: Models) -> Any:
+def overlapping(models: FactoryModels) -> Any:
     """The lanes besides serial that these places allow."""
     return overlap_choice.made(possible(models)[-1], models)
 
 
-def ahead(models: Models, lanes: Any, during: Any = lambda: None, **knobs: Any) -> Session:
+def ahead(models: FactoryModels, lanes: Any, during: Any = lambda: None, **knobs: Any) -> Session:
     """A session of a pipelined drafter on some lanes."""
     plain = session(models.target, models.draft, PROMPT, verifier=knobs.pop("verifier", "walk"), **knobs)
     drafter = Ahead(models, depth=2, width=3, more=3, during=during)
-    parts = Parts(models, drafter, plain.parts.verifier, lanes)
+    parts = SessionConfig(models, drafter, plain.parts.verifier, lanes)
     return Session(parts, PROMPT, plain.table, plain.knobs, eos=plain.eos)
 
 
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 @pytest.mark.parametrize("temperature", [0, 0.8])
-def test_lanes_never_change_tokens(models: Models, temperature: float, verifier: str) -> None:
+def test_lanes_never_change_tokens(models: FactoryModels, temperature: float, verifier: str) -> None:
     """Serial against overlapped, several seeds; the drafts and what became of them too."""
     kept = 0
     for seed in range(4 if temperature else 1):
@@ -60,7 +60,7 @@ def test_lanes_never_change_tokens(models: Models, temperature: float, verifier:
     assert kept, "nothing was ever pending"
 
 
-def test_the_pass_runs_beside_what_is_drafted(models: Models) -> None:
+def test_the_pass_runs_beside_what_is_drafted(models: FactoryModels) -> None:
     """On overlapping lanes the two stretches of time meet; on serial ones they follow each other."""
     for lanes in (Serial(), overlapping(models)):
         begun, both = threading.Event(), threading.Event()
@@ -91,7 +91,7 @@ def test_the_pass_runs_beside_what_is_drafted(models: Models) -> None:
         assert sum(done.clock.ns.values()) <= done.ended_ns - done.started_ns
 
 
-def test_inference_mode_reaches_the_other_thread(models: Models) -> None:
+def test_inference_mode_reaches_the_other_thread(models: FactoryModels) -> None:
     """It is a mode of the thread: rows made there must be as those made here."""
     for lanes in (Serial(), overlapping(models)):
         done = next(ahead(models, lanes).rounds())
@@ -105,7 +105,9 @@ class Broken(Exception):
 
 @pytest.mark.parametrize("error", [Broken, KeyboardInterrupt])
 @pytest.mark.parametrize("side", ["target", "drafter", "both"])
-def test_an_exception_comes_through_when_both_rest(models: Models, side: str, error: type[BaseException]) -> None:
+def test_an_exception_comes_through_when_both_rest(
+    models: FactoryModels, side: str, error: type[BaseException]
+) -> None:
     """Then the caches follow the text, and the session goes on to the same one."""
     want = session(models.target, None, PROMPT, method="ar", temperature=0.4).generate()
     run = ahead(models, overlapping(models), temperature=0.4)
@@ -137,7 +139,7 @@ def test_an_exception_comes_through_when_both_rest(models: Models, side: str, er
 
 @pytest.mark.parametrize("method", ["specbranch", "pearl"])
 @pytest.mark.parametrize("role", ["target", "draft"])
-def test_a_model_that_fails_in_either_lane_loses_nothing(models: Models, method: str, role: str) -> None:
+def test_a_model_that_fails_in_either_lane_loses_nothing(models: FactoryModels, method: str, role: str) -> None:
     """The real pipelines, broken in one of their models' passes now and then: caches in order, the same text."""
     common = {"temperature": 0.6, "top_k": 3, "max_new_tokens": 24}
     want = session(models.target, None, PROMPT, method="ar", **common).generate()
@@ -145,7 +147,7 @@ def test_a_model_that_fails_in_either_lane_loses_nothing(models: Models, method:
     for fail_at in range(1, 40, 6):
         plain = session(models.target, models.draft, PROMPT, method=method, **common)
         lanes = overlapping(models)
-        run = Session(Parts(models, plain.drafter, plain.verifier, lanes), PROMPT, plain.table, plain.knobs)
+        run = Session(SessionConfig(models, plain.drafter, plain.verifier, lanes), PROMPT, plain.table, plain.knobs)
         run.prefill()
         left = [fail_at]
 
@@ -204,7 +206,7 @@ def test_threads_of_torch_are_the_same_on_both_sides() -> None:
     assert threads_of("auto", 5) == threads_of("serial", 5) == 5
 
 
-def test_auto_probes_only_what_can_overlap(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_probes_only_what_can_overlap(models: FactoryModels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that does nothing meanwhile runs serially unprobed; one that does gets the fastest, once measured."""
     calls: list[str] = []
     inner = overlap_choice.made
@@ -220,7 +222,7 @@ def test_auto_probes_only_what_can_overlap(models: Models, monkeypatch: pytest.M
     assert (again.probed_ms, calls) == (found.probed_ms, [found.lanes.name])
 
 
-def test_the_fastest_lanes_win_and_a_tie_is_serial(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_lanes_win_and_a_tie_is_serial(models: FactoryModels, monkeypatch: pytest.MonkeyPatch) -> None:
     """Overlapping must be worth it: the probe is not exact."""
     other = possible(models)[-1]
     for ms, want in ((0.5, other), (0.99, "serial"), (2.0, "serial")):
@@ -228,7 +230,7 @@ def test_the_fastest_lanes_win_and_a_tie_is_serial(models: Models, monkeypatch: 
         assert choose("auto", models, Ahead(models)).lanes.name == want
 
 
-def test_lanes_that_cannot_be_are_refused(models: Models) -> None:
+def test_lanes_that_cannot_be_are_refused(models: FactoryModels) -> None:
     """In one line that says why and which can be."""
     with pytest.raises(SpecvizError, match="did you mean 'threads'"):
         choose("thread", models, None)
@@ -238,16 +240,16 @@ def test_lanes_that_cannot_be_are_refused(models: Models) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_lanes_without_anything_to_overlap_say_so(models: Models) -> None:
+def test_lanes_without_anything_to_overlap_say_so(models: FactoryModels) -> None:
     """Asked for by name, with a method that drafts between passes: serial, and a warning."""
     found = choose(possible(models)[-1], models, session(models.target, models.draft, PROMPT).drafter)
     assert found.lanes.name == "serial"
     assert "nothing to overlap" in (found.warning or "")
 
 
-def test_no_probe_without_a_pair_of_the_library(models: Models) -> None:
+def test_no_probe_without_a_pair_of_the_library(models: FactoryModels) -> None:
     """Tables have no times."""
-    assert probed(Models(models.target, None, 1), ("serial",)) == {}
+    assert probed(FactoryModels(models.target, None, 1), ("serial",)) == {}
 
 
 def test_launching_without_a_device_is_the_host_in_turn() -> None:

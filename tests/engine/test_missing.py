@@ -11,7 +11,7 @@ from specviz.cli import group
 from specviz.commands import Start
 from specviz.engine.model.loading import fingerprint
 from specviz.engine.run.local import LocalRun, Pair, load_pair
-from specviz.engine.run.worker import Worker
+from specviz.engine.run.worker import WorkerLoop
 from specviz.errors import ModelError
 from specviz.events import Catalogue, Event, Missing, decode, encode
 from specviz.methods import all_methods
@@ -38,7 +38,7 @@ def _folder(pair: Pair) -> Path:
 
 
 def _lacking(pair: Pair) -> dict[str, Missing]:
-    catalogue: Catalogue = Worker(pair, lambda event: None).catalogue()
+    catalogue: Catalogue = WorkerLoop(pair, lambda event: None).catalogue()
     assert [info.name for info in catalogue.methods] == list(all_methods())  # none is left out without a word
     return {info.name: info.missing for info in catalogue.methods if info.missing is not None}
 
@@ -116,7 +116,7 @@ def test_a_drafter_without_its_tree_asks_for_the_tree_alone(embedded: Pair, tmp_
 
 
 def test_a_part_named_by_hand_makes_the_method_one_that_runs(own: Pair) -> None:
-    catalogue = Worker(own, lambda event: None).catalogue()
+    catalogue = WorkerLoop(own, lambda event: None).catalogue()
     why = catalogue.lacks("eagle3", {})
     assert why is not None
     assert why.startswith("eagle3 cannot run here: no EAGLE-3 drafter for the target")
@@ -127,7 +127,7 @@ def test_a_part_named_by_hand_makes_the_method_one_that_runs(own: Pair) -> None:
 
 
 def test_the_reason_goes_over_the_wire(own: Pair) -> None:
-    sent: Event = Worker(own, lambda event: None).catalogue()
+    sent: Event = WorkerLoop(own, lambda event: None).catalogue()
     got = decode(encode(sent))
     assert isinstance(got, Catalogue)
     assert got == sent

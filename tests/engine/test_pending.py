@@ -9,7 +9,7 @@ import torch
 
 from engine.pipelined import Ahead
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.record.probe import Probe
 from specviz.events import Commit, Event, Node, RoundEnd, RoundStart, Span, Verify
 from support.driver import session
@@ -27,7 +27,7 @@ def pair() -> tuple[ModelAdapter, ModelAdapter]:
 
 def ahead(pair: Any, settings: dict[str, Any], **knobs: Any) -> Any:
     """A session with a pipelined drafter."""
-    return session(*pair, PROMPT, drafter=Ahead(Models(*pair, 640), **settings), **knobs)
+    return session(*pair, PROMPT, drafter=Ahead(FactoryModels(*pair, 640), **settings), **knobs)
 
 
 def recorded(pair: Any, settings: dict[str, Any], level: Any = "full", **knobs: Any) -> tuple[Any, list[Event]]:

@@ -10,7 +10,7 @@ from early_exit.stage import Hearsay, Placed
 from specviz.engine.decode.context import Observation
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model import rows as rows_module
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from support.driver import session
@@ -65,7 +65,7 @@ def watched(pair: Any, taps: Sequence[int] = ALL, newest_only: bool = False, **k
         knobs |= {"exit_layers": ["1,2,3"], "d_max": 3}
     else:
         chosen = get_method(method)
-        inner = make_drafter(chosen, Models(target, draft, 640), chosen.table.knobs(knobs))
+        inner = make_drafter(chosen, FactoryModels(target, draft, 640), chosen.table.knobs(knobs))
     drafter = Watching(inner, taps, newest_only)
     return session(target, draft, prompt, method, drafter=drafter, eos=eos, **knobs), drafter
 

@@ -9,7 +9,7 @@ from specviz.prove.drafting import (
     BRANCH,
     JUDGED,
     WINDOW,
-    Builder,
+    DraftBuilder,
     Grow,
     best_tree,
     caterpillar,
@@ -26,7 +26,7 @@ __all__ = [
     "BRANCH",
     "JUDGED",
     "WINDOW",
-    "Builder",
+    "DraftBuilder",
     "Grow",
     "argmax_chain",
     "best_tree",
@@ -49,7 +49,7 @@ __all__ = [
 def chains(gamma: int, count: int, stop: Iterable[int] = ()) -> Grow:
     """`count` independent chains from the root."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         for _ in range(count):
             chain(gamma, stop)(b)
 
@@ -59,7 +59,7 @@ def chains(gamma: int, count: int, stop: Iterable[int] = ()) -> Grow:
 def uneven_chains(*lengths: int) -> Grow:
     """Independent chains of these lengths."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         for length in lengths:
             chain(length)(b)
 
@@ -69,7 +69,7 @@ def uneven_chains(*lengths: int) -> Grow:
 def argmax_chain(gamma: int) -> Grow:
     """The most probable token each time, the lowest id on ties: point masses."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         node = ROOT
         for _ in range(gamma):
             node = b.point(node, int(np.argmax(b.row(node))))
@@ -85,7 +85,7 @@ def distinct_chains(gamma: int, count: int) -> Grow:
 def hybrid(depth: int, points: int, *, drawn_first: bool = True) -> Grow:
     """At every node one drawn child and the most probable tokens beside it as point masses; all have children."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         level = [ROOT]
         for _ in range(depth):
             level = [child for n in level for child in _hybrid_children(b, n, points, drawn_first)]
@@ -93,7 +93,7 @@ def hybrid(depth: int, points: int, *, drawn_first: bool = True) -> Grow:
     return grow
 
 
-def _hybrid_children(b: Builder, node: int, points: int, drawn_first: bool) -> list[int]:
+def _hybrid_children(b: DraftBuilder, node: int, points: int, drawn_first: bool) -> list[int]:
     best = [int(t) for t in np.argsort(-b.row(node), kind="stable")]
     if not drawn_first:
         return [*(b.point(node, t) for t in best[:points]), b.draw(node)]
@@ -105,7 +105,7 @@ def _hybrid_children(b: Builder, node: int, points: int, drawn_first: bool) -> l
 def windowed(gamma: int) -> Grow:
     """A drawn chain with fed-only nodes hanging off it, spelled like judged ones or not, and an unfed branch token."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         chain(gamma)(b)
         extra = b.point(ROOT, b.table.vocab - 1, WINDOW)
         b.point(extra, 0, WINDOW)
@@ -117,7 +117,7 @@ def windowed(gamma: int) -> Grow:
 def branching(gamma: int, *, drawn: bool) -> Grow:
     """A chain, and at its end two unfed branch tokens: a drawn one and another beside it, or the two most probable."""
 
-    def grow(b: Builder) -> None:
+    def grow(b: DraftBuilder) -> None:
         chain(gamma)(b)
         leaf = gamma - 1 if gamma else ROOT
         best = [int(t) for t in np.argsort(-b.row(leaf), kind="stable")]

@@ -11,7 +11,7 @@ from law.controls import backward_scan
 from law.rounds import play
 from specviz.probability.rows import Certain
 from specviz.probability.table_models import CASE_A, CASE_B, exact_row
-from specviz.prove.enumerate import Branch, law_of, paths
+from specviz.prove.enumerate import EnumeratedPath, law_of, paths
 from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 
@@ -25,7 +25,7 @@ def test_a_draw_has_the_law_of_its_row() -> None:
 
 
 def test_other_keys_are_independent() -> None:
-    def run(branch: Branch) -> Any:
+    def run(branch: EnumeratedPath) -> Any:
         keys = branch.keys(3)
         one = keys.passes(4, HALF).passed
         return one, keys.passes(5, HALF).passed, keys.passes(4, HALF, 1).passed, branch.keys(2).passes(4, HALF).passed
@@ -44,7 +44,7 @@ def test_the_target_stream_has_no_round() -> None:
 def test_a_key_seen_twice_is_conditioned() -> None:
     """`u < 1/2`, then `u < 3/4` and `u < 1/4` with the same uniform."""
 
-    def run(branch: Branch) -> Any:
+    def run(branch: EnumeratedPath) -> Any:
         return tuple(branch.keys(1).passes(0, t).passed for t in (HALF, 3 * QUARTER, QUARTER))
 
     assert law_of(run) == {
@@ -62,13 +62,13 @@ def test_one_noise_for_two_rows_gives_the_overlap_of_intervals() -> None:
 
 
 def test_an_uninspected_uniform_can_only_be_compared() -> None:
-    def run(branch: Branch) -> Any:
+    def run(branch: EnumeratedPath) -> Any:
         u = branch.keys(1).uniform("other", 0)
         return u >= THIRD, u < HALF
 
     assert law_of(run) == {(False, True): THIRD, (True, True): HALF - THIRD, (True, False): HALF}
     with pytest.raises(TypeError):
-        Branch().keys(1).uniform("other", 0) + 1  # type: ignore[operator]
+        EnumeratedPath().keys(1).uniform("other", 0) + 1  # type: ignore[operator]
 
 
 def test_recorded_numbers_fit_the_branch() -> None:
@@ -87,7 +87,7 @@ def test_a_certain_row_is_no_decision() -> None:
 
 
 def test_race_noise_may_not_be_used_twice() -> None:
-    def run(branch: Branch) -> Any:
+    def run(branch: EnumeratedPath) -> Any:
         return [branch.keys(1, "race").draw("target", 0, np.array([0.5, 0.5])).token for _ in range(2)]
 
     with pytest.raises(AssertionError, match="used twice"):
@@ -97,7 +97,7 @@ def test_race_noise_may_not_be_used_twice() -> None:
 def test_code_that_decides_otherwise_on_a_replay_is_caught() -> None:
     runs = iter(range(9))
 
-    def run(branch: Branch) -> Any:
+    def run(branch: EnumeratedPath) -> Any:
         return branch.keys(1).passes(next(runs), HALF).passed
 
     with pytest.raises(AssertionError, match="not deterministic"):
@@ -125,7 +125,7 @@ def test_merging_rounds_changes_nothing(
     """`chained` against one execution per path over all rounds, which forgets no uniform."""
     one_round = play(problem, grow, plan, shared=shared)
 
-    def whole_run(branch: Branch) -> tuple[int, ...]:
+    def whole_run(branch: EnumeratedPath) -> tuple[int, ...]:
         text: tuple[int, ...] = ()
         round_ = 0
         while len(text) < length:

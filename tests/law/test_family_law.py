@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from specviz.engine.decode.session import Session
 from specviz.methods import get_method
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import Branch, Law, deviation, law_of, total_variation
+from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of, total_variation
 from specviz.verifiers import get_verifier
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
@@ -129,7 +129,7 @@ def first_tokens(problem: Problem, verifier: str, length: int, **knobs: Any) -> 
     """The law of the first tokens: one round whose draft no limit cuts, and plain decoding behind it."""
     models = table_models(problem)
 
-    def run(branch: Branch) -> tuple[int, ...]:
+    def run(branch: EnumeratedPath) -> tuple[int, ...]:
         running = session(models, branch.keys, "draft", verifier, max_new_tokens=40, **knobs)
         rounds = running.rounds()
         while len(running.new_tokens) < length:
@@ -179,7 +179,7 @@ GOLDEN = [  # verification.md 7.1 to 7.4: expected accepted tokens of a first ro
 def test_golden_acceptance_out_of_the_engine(problem: Problem, layout: str, verifier: str, expected: float) -> None:
     models = table_models(problem)
 
-    def run(branch: Branch) -> int:
+    def run(branch: EnumeratedPath) -> int:
         running = session(models, branch.keys, "draft", verifier, max_new_tokens=40, **LAYOUTS[layout])
         return next(running.rounds()).n_accepted
 
@@ -193,7 +193,7 @@ def test_the_naive_rule_pays_with_target_calls(problem: Problem, gamma: int, cal
     """Rounds of the first block; a carried one makes one draft call. Only a draft kept whole gives gamma + 1 tokens."""
     models = table_models(problem)
 
-    def run(branch: Branch) -> int:
+    def run(branch: EnumeratedPath) -> int:
         running = session(models, branch.keys, "draft", "hsd_naive", max_new_tokens=40, gamma=gamma)
         count = 0
         for count, done in enumerate(running.rounds(), 1):
@@ -330,31 +330,31 @@ def test_an_aborted_carried_round_keeps_its_carry(monkeypatch: pytest.MonkeyPatc
 
 def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two children drawn, the one with the smaller id sent: no law was recorded for that."""
-    from specviz.engine.decode.draft_tree import Tree
+    from specviz.engine.decode.draft_tree import DraftTree
 
     knobs = {"shape": "drawn_tree", "d_max": 1, "max_new_tokens": 3}
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) < EXACT
-    draft = Tree.draft
+    draft = DraftTree.draft
 
-    def pruned(self: Tree, *given: Any, **named: Any) -> Any:
+    def pruned(self: DraftTree, *given: Any, **named: Any) -> Any:
         return draft(self, *given, **{**named, "keep": sorted(range(len(self)), key=self.token)[:1]})
 
-    monkeypatch.setattr(Tree, "draft", pruned)
+    monkeypatch.setattr(DraftTree, "draft", pruned)
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) > 0.01
 
 
 @pytest.mark.parametrize("verifier", ["tokenwise", "multi_hsd", "multi_traversal"])
 def test_the_plain_row_for_draws_without_replacement_is_caught(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """The elder siblings are struck out of what is drawn from, and not of what is recorded."""
-    from specviz.engine.decode.draft_tree import Tree
+    from specviz.engine.decode.draft_tree import DraftTree
 
-    add = Tree.add
+    add = DraftTree.add
 
-    def plain(self: Tree, token: int, parent: int, row: Any = None, *rest: Any, **facts: Any) -> int:
+    def plain(self: DraftTree, token: int, parent: int, row: Any = None, *rest: Any, **facts: Any) -> int:
         elder = next((n for n in range(len(self)) if self.parent(n) == parent), None)
         return add(self, token, parent, row if elder is None else self.law(elder), *rest, **facts)
 
-    monkeypatch.setattr(Tree, "add", plain)
+    monkeypatch.setattr(DraftTree, "add", plain)
     problem = Problem(4, 1, Iid(exact_row([".4", ".3", ".2", ".1"])), Iid(exact_row([".7", ".1", ".1", ".1"])))
     found = session_law(problem, "draft", verifier, max_new_tokens=2, **LAYOUTS["distinct chains"])
     assert deviation(found, law(problem.p, 2)) > 0.005  # case B would not do: its residuals are certain
@@ -378,9 +378,9 @@ def test_a_block_as_short_as_its_draft_is_caught(monkeypatch: pytest.MonkeyPatch
     """A drafted end token cuts the draft, not the block: forgetting what was planned moves the law."""
     from dataclasses import replace
 
-    from specviz.methods.draft_model.drafter import Chain
+    from specviz.methods.draft_model.drafter import ChainDrafter
 
-    propose = Chain.propose
-    monkeypatch.setattr(Chain, "propose", lambda self, ctx: replace(propose(self, ctx), planned=None))
+    propose = ChainDrafter.propose
+    monkeypatch.setattr(ChainDrafter, "propose", lambda self, ctx: replace(propose(self, ctx), planned=None))
     found = session_law(HISTORY, "draft", "hsd_naive", max_new_tokens=4, gamma=3, eos=[0])
     assert deviation(found, law(HISTORY.p, 4, [0])) > 1e-4

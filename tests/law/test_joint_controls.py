@@ -35,7 +35,7 @@ def off(case: str, grow: drafts.Grow, plan: Any, gamma: int = 2, **options: Any)
     return total_variation(controls.control_law(problem, grow, plan, gamma + 1, **options), law(problem.p, gamma + 1))
 
 
-Change = Callable[[_joint.Chain, _joint.Weighed, Any, Step], Step]
+Change = Callable[[_joint.JointChain, _joint.WeighedChain, Any, Step], Step]
 
 
 def changed(change: Change) -> Any:
@@ -50,10 +50,10 @@ def changed(change: Change) -> Any:
     return plan
 
 
-def closing_from(row_of: Callable[[_joint.Chain, _joint.Weighed, int], Any]) -> Any:
+def closing_from(row_of: Callable[[_joint.JointChain, _joint.WeighedChain, int], Any]) -> Any:
     """`hsd` with another residual row."""
 
-    def change(part: _joint.Chain, weighed: _joint.Weighed, state: Any, step: Step) -> Step:
+    def change(part: _joint.JointChain, weighed: _joint.WeighedChain, state: Any, step: Step) -> Step:
         if state[0] == "scan" or not isinstance(step, Draw) or step.kind == "bonus":
             return step
         row = row_of(part, weighed, state[1])
@@ -70,7 +70,7 @@ def positive(row: Any) -> Any:
 def test_cap_index_of_the_prefix_as_printed(case: str, size: str) -> None:
     """`hsd_literal`: the cap over i < t. Same E[accepted], wrong residual. Needs V >= 3."""
 
-    def literal(part: _joint.Chain, weighed: _joint.Weighed, t: int) -> Any:
+    def literal(part: _joint.JointChain, weighed: _joint.WeighedChain, t: int) -> Any:
         assert weighed.r is not None
         weight = weighed.r[t] / max(weighed.r[:t]) if t else 1
         return positive(weight * part.rows[t] - part.laws[t])
@@ -87,7 +87,7 @@ def test_cap_index_of_the_prefix_as_printed(case: str, size: str) -> None:
 def test_sums_of_ratios_lose_tokens_the_draft_never_gives(gamma: int, size: str) -> None:
     """(r* - 1) q in place of (c p - q)+, case C; nothing is lost where q has no zero."""
 
-    def ratio_form(part: _joint.Chain, weighed: _joint.Weighed, state: Any, step: Step) -> Step:
+    def ratio_form(part: _joint.JointChain, weighed: _joint.WeighedChain, state: Any, step: Step) -> Step:
         kind, t = state
         if (kind == "scan" and t == gamma) or (kind == "stop" and t == gamma):
             return step
@@ -113,7 +113,7 @@ def test_residual_of_tokenwise_after_a_joint_stop(case: str) -> None:
 def test_stop_at_the_first_failure() -> None:
     """A backward scan that gives up where it should go on."""
 
-    def gives_up(part: _joint.Chain, weighed: _joint.Weighed, state: Any, step: Step) -> Step:
+    def gives_up(part: _joint.JointChain, weighed: _joint.WeighedChain, state: Any, step: Step) -> Step:
         return replace(step, failed=("stop", 0)) if isinstance(step, Test) else step
 
     assert off("A", drafts.chain(2), changed(gives_up)) > Fraction(1, 100)
@@ -123,7 +123,7 @@ def test_stop_at_the_first_failure() -> None:
 def test_ratios_clamped_one_by_one(case: str) -> None:
     """min(1, rho) before multiplying is the credit of tokenwise, not c."""
 
-    def clamped(part: _joint.Chain, weighed: _joint.Weighed, state: Any, step: Step) -> Step:
+    def clamped(part: _joint.JointChain, weighed: _joint.WeighedChain, state: Any, step: Step) -> Step:
         if state != ("scan", len(part)) or not isinstance(step, Test):
             return step
         rhos = [p / q for p, q in zip(weighed.p, weighed.q, strict=True)]
@@ -197,7 +197,7 @@ class _FromTheRatio(_MultiHsd):
 class _LastUncapped:
     """Numbers of a chain whose last test is min(1, r)."""
 
-    def __init__(self, weighed: _joint.Weighed, ratio: Any) -> None:
+    def __init__(self, weighed: _joint.WeighedChain, ratio: Any) -> None:
         self.weighed, self.ratio = weighed, ratio
 
     def __getattr__(self, name: str) -> Any:

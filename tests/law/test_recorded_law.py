@@ -14,7 +14,7 @@ from law.test_family_law import FITS, LAYOUTS, LONG, PROBLEMS
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import Branch, deviation, law_of
+from specviz.prove.enumerate import EnumeratedPath, deviation, law_of
 from specviz.verifiers import get_verifier
 from support.table_session import Letters, session, table_models
 
@@ -52,7 +52,7 @@ def test_every_way_a_round_can_go(case: str, method: str, verifier: str, knobs: 
     models = table_models(problem, (0, 1, 0))
     eos = list(knobs.get("eos", [0] if method != "ar" else []))
 
-    def run(branch: Branch) -> tuple[int, ...]:
+    def run(branch: EnumeratedPath) -> tuple[int, ...]:
         seen: list[Any] = []
         probe = Probe(seen.append, Letters(), "full", 3)  # type: ignore[arg-type]
         options = {**knobs, "eos": eos, "max_new_tokens": length, "texts": Letters()}

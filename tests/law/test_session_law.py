@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
@@ -78,9 +78,9 @@ def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any]
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
     """A drafter that drafts on behind an end token: the session cuts there (verification.md 5.6)."""
-    from specviz.engine.decode.draft_tree import Tree
+    from specviz.engine.decode.draft_tree import DraftTree
 
-    monkeypatch.setattr(Tree, "ends", lambda self, node: False)
+    monkeypatch.setattr(DraftTree, "ends", lambda self, node: False)
     found = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
     assert deviation(found, law(HISTORY.p, 4, [0])) < EXACT
 
@@ -120,18 +120,18 @@ def test_the_context_ends_a_text() -> None:
     assert deviation({text: prob for (text, _), prob in found.items()}, law(HISTORY.p, 4)) < EXACT
 
 
-def change_gamma(session: Session, done: Round | None) -> None:
+def change_gamma(session: Session, done: RoundResult | None) -> None:
     """Another gamma every round, told by the text so far (which is allowed: it is told before the draws)."""
     session.request("gamma", (session.number + sum(session.new_tokens)) % 4)
 
 
-def change_tree(session: Session, done: Round | None) -> None:
+def change_tree(session: Session, done: RoundResult | None) -> None:
     session.request("node_budget", (0, 3, 1, 6)[session.number % 4])
     session.request("w_max", 1 + len(session.tokens) % 2)
     session.request("d_max", 1 + session.number % 2)
 
 
-def change_ngram(session: Session, done: Round | None) -> None:
+def change_ngram(session: Session, done: RoundResult | None) -> None:
     session.request("gamma", (3, 0, 1)[session.number % 3])
     session.request("ngram_max", 1 + len(session.tokens) % 3)
 
@@ -246,35 +246,35 @@ def _seen_off() -> bool:
 
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that stops before the end token it drew."""
-    from specviz.engine.decode.draft_tree import Tree
-    from specviz.methods.draft_model.drafter import Chain
+    from specviz.engine.decode.draft_tree import DraftTree
+    from specviz.methods.draft_model.drafter import ChainDrafter
 
-    propose = Chain.propose
+    propose = ChainDrafter.propose
 
     def dropping(self: Any, ctx: Any) -> Any:
         draft = propose(self, ctx)
         if not len(draft) or draft.tokens[-1] not in ctx.eos:
             return draft
-        tree, node = Tree(ctx), -1
+        tree, node = DraftTree(ctx), -1
         for i in range(len(draft) - 1):
             node = tree.add(draft.tokens[i], node, draft.law_rows[i], None, "sampled")
         return tree.draft("stop_token")
 
-    monkeypatch.setattr(Chain, "propose", dropping)
+    monkeypatch.setattr(ChainDrafter, "propose", dropping)
     found = session_law(CASE_A, "draft", "tokenwise", gamma=2, max_new_tokens=4, eos=[0])
     assert float(total_variation(found, law(CASE_A.p, 4, [0]))) > 0.1
 
 
 def test_a_draft_law_at_another_temperature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorded row is not the one the token came from."""
-    from specviz.engine.decode.draft_tree import Tree
+    from specviz.engine.decode.draft_tree import DraftTree
 
-    add = Tree.add
+    add = DraftTree.add
 
-    def blurred(self: Tree, token: int, parent: int, row: Any = None, *rest: Any, **facts: Any) -> int:
+    def blurred(self: DraftTree, token: int, parent: int, row: Any = None, *rest: Any, **facts: Any) -> int:
         return add(self, token, parent, None if row is None else row.sqrt() / row.sqrt().sum(), *rest, **facts)
 
-    monkeypatch.setattr(Tree, "add", blurred)
+    monkeypatch.setattr(DraftTree, "add", blurred)
     found = session_law(CASE_A, "draft", "tokenwise", gamma=1, max_new_tokens=2)
     q = [math.sqrt(2 / 3), math.sqrt(1 / 3)]
     wrong = min(1, (1 / 3) / (q[0] / sum(q))) * 2 / 3  # token 0: drawn with 2/3, kept with p over the recorded share

@@ -7,7 +7,7 @@ import pytest
 
 from specviz import events as ev
 from specviz.metrics import measure
-from specviz.metrics.replay_rules import Replay, kept, links, same_draft
+from specviz.metrics.replay_rules import DraftReplay, kept, links, same_draft
 from specviz.probability.draws import Keys
 from specviz.traits import RULES
 from specviz.verifiers import get_verifier
@@ -111,9 +111,9 @@ def test_observed_survival_follows_its_own_rule_within_its_interval() -> None:
         assert abs(seen.value - expected) < 4 * math.sqrt(expected * (1 - expected) / seen.n) + 1 / seen.n
 
 
-def _replay(token: int, hsd: int, q: int = 0) -> Replay:
+def _replay(token: int, hsd: int, q: int = 0) -> DraftReplay:
     kept_by: dict[str, int | None] = {"tokenwise": token, "hsd": hsd, "hsd_naive": None}
-    return Replay(q, 2, kept_by, dict.fromkeys(RULES, (0.5, 0.25)))
+    return DraftReplay(q, 2, kept_by, dict.fromkeys(RULES, (0.5, 0.25)))
 
 
 def test_the_paired_difference_by_hand() -> None:

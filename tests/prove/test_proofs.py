@@ -25,13 +25,13 @@ from specviz.probability.table_models import (
 )
 from specviz.prove import golden, worked
 from specviz.prove.closed_form import closed_form, shared_by_race
-from specviz.prove.controls import CONTROLS, Control, catch, registered
+from specviz.prove.controls import CONTROLS, WrongRule, catch, registered
 from specviz.prove.enumerate import total_variation
 from specviz.prove.jobs import Job, Subject, case_jobs, case_subjects, in_seconds, refuse_long, table_jobs
 from specviz.prove.layouts import LAYOUTS, draw, layout_of, meant_for, misfit
 from specviz.prove.proof import Proof, continued, prove, rounds_of
 from specviz.prove.report import Done, as_object, full, number, verdict
-from specviz.prove.rounds import Rounds
+from specviz.prove.rounds import RoundPlayer
 from specviz.prove.several import Several
 from specviz.verifiers import all_verifiers, get_verifier
 
@@ -120,7 +120,7 @@ def test_float_rows_give_the_same_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("control", [*registered(), *CONTROLS], ids=lambda c: f"{c.name}-{c.case}{c.gamma}")
-def test_a_wrong_rule_is_caught(control: Control) -> None:
+def test_a_wrong_rule_is_caught(control: WrongRule) -> None:
     found = catch(control)
     assert found.fails
     assert control.distance in (None, found.tv)
@@ -197,7 +197,7 @@ def test_a_memory_that_is_too_short_is_seen() -> None:
     assert replace(rounds, memory=0, seen={}).law(3) != law(CASE_B.p, 3)
 
 
-def _rounds(problem: Problem, verifier: Verifier, layout: Any) -> Rounds[Any]:
+def _rounds(problem: Problem, verifier: Verifier, layout: Any) -> RoundPlayer[Any]:
     from specviz.prove.proof import Rule
 
     return rounds_of(problem, Rule(lambda keys, text: draw(keys, text, problem, layout), verifier.plan))
@@ -218,10 +218,10 @@ def test_the_second_opinion_on_several_candidates_agrees(case: str, layout: str)
 
 @pytest.mark.parametrize(("gamma", "candidates", "name"), product((0, 1, 3), (2, 3), LAYOUTS))
 def test_the_number_of_drawn_tokens_is_known_before(gamma: int, candidates: int, name: str) -> None:
-    from specviz.prove.enumerate import Branch
+    from specviz.prove.enumerate import EnumeratedPath
 
     problem, layout = replace(CASE_C, gamma=gamma, candidates=candidates), LAYOUTS[name]
-    drafted = draw(Branch().keys(1), (), problem, layout)
+    drafted = draw(EnumeratedPath().keys(1), (), problem, layout)
     drawn = sum(row >= 0 for row in drafted.row_of)
     assert drawn == layout.n_drawn(problem)
     assert all(depth <= max(gamma, 1) for depth in drafted.depths) or not gamma

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.plan import Draws
@@ -30,8 +30,8 @@ def session(
     first, second = (m if m is None or hasattr(m, "run") else ModelAdapter(m) for m in (target, draft))
     chosen = get_method(method)
     snapshot = chosen.table.knobs({"max_new_tokens": 40, **knobs})
-    models = Models(first, second, 640)
-    parts = Parts(models, drafter or make_drafter(chosen, models, snapshot), get_verifier(verifier))
+    models = FactoryModels(first, second, 640)
+    parts = SessionConfig(models, drafter or make_drafter(chosen, models, snapshot), get_verifier(verifier))
     return Session(parts, prompt, chosen.table, snapshot, eos=frozenset(eos), sink=sink, texts=texts, draws=draws)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz import events as ev
-from specviz.cost.exit_replay import Replayed, Setting, Table, annealed, rounds
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, Replayed, annealed, rounds
 from specviz.cost.ledger import RoundCost
 from specviz.events import GRID, Event
 from support.table import TEXTS, Clock
 from support.traces import Recipe, make_header
 
 PROMPT = [1, 2, 3]
-SETTING = Setting(alpha=0.5, tau=0.75, d_max=5, w_max=4, layers=(3, 5))
+SETTING = ExitKnobs(alpha=0.5, tau=0.75, d_max=5, w_max=4, layers=(3, 5))
 LAYER_NS, HEAD_NS = 100_000, 150_000
 
 
@@ -28,7 +28,7 @@ class Exits:
     method: str = "specbound"
     n_layers: int = 8
     n_tokens: int = 40
-    setting: Setting = SETTING
+    setting: ExitKnobs = SETTING
     swept: bool = True
     texts: Sequence[str] = TEXTS
     seed: int = 4
@@ -103,7 +103,7 @@ class _Run:
     def __init__(self, exits: Exits, clock: Clock, table: list[ev.ExitTable], text: list[int]) -> None:
         self.exits, self.clock, self.text = exits, clock, text
         self.said = {(cell.pos, cell.layer): cell for cell in table}
-        self.replayed = Table.of(table, text, exits.n_layers)
+        self.replayed = HeadTable.of(table, text, exits.n_layers)
         self.next_id = 0
 
     def round(self, done: Replayed) -> Iterator[Event]:

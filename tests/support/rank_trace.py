@@ -14,8 +14,8 @@ import numpy as np
 from specviz import events as ev
 from specviz.events import Event
 from specviz.methods.online.bandit import Arm, Bandit
-from specviz.methods.online.bandit import Setting as BanditSetting
-from specviz.methods.specblock.growth import Growth, Setting, Widths
+from specviz.methods.online.bandit import BanditKnobs as BanditSetting
+from specviz.methods.specblock.growth import GrowingTree, GrowthKnobs, Widths
 from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
@@ -179,8 +179,8 @@ class _Round:
         self.n = len(run.tokens)
         rule = Widths(how.widths, how.beam, 20, how.trims)
         deepest = min(how.slots * how.blocks, room - 1)
-        setting = Setting(rule, deepest, how.merge, how.start_cap, how.budget)
-        self.growth = Growth(setting, lambda token: token == EOS)
+        setting = GrowthKnobs(rule, deepest, how.merge, how.start_cap, how.budget)
+        self.growth = GrowingTree(setting, lambda token: token == EOS)
         self.calls = 0
         self.made: list[tuple[int, int, int]] = []  # node, block, batch
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.table_models import Problem, Table, exact_row
-from specviz.prove.enumerate import Branch, Known, Law, paths
+from specviz.prove.enumerate import EnumeratedPath, Known, Law, paths
 from specviz.verifiers import get_verifier
 
 PROMPT = (0,)
@@ -109,20 +109,20 @@ class Letters:
         return self.push(token), None
 
 
-Steer = Callable[[Session, Round | None], None]
+Steer = Callable[[Session, RoundResult | None], None]
 
 
-def table_models(problem: Problem, prompt: Sequence[int] = PROMPT) -> Models:
+def table_models(problem: Problem, prompt: Sequence[int] = PROMPT) -> FactoryModels:
     """The two tables as models."""
-    return Models(TableModel(problem.p, prompt), TableModel(problem.q, prompt), 64)
+    return FactoryModels(TableModel(problem.p, prompt), TableModel(problem.q, prompt), 64)
 
 
-def session(models: Models, draws: Any, method: str, verifier: str, **options: Any) -> Session:
+def session(models: FactoryModels, draws: Any, method: str, verifier: str, **options: Any) -> Session:
     """A production session over two tables. `options`: eos, texts, sink, and knobs."""
     eos, texts, sink = options.pop("eos", ()), options.pop("texts", None), options.pop("sink", None)
     chosen = get_method(method)
     knobs = chosen.table.knobs({"temperature": 1.0, **options})
-    parts = Parts(models, make_drafter(chosen, models, knobs), get_verifier(verifier))
+    parts = SessionConfig(models, make_drafter(chosen, models, knobs), get_verifier(verifier))
     prompt = models.target.prompt  # type: ignore[attr-defined]
     return Session(parts, prompt, chosen.table, knobs, eos=frozenset(eos), texts=texts, sink=sink, draws=draws)
 
@@ -149,7 +149,7 @@ def law_by_rounds(start: Session, steer: Steer | None = None, stateless: Sequenc
     while begun:
         before, known, prob = begun.pop()
 
-        def once(branch: Branch, before: Session = before) -> Session:
+        def once(branch: EnumeratedPath, before: Session = before) -> Session:
             running = deepcopy(before, {id(each): each for each in shared})
             running._draws = branch.keys
             done = next(running.rounds())

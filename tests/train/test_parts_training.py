@@ -14,7 +14,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import FinalHead
-from specviz.methods.kangaroo.adapter import Adapter, Shape
+from specviz.methods.kangaroo.adapter import Adapter, AdapterShape
 from specviz.methods.kangaroo.files import pick
 from specviz.methods.self_skip.files import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
@@ -96,7 +96,7 @@ def test_a_finished_training_does_nothing_again(small, tmp_path):
 def test_an_interrupted_training_ends_with_the_same_adapters(tmp_path):
     """The same steps in one go and in two, the second from the checkpoint: the same weights to the last bit."""
     target = ModelAdapter(build("llama", seed=5).requires_grad_(False))
-    ids, shape = np.random.default_rng(0).integers(0, 256, 4_000).astype(np.int32), Shape.of(target)
+    ids, shape = np.random.default_rng(0).integers(0, 256, 4_000).astype(np.int32), AdapterShape.of(target)
 
     def trained(folder, stops):
         folder.mkdir()
@@ -116,7 +116,7 @@ def test_an_interrupted_training_ends_with_the_same_adapters(tmp_path):
 def test_an_adapter_is_trained_to_say_what_the_target_says():
     """The loss is the cross-entropy with the target's law, after the whole text before: worked out again by hand."""
     target = ModelAdapter(build("llama", seed=5, dtype=torch.float64).requires_grad_(False))
-    shape = Shape.of(target)
+    shape = AdapterShape.of(target)
     adapter = Adapter(shape, torch.float64).begin(target.norm, 1)
     with torch.no_grad():
         adapter.attention.o_proj.weight.fill_(0.05)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
-from specviz.view.frame.frame import Tree
+from specviz.view.frame.frame import TreeFrame
 from specviz_tui.common.paint import Painter, bar, track
 from specviz_tui.widgets.tree import rows as tree_rows
 from specviz_tui.widgets.tree.box import neighbour
@@ -19,7 +19,7 @@ from support.traces import make_events
 PAINTER = Painter()
 
 
-def tree_of(round_index: int = 0, **recipe: object) -> Tree:
+def tree_of(round_index: int = 0, **recipe: object) -> TreeFrame:
     player = Player(fold(make_events(**recipe)))
     player.seek_index(round_index)
     return player.frame(Options(folding="none")).tree
@@ -34,7 +34,7 @@ def text(row: Row) -> str:
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 @pytest.mark.parametrize("tree", TREES)
-def test_every_visible_node_stands_once_and_none_covers_another(tree: Tree, width: int) -> None:
+def test_every_visible_node_stands_once_and_none_covers_another(tree: TreeFrame, width: int) -> None:
     rows = tree_rows.columns(tree, PAINTER, width)
     assert sorted(node for row in rows for _, _, node in row.spots) == sorted(node.id for node in tree.nodes)
     for row in rows:
@@ -44,7 +44,7 @@ def test_every_visible_node_stands_once_and_none_covers_another(tree: Tree, widt
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_siblings_begin_in_the_same_column(tree: Tree) -> None:
+def test_siblings_begin_in_the_same_column(tree: TreeFrame) -> None:
     rows = tree_rows.columns(tree, PAINTER, 200)
     starts: dict[int, set[int]] = {}
     for row in rows:
@@ -56,7 +56,7 @@ def test_siblings_begin_in_the_same_column(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_the_list_holds_the_way_to_the_cursor_and_what_was_kept(tree: Tree) -> None:
+def test_the_list_holds_the_way_to_the_cursor_and_what_was_kept(tree: TreeFrame) -> None:
     for at in tree.nodes:
         moved = replace(tree, nodes=tuple(replace(node, cursor=node.id == at.id) for node in tree.nodes))
         rows = tree_rows.listed(moved, PAINTER, 80)
@@ -75,7 +75,7 @@ def test_nodes_left_out_of_the_list_are_counted() -> None:
 
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("listed", [False, True])
-def test_arrows_reach_every_node_from_the_root(tree: Tree, listed: bool) -> None:
+def test_arrows_reach_every_node_from_the_root(tree: TreeFrame, listed: bool) -> None:
     seen, edge = {-1}, [-1]
     while edge:
         here = edge.pop()

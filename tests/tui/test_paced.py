@@ -14,7 +14,7 @@ from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.screens.library import PRELUDE, Core, Library
+from specviz_tui.screens.library import PRELUDE, Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
 from support.live import WIDE, Script, catalogue, lines, shown
 from support.traces import make_events
@@ -257,13 +257,13 @@ def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:
 def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz_tui.screens.library.Worker", lambda *_, **_options: Script())
     start = Start(prompt="a")
-    feed = Library(core=Core(start=start)).live()
+    feed = Library(core=WorkerStart(start=start)).live()
     assert feed.paced
     assert feed.prelude is not None
-    assert Library(core=Core()).live().prelude is None  # the dialog opens, nothing else moves
-    assert not Library(core=Core(start=start, paced=False)).live().paced
+    assert Library(core=WorkerStart()).live().prelude is None  # the dialog opens, nothing else moves
+    assert not Library(core=WorkerStart(start=start, paced=False)).live().paced
     monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {PRELUDE: Path("nowhere.sv.jsonl")})
-    assert Library(core=Core(start=start)).live().prelude is None
+    assert Library(core=WorkerStart(start=start)).live().prelude is None
 
 
 # On the screen --------------------------------------------------------------------------------------------------

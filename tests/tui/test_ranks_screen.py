@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import Ranks
+from specviz.view.panels.ranks.model import RanksModel
 from specviz.view.words.palette import ROOT
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
@@ -25,7 +25,7 @@ def frame(app: SpecvizApp) -> Frame:
     return screen.frame
 
 
-def ranks(app: SpecvizApp) -> Ranks:
+def ranks(app: SpecvizApp) -> RanksModel:
     found = RanksPanel.of(frame(app))
     assert found is not None
     return found

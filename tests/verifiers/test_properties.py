@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
-from specviz.probability.plan import Draw, Stop, Test, Verifier
+from specviz.probability.plan import Draw, PlanStop, Test, Verifier
 from specviz.probability.rows import CertainRows
 from specviz.prove.enumerate import law_of
 from specviz.verifiers import all_verifiers, get_verifier
@@ -52,7 +52,7 @@ def test_thresholds_and_rows_are_sound(verifier: Verifier, case: Case) -> None:
             assert min(row) >= 0
             assert sum(row) > 0
         else:
-            assert isinstance(step, Stop)
+            assert isinstance(step, PlanStop)
             assert not case.draft.has_row(step.node)
 
 

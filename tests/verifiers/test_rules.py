@@ -6,7 +6,7 @@ import pytest
 from specviz.errors import SpecvizError
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
-from specviz.probability.plan import Draw, Stop, Test, Verifier
+from specviz.probability.plan import Draw, PlanStop, Test, Verifier
 from specviz.verifiers import all_verifiers, get_verifier
 
 WALK, TOKENWISE = get_verifier("walk"), get_verifier("tokenwise")
@@ -147,7 +147,7 @@ def test_two_accepted_branch_tokens_end_at_one_stop() -> None:
     draft = Draft((1, 1), (-1, -1), (0, 1), 0, 0, row_of=(-1, -1))
     plan = TOKENWISE.plan(draft, P[:1])
     first = plan.step(plan.start)
-    assert isinstance(plan.step(first.kept), Stop)  # type: ignore[union-attr]
+    assert isinstance(plan.step(first.kept), PlanStop)  # type: ignore[union-attr]
     assert plan.law() == pytest.approx({((1,), None): 0.3, ((), 0): 0.5, ((), 2): 0.2})
 
 

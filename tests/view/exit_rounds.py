@@ -6,8 +6,8 @@ from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.panels.exits.build import ExitsPanel
-from specviz.view.panels.exits.model import HeatMap, Layers
-from specviz.view.play.build import Builder
+from specviz.view.panels.exits.model import HeatMap, LayersModel
+from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import Phase
 from support.traces import Recipe, make_header
 
@@ -102,14 +102,14 @@ def _verdict(i: int, kept: int) -> ev.Verify:
     )
 
 
-def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Layers:
+def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> LayersModel:
     whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
     chosen = ExitsPanel.choose(Options(**whole), **options)
-    found = ExitsPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    found = ExitsPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
     assert found is not None
     return found
 
 
-def heat_of(found: Layers) -> HeatMap:
+def heat_of(found: LayersModel) -> HeatMap:
     assert found.heat is not None
     return found.heat

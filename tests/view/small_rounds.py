@@ -8,7 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Cursor, Run
 from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
 from support.traces import Recipe, make_header
@@ -140,7 +140,7 @@ def a_round(
 
 def panel(run: Run, node: int, at: Cursor | None = None) -> Why:
     """The why panel of a node, at the end of the round unless told otherwise."""
-    family = Builder(run).family(0)
+    family = FrameBuilder(run).family(0)
     return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)))
 
 

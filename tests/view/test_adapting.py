@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView, Learning
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from specviz.view.words.numbers import short_seconds
 from specviz.view.words.palette import Phase
 from support.rank_trace import rank_events
@@ -22,7 +22,9 @@ def run() -> Run:
 
 
 def learning(run: Run, index: int = 0) -> Learning:
-    found = LearningPanel.of(Builder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(shown=("learning",)), Feed()))
+    found = LearningPanel.of(
+        FrameBuilder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(shown=("learning",)), Feed())
+    )
     assert found is not None
     return found
 

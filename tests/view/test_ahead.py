@@ -6,7 +6,7 @@ from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.frame.frame import Frame
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from support.branch_trace import worked
 from support.traces import Recipe, make_header
 
@@ -19,7 +19,7 @@ def run() -> Run:
 
 
 def frame(run: Run, index: int, node: int) -> Frame:
-    return Builder(run).frame(Cursor(index), Options(selected=node, folding="none"), Feed())
+    return FrameBuilder(run).frame(Cursor(index), Options(selected=node, folding="none"), Feed())
 
 
 def mark(run: Run, index: int, node: int) -> str:

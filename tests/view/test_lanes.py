@@ -10,8 +10,8 @@ from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
 from specviz.view.frame.steps import steps
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.model import Block, Chart, Lanes
-from specviz.view.play.build import Builder
+from specviz.view.panels.lanes.model import Chart, LaneBlock, LanesModel
+from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import Phase
 from support.branch_trace import worked
 from support.exit_trace import exit_events
@@ -28,16 +28,16 @@ def branched(calibrated: bool = True) -> Run:
     return fold([header, *costs, prefill, *[event for records in worked() for event in records]])
 
 
-def lanes(run: Run, index: int, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Lanes:
+def lanes(run: Run, index: int, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> LanesModel:
     options = {"clock": "model", **options}
     whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
     chosen = LanesPanel.choose(Options(**whole), **options)
-    found = LanesPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    found = LanesPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
     assert found is not None
     return found
 
 
-def chart(found: Lanes) -> Chart:
+def chart(found: LanesModel) -> Chart:
     assert found.chart is not None
     assert found.chart.missing is None
     return found.chart
@@ -79,7 +79,7 @@ def test_another_speed_ratio_moves_only_the_modelled_clock() -> None:
     assert "assumed" in chart(lanes(branched(calibrated=False), 2)).clock_text
 
 
-def blocks_of(found: Chart, node: int, lane: str) -> list[Block]:
+def blocks_of(found: Chart, node: int, lane: str) -> list[LaneBlock]:
     return [block for block in found.blocks if node in block.nodes and block.lane == lane]
 
 
@@ -258,6 +258,6 @@ def test_level_none_says_what_is_missing() -> None:
 def test_the_moments_of_a_pipelined_round_exist() -> None:
     run = branched()
     for index in range(3):
-        moments = steps(Builder(run).family(index)).moments
+        moments = steps(FrameBuilder(run).family(index)).moments
         for phase, step in moments:
             assert lanes(run, index, phase=phase, step=step).missing is None

@@ -3,7 +3,7 @@
 import pytest
 
 from specviz import events as ev
-from specviz.cost.exit_replay import Setting
+from specviz.cost.exit_replay import ExitKnobs
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.view import Run
@@ -111,4 +111,4 @@ def test_time_is_compared_with_the_prediction() -> None:
     assert found.predicted_ns is not None
     assert found.measured_ns is not None
     assert found.text.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
-    assert layers(fold(exit_events(setting=Setting(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None
+    assert layers(fold(exit_events(setting=ExitKnobs(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None

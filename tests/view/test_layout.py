@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 
 from specviz import events as ev
 from specviz.runlog.fold import fold
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.view import ROOT, Options, Player
-from specviz.view.play.build import Builder
-from specviz.view.tree.layout import Layout, layout
+from specviz.view.play.build import FrameBuilder
+from specviz.view.tree.layout import TreeLayout, layout
 from specviz.view.words.palette import CLOSING, Phase, link
 from support.traces import make_events
 from view.small_rounds import a_round, closing, judged, node, untested
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Family:
+def trees(draw: st.DrawFn) -> RoundTree:
     """A random tree with a random kept path and a closing token."""
     parents = [draw(st.integers(-1, k - 1)) for k in range(draw(st.integers(0, 40)))]
     depth: dict[int, int] = {-1: 0}
@@ -33,10 +33,10 @@ def trees(draw: st.DrawFn) -> Family:
         judged(i, 0.5, 0.1, 0.5, k) if i in path else untested(i, "sibling_kept")
         for k, i in enumerate(range(len(parents)))
     ]
-    return Builder(a_round(*records, closing("bonus", " x", at))).family(0)
+    return FrameBuilder(a_round(*records, closing("bonus", " x", at))).family(0)
 
 
-def check(family: Family, places: Layout, everything: bool) -> None:
+def check(family: RoundTree, places: TreeLayout, everything: bool) -> None:
     spots = list(places.places.values())
     assert len(set(spots)) == len(spots)
     assert max(row for _, row in spots) < places.n_rows
@@ -51,12 +51,12 @@ def check(family: Family, places: Layout, everything: bool) -> None:
 
 
 @given(trees())
-def test_no_two_nodes_in_one_place(family: Family) -> None:
+def test_no_two_nodes_in_one_place(family: RoundTree) -> None:
     check(family, layout(family), everything=True)
 
 
 @given(trees())
-def test_first_children_stand_beside_their_parent_and_siblings_in_id_order(family: Family) -> None:
+def test_first_children_stand_beside_their_parent_and_siblings_in_id_order(family: RoundTree) -> None:
     places = layout(family).places
     for parent, children in family.children.items():
         rows = [places[c][1] for c in children]
@@ -65,7 +65,7 @@ def test_first_children_stand_beside_their_parent_and_siblings_in_id_order(famil
 
 
 @given(trees())
-def test_lines_lead_from_every_parent_to_every_child(family: Family) -> None:
+def test_lines_lead_from_every_parent_to_every_child(family: RoundTree) -> None:
     lines = layout(family)
     shapes = {(piece.column, piece.row): piece.shape for piece in lines.links}
     assert len(shapes) == len(lines.links)
@@ -79,7 +79,7 @@ def test_lines_lead_from_every_parent_to_every_child(family: Family) -> None:
 
 
 @given(trees())
-def test_folding_keeps_the_path_and_counts_the_rest(family: Family) -> None:
+def test_folding_keeps_the_path_and_counts_the_rest(family: RoundTree) -> None:
     places = layout(family, "losers")
     check(family, places, everything=False)
     assert {ROOT, CLOSING, *family.accepted} <= set(places.places)
@@ -89,7 +89,7 @@ def test_folding_keeps_the_path_and_counts_the_rest(family: Family) -> None:
 
 
 @given(trees(), st.data())
-def test_folding_never_hides_the_selected_node(family: Family, data: st.DataObject) -> None:
+def test_folding_never_hides_the_selected_node(family: RoundTree, data: st.DataObject) -> None:
     if family.nodes:
         chosen = data.draw(st.sampled_from(sorted(family.nodes)))
         assert chosen in layout(family, "losers", chosen).places
@@ -114,7 +114,7 @@ def test_the_tree_of_the_mock() -> None:
         untested(6, "sibling_kept"),
         closing("recovered", "rug", 2),
     )
-    family = Builder(run).family(0)
+    family = FrameBuilder(run).family(0)
     places = layout(family)
     names = {
         spot: "." if i == ROOT else "rug" if i == CLOSING else family.nodes[i].text for i, spot in places.places.items()
@@ -178,7 +178,7 @@ def test_siblings_are_those_that_spell_the_same_way() -> None:
     """Two parallel chains that begin alike: their second tokens compete."""
     run = a_round(node(0, " a"), node(1, " b", 0, 2), node(2, " a"), node(3, " c", 2, 2))
     run.rounds[0].nodes[2].token = run.rounds[0].nodes[0].token
-    family = Builder(run).family(0)
+    family = FrameBuilder(run).family(0)
     assert family.siblings(1) == (1, 3)
     assert family.siblings(0) == (0, 2)
     assert Phase.ROOT == 1

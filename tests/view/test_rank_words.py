@@ -8,7 +8,7 @@ import pytest
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.knob_bar import knob_bar
@@ -106,7 +106,7 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
     """Pruned, not offered, nothing below: told from the records, not from the words."""
     met = set()
     for run, record in rounds(runs):
-        family, closing = Family(record), record.closing
+        family, closing = RoundTree(record), record.closing
         words = ending_words(run, family)
         if closing is None or closing.token is None:
             assert words == ""
@@ -135,7 +135,7 @@ def test_a_token_outside_the_draft_vocabulary_is_said_to_be() -> None:
         if isinstance(event, ev.Expansion) and event.on_path and (event.true_rank_emitted or 0) > event.n_children:
             event.true_rank_emitted = None
     run = fold(events)
-    said = [ending_words(run, Family(record)) for record in run.rounds]
+    said = [ending_words(run, RoundTree(record)) for record in run.rounds]
     assert any("not in the draft's vocabulary" in words for words in said)
 
 
@@ -146,7 +146,7 @@ def test_pruned_nodes_name_what_was_sent_and_their_chance() -> None:
     record = next(r for r in run.rounds if r.tree and r.tree.n_kept < len(r.nodes))
     assert record.tree is not None
     node = next(i for i, born in record.nodes.items() if not born.kept)
-    words = node_words(case(run, Family(record), node))
+    words = node_words(case(run, RoundTree(record), node))
     assert f"({record.tree.n_kept})" in words
     assert "The draft gave its path" in words
 
@@ -160,7 +160,7 @@ def test_trees_without_expansions_are_explained_by_their_levels(method: str) -> 
     words = shape_words(run, record)
     phrase = {"eagle3": "likeliest nodes", "static_tree": "fixed tree of ranks", "medusa": "One call of all heads"}
     assert phrase[method] in words
-    said = [ending_words(run, Family(each)) for each in run.rounds]
+    said = [ending_words(run, RoundTree(each)) for each in run.rounds]
     assert any("was the draft's" in each or "not among" in each for each in said)
 
 
@@ -175,7 +175,7 @@ def test_a_hit_says_that_the_branch_goes_on() -> None:
     for record in hits:
         if record.closing is not None:
             record.closing.kind, record.closing.token = "none", None
-        words = closing_words(run, Family(record))
+        words = closing_words(run, RoundTree(record))
         match = record.every(ev.Match)[0]
         assert f"branch {match.branch}" in words
         assert "no target row" not in words
@@ -188,7 +188,7 @@ def test_a_round_of_lookahead_without_guesses_kept_no_path() -> None:
     window = ev.Node(node=0, parent=ROOT, depth=1, pos=3, token=2, text="x", src={"window": 1})
     events = plain_run([_lookahead(window)], method="lookahead", level="summary")
     run = fold(events)
-    words = closing_words(run, Family(run.rounds[0]))
+    words = closing_words(run, RoundTree(run.rounds[0]))
     assert "no guess" in words
     assert "kept to its end" not in words
 
@@ -311,7 +311,7 @@ def test_knobs_of_queries_can_be_moved_while_a_stream_has_more() -> None:
 def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     """No control character of a token reaches a sentence."""
     for run, record in rounds(runs):
-        family = Family(record)
+        family = RoundTree(record)
         words = closing_words(run, family) + shape_words(run, record)
         words += "".join(truth_words(run, record, each, "pruned") for each in record.expansions)
         assert "\x1b" not in words
@@ -329,7 +329,7 @@ def test_bundled_traces_of_branches_and_windows_read_well() -> None:
 
         run = fold(read_events(path))
         for record in run.rounds:
-            words = closing_words(run, Family(record))
+            words = closing_words(run, RoundTree(record))
             assert words
             match = next(iter(record.every(ev.Match)), None)
             if match is not None and match.branch is not None:

@@ -12,8 +12,8 @@ from specviz.runlog.run import RoundRecord
 from specviz.text import shown
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, RankFilter, Ranks
-from specviz.view.play.build import Builder
+from specviz.view.panels.ranks.model import BUCKETS, RankFilter, RanksModel
+from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 from support.rank_trace import rank_events
 from support.traces import make_events, make_header, of_kind
@@ -22,11 +22,11 @@ ALL = RankFilter()
 PATH = RankFilter(path_only=True)
 
 
-def ranks(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> Ranks:
+def ranks(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> RanksModel:
     """The screen of a moment."""
     whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
     chosen = RanksPanel.choose(Options(**whole), **options)
-    found = RanksPanel.of(Builder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    found = RanksPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
     assert found is not None
     return found
 
@@ -37,7 +37,7 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="module")
-def everything(run: Run) -> list[Ranks]:
+def everything(run: Run) -> list[RanksModel]:
     """Every round, pruned nodes shown."""
     return [ranks(run, record.index, folding="none") for record in run.rounds]
 
@@ -45,7 +45,7 @@ def everything(run: Run) -> list[Ranks]:
 # The tree -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_node_says_where_it_came_from(run: Run, everything: list[Ranks]) -> None:
+def test_every_node_says_where_it_came_from(run: Run, everything: list[RanksModel]) -> None:
     checked = 0
     for record, found in zip(run.rounds, everything, strict=True):
         assert found.tree is not None
@@ -72,7 +72,7 @@ def test_every_node_says_where_it_came_from(run: Run, everything: list[Ranks]) -
     assert checked > 200
 
 
-def test_counts_of_a_tree_agree_with_its_record(run: Run, everything: list[Ranks]) -> None:
+def test_counts_of_a_tree_agree_with_its_record(run: Run, everything: list[RanksModel]) -> None:
     for record, found in zip(run.rounds, everything, strict=True):
         if record.tree is None:
             continue
@@ -87,7 +87,7 @@ def test_counts_of_a_tree_agree_with_its_record(run: Run, everything: list[Ranks
         assert hidden.n_hidden == tree.n_pruned
 
 
-def test_rails_lead_from_parents_to_children(everything: list[Ranks]) -> None:
+def test_rails_lead_from_parents_to_children(everything: list[RanksModel]) -> None:
     """Two cells a level, heavy where the spine goes on."""
     for found in everything:
         assert found.tree is not None
@@ -96,7 +96,7 @@ def test_rails_lead_from_parents_to_children(everything: list[Ranks]) -> None:
             assert node.rails[-1] == ("━" if node.spine else "─")
 
 
-def test_token_text_is_escaped(everything: list[Ranks]) -> None:
+def test_token_text_is_escaped(everything: list[RanksModel]) -> None:
     texts = "".join(node.shown for found in everything if found.tree for node in found.tree.nodes)
     texts += "".join(
         offer.shown + view.words for found in everything for view in found.round_expansions for offer in view.offers
@@ -131,7 +131,7 @@ def test_nothing_true_is_told_before_the_verdict(run: Run) -> None:
 # Buckets ------------------------------------------------------------------------------------------------------------
 
 
-def table(found: Ranks) -> list[list[int]]:
+def table(found: RanksModel) -> list[list[int]]:
     assert found.confusion is not None
     return [[cell.count for cell in row] for row in found.confusion.cells]
 
@@ -376,7 +376,7 @@ def test_imported_counts_have_no_ranks() -> None:
 
 
 def test_before_the_first_round() -> None:
-    frame = Builder(fold(rank_events()[:2])).frame(Cursor(), Options(shown=("ranks",)), Feed())
+    frame = FrameBuilder(fold(rank_events()[:2])).frame(Cursor(), Options(shown=("ranks",)), Feed())
     found = RanksPanel.of(frame)
     assert found is not None
     assert found.missing == "waiting for the first round"
@@ -385,7 +385,7 @@ def test_before_the_first_round() -> None:
 def test_a_run_that_grows_is_counted_as_it_grows() -> None:
     """The same builder over a growing run ends with what a fresh one counts."""
     events, run = rank_events(queries=2), Run()
-    builder = Builder(run)
+    builder = FrameBuilder(run)
     for event in events:
         run.apply(event)
         if isinstance(event, ev.RoundEnd):

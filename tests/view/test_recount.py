@@ -20,7 +20,7 @@ from specviz.trace import read_events
 from specviz.view import Cursor
 from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
 from view.decisions import Judge
@@ -102,7 +102,7 @@ def test_every_record_of_a_random_trace(setting: Setting) -> None:
 def panels(events: list[ev.Event]) -> Callable[[int, int], Why]:
     """The panel of a node at the end of a round."""
     run = fold(events)
-    builder = Builder(run)
+    builder = FrameBuilder(run)
 
     def panel(index: int, node: int) -> Why:
         family = builder.family(index)

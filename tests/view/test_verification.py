@@ -13,7 +13,7 @@ from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import Scan, Verification
+from specviz.view.panels.verification.model import Scan, VerificationModel
 from support.traces import make_events
 from support.worked_trace import P, Q, worked_events
 
@@ -24,7 +24,7 @@ def player(*events: Any, **worked: Any) -> Player:
     return Player(fold(events or worked_events(**worked)), animate=False)
 
 
-def shown(at: Player, options: Options = SCREEN) -> Verification:
+def shown(at: Player, options: Options = SCREEN) -> VerificationModel:
     found = VerificationPanel.of(at.frame(options))
     assert found is not None
     return found
@@ -148,7 +148,7 @@ def test_nothing_is_given_away_before_its_time() -> None:
 # Other rules on the same draft --------------------------------------------------------------------------------------
 
 
-def kept(found: Verification) -> dict[str, int | None]:
+def kept(found: VerificationModel) -> dict[str, int | None]:
     assert found.comparison is not None
     return {rule.rule: rule.kept for rule in found.comparison.rules}
 

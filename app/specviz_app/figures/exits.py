@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
-from specviz.view.panels.exits.model import CellInfo, Column, HeatMap, Ledger, Stairs, StairStep
+from specviz.view.panels.exits.model import CellInfo, Column, HeatMap, Ledger, PendingStairs, StairStep
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import KINDS, CellKind, colour, glyph
 from specviz_app.figures import base
@@ -211,7 +211,7 @@ def kind_rows(columns: Sequence[Column]) -> list[dict[str, Any]]:
     ]
 
 
-def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
+def fig_stairs(stairs: PendingStairs | None, dark: bool = False) -> go.Figure:
     """How many layers every row had passed after each climb: the stairs that the last climb levels."""
     if stairs is None:
         return base.empty("no row of this round has climbed yet")
@@ -242,7 +242,7 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
     return base.figure(traces, 130 + 12 * stairs.n_layers, _tokens(stairs.steps), base.BARE | y)
 
 
-def stair_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
+def stair_rows(stairs: PendingStairs | None) -> list[dict[str, Any]]:
     """The table twin: a line a climb."""
     return [
         {

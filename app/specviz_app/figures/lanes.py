@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.text import clip
-from specviz.view.panels.lanes.model import Block, BranchView, Chart, Clock, ConfStep, Fan, Hrad
+from specviz.view.panels.lanes.model import BranchView, Chart, ClassifierView, Clock, ConfStep, Fan, LaneBlock
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
 from specviz_app.figures import base
@@ -50,7 +50,7 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
     )
 
 
-def _state(block: Block) -> str:
+def _state(block: LaneBlock) -> str:
     return "void" if block.void else "open" if block.open else ""
 
 
@@ -95,7 +95,7 @@ def _bars(chart: Chart, kind: BlockKind, state: str, rows: dict[str, int], dark:
     )
 
 
-def _hover(chart: Chart, block: Block) -> str:
+def _hover(chart: Chart, block: LaneBlock) -> str:
     name = BLOCKS[block.kind].word
     took = f"{number(block.took * chart.scale)} {chart.unit}"
     lines = [f"<b>round {block.round}: {name}, {took}</b>"]
@@ -406,7 +406,7 @@ def fan_rows(fan: Fan | None) -> list[dict[str, Any]]:
 # The classifier -----------------------------------------------------------------------------------------------------
 
 
-def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
+def fig_hrad(hrad: ClassifierView | None, dark: bool = False) -> go.Figure:
     """The classifier's three probabilities, a group a call; the class it took is filled."""
     calls = [call for call in hrad.calls if call.probs is not None] if hrad is not None else []
     if not calls:
@@ -435,7 +435,7 @@ def fig_hrad(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     return base.figure(bars, 260, {}, {"range": [0, 1.1], "tickvals": [0, 0.5, 1]}, barmode="group", bargap=0.3)
 
 
-def hrad_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
+def hrad_rows(hrad: ClassifierView | None) -> list[dict[str, Any]]:
     return [
         {
             "stage": call.stage,
@@ -448,7 +448,7 @@ def hrad_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
     ]
 
 
-def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
+def fig_confusion(hrad: ClassifierView | None, dark: bool = False) -> go.Figure:
     """Over the run: what was said (rows) against what turned out (columns), with counts in the cells."""
     table = hrad.confusion if hrad is not None else None
     if not table or not any(map(any, table)):
@@ -475,7 +475,7 @@ def fig_confusion(hrad: Hrad | None, dark: bool = False) -> go.Figure:
     return base.figure([heat], 260, {**base.BARE, "side": "top"}, {**base.BARE, "autorange": "reversed"})
 
 
-def confusion_rows(hrad: Hrad | None) -> list[dict[str, Any]]:
+def confusion_rows(hrad: ClassifierView | None) -> list[dict[str, Any]]:
     """The table twin: predicted rows, true columns."""
     table = (hrad.confusion if hrad is not None else None) or ()
     return [{"said": CLASSES[r], **{f"true {CLASSES[c]}": n for c, n in enumerate(row)}} for r, row in enumerate(table)]

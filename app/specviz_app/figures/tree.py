@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.view import Frame
-from specviz.view.frame.frame import Fold, Tree, TreeNode
+from specviz.view.frame.frame import Fold, TreeFrame, TreeNode
 from specviz.view.frame.parts import Residual
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph
@@ -61,7 +61,7 @@ def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool =
     return base.played(out, stages)
 
 
-def _traces(tree: Tree, selected: int | None, dark: bool, tall: bool) -> list[Any]:
+def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> list[Any]:
     """`tall`: depth runs downwards."""
     nodes = list(tree.nodes)
     by = {n.id: n for n in nodes}
@@ -156,7 +156,7 @@ def tree_alt(moment: Frame) -> str:
     return f"Draft tree of round {moment.round}: {moment.counts.text}. Kept path: {' '.join(kept) or 'nothing'}."
 
 
-def tree_rows(tree: Tree) -> list[dict[str, Any]]:
+def tree_rows(tree: TreeFrame) -> list[dict[str, Any]]:
     """The table twin: every node in reading order."""
     rows = []
     for n in sorted(tree.nodes, key=lambda n: (n.row, n.column)):

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from specviz.runlog.run import Mark
 from specviz.view import Frame
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import Branch, ClosingRow, Scan, ScanColumn, Stairs
+from specviz.view.panels.verification.model import ClosingRow, PrefixMass, RatioStairs, Scan, ScanColumn
 from specviz.view.words.numbers import fine, joint
 from specviz.view.words.palette import colour, glyph
 from specviz_app.figures import base
@@ -131,7 +131,7 @@ def scan_alt(scan: Scan) -> str:
 # The staircase ------------------------------------------------------------------------------------------------------
 
 
-def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
+def fig_stairs(stairs: RatioStairs | None, dark: bool = False) -> go.Figure:
     """log r in steps, its running maximum as the cap line, log c below zero. A ratio of 0 lies on the floor, marked."""
     if stairs is None:
         return base.empty("the target has not judged the draft yet")
@@ -154,7 +154,7 @@ def fig_stairs(stairs: Stairs | None, dark: bool = False) -> go.Figure:
 
 
 def _stair(
-    stairs: Stairs,
+    stairs: RatioStairs,
     name: str,
     values: Sequence[float | None],
     mark: Mark,
@@ -182,7 +182,7 @@ def _stair(
     )
 
 
-def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
+def stairs_rows(stairs: RatioStairs | None) -> list[dict[str, Any]]:
     if stairs is None:
         return []
     zipped = zip(stairs.xs, stairs.log_r, stairs.cap, stairs.log_c, strict=True)
@@ -195,7 +195,7 @@ def stairs_rows(stairs: Stairs | None) -> list[dict[str, Any]]:
 # Branches and the row at the stop -----------------------------------------------------------------------------------
 
 
-def fig_branches(branches: Sequence[Branch], missing: str | None = None, dark: bool = False) -> go.Figure:
+def fig_branches(branches: Sequence[PrefixMass], missing: str | None = None, dark: bool = False) -> go.Figure:
     """Stacked bars, one below every prefix: what both laws give, what the target misses, what the draft has over."""
     if not branches:
         return base.empty(missing or "the target has not judged the draft yet")
@@ -213,7 +213,7 @@ def fig_branches(branches: Sequence[Branch], missing: str | None = None, dark: b
     return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="stack", bargap=0.25)
 
 
-def branch_rows(branches: Sequence[Branch]) -> list[dict[str, Any]]:
+def branch_rows(branches: Sequence[PrefixMass]) -> list[dict[str, Any]]:
     return [
         {"after": b.t, "prefix": b.shown, "both give": b.agreed, "D+": b.d_plus, "D-": b.d_minus, "stop": b.stop}
         for b in branches

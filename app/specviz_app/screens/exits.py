@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from specviz.view.panels.exits.build import ExitsPanel
-from specviz.view.panels.exits.model import CellInfo, HeatMap, Layers
+from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
 from specviz.view.panels.exits.over_run import ExitRun, exit_run
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
@@ -34,7 +34,7 @@ def _body(held: Viewer, dark: bool) -> None:
             _looks(lanes.steps, dark)
 
 
-def _round(held: Viewer, found: Layers, dark: bool) -> None:
+def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
     """The rows up to this round; the reason, where none has climbed."""
     heat = found.heat
     if heat is None:
@@ -123,7 +123,7 @@ def _cell(cell: CellInfo | None, dark: bool) -> None:
     parts.facts(cell.title, cell.words, cell.rows, cell.mark, dark)
 
 
-def _parts(held: Viewer, found: Layers, heat: HeatMap, dark: bool) -> None:
+def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
     """The round under the cursor: who computed what, the stairs, who paid."""
     index = held.player.cursor.index
     mine = [c for c in heat.columns if c.index == index]
@@ -144,7 +144,7 @@ def _parts(held: Viewer, found: Layers, heat: HeatMap, dark: bool) -> None:
     _ledger(found, dark)
 
 
-def _ledger(found: Layers, dark: bool) -> None:
+def _ledger(found: LayersModel, dark: bool) -> None:
     st.subheader(
         "Ledger",
         help="A climb pays its exit layer in calls; a kept draft earns the calls of a token. "
@@ -163,7 +163,7 @@ def _ledger(found: Layers, dark: bool) -> None:
         parts.say(f"{ledger.words} {ledger.calls}; {ledger.cells}.{timing}")
 
 
-def _run(held: Viewer, found: Layers, dark: bool) -> None:
+def _run(held: Viewer, found: LayersModel, dark: bool) -> None:
     """The run as a whole: what the tests ask, what other thresholds cost, the clock, the wrong exits."""
     if found.heat is None:
         st.info(parts.plain(found.missing or "No row climbed in this run."))
@@ -180,7 +180,7 @@ def _run(held: Viewer, found: Layers, dark: bool) -> None:
         _wrong(held, lists)
 
 
-def _gates(found: Layers, dark: bool) -> None:
+def _gates(found: LayersModel, dark: bool) -> None:
     st.subheader(
         "What a test asks",
         help="Annealing softens the logits of shallow layers, so that the same τ asks "
@@ -191,7 +191,7 @@ def _gates(found: Layers, dark: bool) -> None:
     parts.say(words)
 
 
-def _sweeps(found: Layers, dark: bool) -> None:
+def _sweeps(found: LayersModel, dark: bool) -> None:
     st.subheader("Wrong exits against layers saved", help="the recorded text, one knob moved; no model runs")
     sweeps = found.sweeps
     said = (sweeps.missing or sweeps.words) if sweeps is not None else ""

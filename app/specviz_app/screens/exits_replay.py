@@ -8,9 +8,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from specviz.cost.exit_replay import Setting
+from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
-from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, Replay, exit_grid, replay_of
+from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, TextReplay, exit_grid, replay_of
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures import exit_grid as of_grid
 from specviz_app.server.server import Server, current
@@ -41,7 +41,7 @@ def section(held: Viewer) -> None:
     guard.fragment(_body)(held, replay)
 
 
-def _body(held: Viewer, replay: Replay) -> None:
+def _body(held: Viewer, replay: TextReplay) -> None:
     dark = state.dark()
     own = {f"try.{name}": getattr(replay.start, name) for name in KNOBS}
     anew = {**own, _LAYERS: _OWN}
@@ -55,13 +55,13 @@ def _body(held: Viewer, replay: Replay) -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         layers = _layers(replay)
         st.button("as the run was", key="try-reset", on_click=guard.obeyed(state.put), args=(anew,))
-    setting = Setting(round(alpha, 1), tau, d_max, w_max, layers)
+    setting = ExitKnobs(round(alpha, 1), tau, d_max, w_max, layers)
     _changes(replay, setting, dark)
     _maps(replay, setting, dark)
     _text(held, replay, setting, dark)
 
 
-def _layers(replay: Replay) -> tuple[int, ...]:
+def _layers(replay: TextReplay) -> tuple[int, ...]:
     """Which layers have a test: those of the run, all of them, or every second, .."""
     choices: dict[str, tuple[int, ...]] = {_OWN: replay.start.layers or replay.layers, _ALL: replay.layers}
     choices |= {f"layer {layer} alone": (layer,) for layer in replay.layers}
@@ -71,7 +71,7 @@ def _layers(replay: Replay) -> tuple[int, ...]:
     return choices[wanted or _OWN]
 
 
-def _changes(replay: Replay, setting: Setting, dark: bool) -> None:
+def _changes(replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
     change = exit_change(replay, setting)
     parts.lead(change.words, change.setting)
     wide = {"here": st.column_config.Column(width=110), "change": st.column_config.Column(width=170)}
@@ -85,7 +85,7 @@ def _changes(replay: Replay, setting: Setting, dark: bool) -> None:
     )
 
 
-def _maps(replay: Replay, setting: Setting, dark: bool) -> None:
+def _maps(replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
     """All four knobs: α and τ on one map, d and w on the other, each around the other's place."""
     labels = {m.label: m for m in MEASURES}
     chosen = st.segmented_control("Shown", list(labels), default=MEASURES[1].label, key="try-measure", required=True)
@@ -113,7 +113,7 @@ def _map(grid: ExitGrid, dark: bool) -> None:
     parts.say(grid.words)
 
 
-def _text(held: Viewer, replay: Replay, setting: Setting, dark: bool) -> None:
+def _text(held: Viewer, replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
     """The stretch of text that begins with the round under the cursor."""
     record = held.player.run.rounds[held.player.cursor.index]
     text = exit_text(replay, setting, record.q, record.start.n - 1)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
-from specviz.view.panels.lanes.model import Chart, Clock, Lanes
+from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import cost as of_cost
 from specviz_app.figures import lanes as draw
@@ -42,7 +42,7 @@ def _body(held: Viewer, dark: bool) -> None:
         (_branches if shown == _PARTS[1] else _lanes)(held, found, dark)
 
 
-def _lanes(held: Viewer, found: Lanes, dark: bool) -> None:
+def _lanes(held: Viewer, found: LanesModel, dark: bool) -> None:
     """The bars, and the one under the cursor."""
     chart = found.chart
     if chart is None:
@@ -80,7 +80,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
     around.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
-def _branches(held: Viewer, found: Lanes, dark: bool) -> None:
+def _branches(held: Viewer, found: LanesModel, dark: bool) -> None:
     """How the round drafted: what it looked at, where it branched, what the classifier said."""
     if found.missing is not None and not found.steps and found.fan is None:
         st.info(parts.plain(found.missing))
@@ -113,7 +113,7 @@ def _bound(held: Viewer) -> str:
     return held.player.run.method_traits.threshold_symbol or "bound"
 
 
-def _hrad(found: Lanes, dark: bool) -> None:
+def _hrad(found: LanesModel, dark: bool) -> None:
     if found.hrad is None:
         return
     left, right = st.columns(2, gap="large")

@@ -4,14 +4,14 @@ import streamlit as st
 
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import AdaptView
-from specviz.view.panels.ranks.model import Ranks
+from specviz.view.panels.ranks.model import RanksModel
 from specviz.view.words.numbers import number
 from specviz_app.figures import learning as draw
 from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
 
 
-def section(held: Viewer, found: Ranks, dark: bool) -> None:
+def section(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The queries, the actions, the money; the reason, where nothing was learnt."""
     learnt = LearningPanel.of(held.frame)
     view = learnt.view if learnt is not None else None

@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, Ranks
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import learning, ranks_run, widths
@@ -35,7 +35,7 @@ def _body(held: Viewer, dark: bool) -> None:
         return
     for note in found.notes:
         st.info(parts.plain(note))
-    sections: dict[str, Callable[[Viewer, Ranks, bool], None]] = {
+    sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
         _PARTS[2]: widths.section,
@@ -44,7 +44,7 @@ def _body(held: Viewer, dark: bool) -> None:
     sections[shown](held, found, dark)
 
 
-def _round(held: Viewer, found: Ranks, dark: bool) -> None:
+def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
     frame, tree = held.frame, found.tree
     parts.lead(" ".join(filter(None, (found.shape, found.ending))))
@@ -80,7 +80,7 @@ def _round(held: Viewer, found: Ranks, dark: bool) -> None:
     _table(held, found)
 
 
-def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
+def _choose(held: Viewer, found: RanksModel, selected: int | None) -> None:
     """Every node by name: the keyboard's way to what a click does."""
     nodes = found.tree.nodes if found.tree is not None else ()
     named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
@@ -88,7 +88,7 @@ def _choose(held: Viewer, found: Ranks, selected: int | None) -> None:
         around.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
 
-def _node(found: Ranks, selected: int | None, dark: bool) -> None:
+def _node(found: RanksModel, selected: int | None, dark: bool) -> None:
     """Where the node came from."""
     node = found.tree.node(selected) if found.tree is not None and selected is not None else None
     if node is None or node.id < 0:
@@ -105,7 +105,7 @@ def _node_rows(node: RankNode) -> list[WhyRow]:
     return [*rows, WhyRow("became", node.word)]
 
 
-def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
+def _expansion(found: RanksModel, dark: bool) -> ExpansionView | None:
     """What slots said of the place behind the chosen node: one of them in words."""
     if not found.expansions:
         parts.say(found.expansions_title or "No block went on from this node.")
@@ -143,7 +143,7 @@ def _expansion(found: Ranks, dark: bool) -> ExpansionView | None:
     return said
 
 
-def _table(held: Viewer, found: Ranks) -> None:
+def _table(held: Viewer, found: RanksModel) -> None:
     """Every expansion of the round; a line leads to its node."""
     rows = found.round_expansions
     if not rows:

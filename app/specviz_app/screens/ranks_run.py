@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, Ranks
+from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, RanksModel
 from specviz_app.figures import ranks as draw
 from specviz_app.ui import around, parts
 from specviz_app.ui.viewer import Viewer
@@ -12,7 +12,7 @@ _ANY = 0
 _KEPT, _PATH = "all kept parents", "on the path"
 
 
-def section(held: Viewer, found: Ranks, dark: bool) -> None:
+def section(held: Viewer, found: RanksModel, dark: bool) -> None:
     """Everything about ranks over the run."""
     parts.metrics(((row.label, row.value, row.note) for row in found.summary), 150)
     if found.confusion is not None:
@@ -36,7 +36,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
         parts.plot(draw.fig_depths(depths, dark), "ranks-depths", alt, draw.depth_rows(depths))
 
 
-def filters(found: Ranks) -> RankFilter:
+def filters(found: RanksModel) -> RankFilter:
     """Which expansions are counted: block, slot, and whether the path alone. The choice stands in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         basis = st.segmented_control(
@@ -65,11 +65,11 @@ def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | No
     return None if chosen == _ANY else chosen + first - 1
 
 
-def _filters(held: Viewer, found: Ranks) -> None:
+def _filters(held: Viewer, found: RanksModel) -> None:
     held.options = RanksPanel.choose(held.options, filter=filters(found))
 
 
-def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
+def _buckets(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The confusion, and what the chosen cell holds."""
     table = found.confusion
     assert table is not None
@@ -93,7 +93,7 @@ def _buckets(held: Viewer, found: Ranks, dark: bool) -> None:
         _cell(held, found)
 
 
-def _cell(held: Viewer, found: Ranks) -> None:
+def _cell(held: Viewer, found: RanksModel) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
     here = RanksPanel.chosen(held.options).cell
@@ -148,7 +148,7 @@ def _entries(held: Viewer, cell: CellList) -> None:
         around.go_to_part("this round")
 
 
-def _widths(found: Ranks, dark: bool) -> None:
+def _widths(found: RanksModel, dark: bool) -> None:
     left, middle = st.columns(2, gap="large")
     with left:
         st.subheader(

@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz.view import Frame
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import Scan, Verification
+from specviz.view.panels.verification.model import Scan, VerificationModel
 from specviz_app.figures import rules
 from specviz_app.figures import verification as draw
 from specviz_app.ui import around, parts
@@ -22,7 +22,7 @@ def _body(held: Viewer, dark: bool) -> None:
         _run(found, dark)
 
 
-def _round(held: Viewer, moments: list[Frame], found: Verification, dark: bool) -> None:
+def _round(held: Viewer, moments: list[Frame], found: VerificationModel, dark: bool) -> None:
     """The draft under the cursor; the reason, where there is no scan of it."""
     scan, frame = found.scan, moments[-1]
     if scan is None:
@@ -53,7 +53,7 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     around.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
-def _stairs(found: Verification, dark: bool) -> None:
+def _stairs(found: VerificationModel, dark: bool) -> None:
     st.subheader(
         "Ratio staircase",
         help="r: target over draft probability of the whole prefix. The cap rides on its "
@@ -63,7 +63,7 @@ def _stairs(found: Verification, dark: bool) -> None:
     parts.plot(draw.fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(found.stairs))
 
 
-def _branches(found: Verification, dark: bool) -> None:
+def _branches(found: VerificationModel, dark: bool) -> None:
     st.subheader(
         "Below each prefix",
         help="The mass of the next token under both laws, the target's weighted with c. D+ over D- is the keep chance.",
@@ -75,7 +75,7 @@ def _branches(found: Verification, dark: bool) -> None:
     )
 
 
-def _rules(found: Verification, dark: bool) -> None:
+def _rules(found: VerificationModel, dark: bool) -> None:
     st.subheader(
         "Same draft, same u",
         help="Three rules on this draft with the uniforms of this round. They follow "
@@ -89,7 +89,7 @@ def _rules(found: Verification, dark: bool) -> None:
         parts.say(words)
 
 
-def _closing(found: Verification, dark: bool) -> None:
+def _closing(found: VerificationModel, dark: bool) -> None:
     row = found.closing
     st.subheader("The row at the stop", help="What the token that closes the round was drawn from.")
     alt = f"{row.title}. {row.words}" if row is not None and row.missing is None else "No row."
@@ -98,7 +98,7 @@ def _closing(found: Verification, dark: bool) -> None:
         parts.say(f"{row.title}. {row.words}")
 
 
-def _run(found: Verification, dark: bool) -> None:
+def _run(found: VerificationModel, dark: bool) -> None:
     """Survival, and the paired difference."""
     st.divider()
     left, right = st.columns(2, gap="large")

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, Ranks
+from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, RanksModel
 from specviz.view.panels.ranks.widths import MOST, Recorded, WidthChange, WidthTable, recorded, width_change
 from specviz_app.figures import widths as draw
 from specviz_app.screens import ranks_run
@@ -14,7 +14,7 @@ _KEYS = tuple(f"try.w{b}" for b in range(len(BUCKETS)))
 _BEAM = "try.beam"
 
 
-def section(held: Viewer, found: Ranks, dark: bool) -> None:
+def section(held: Viewer, found: RanksModel, dark: bool) -> None:
     """Everything about other widths, or why nothing can be told."""
     st.subheader(
         "Other widths on these expansions",
@@ -30,7 +30,7 @@ def section(held: Viewer, found: Ranks, dark: bool) -> None:
     guard.fragment(_body)(held, rows, found)
 
 
-def _body(held: Viewer, rows: Recorded, found: Ranks) -> None:
+def _body(held: Viewer, rows: Recorded, found: RanksModel) -> None:
     dark = state.dark()
     which = ranks_run.filters(found)
     state.begin("widths-run", held, _values(rows.own))

@@ -2,7 +2,7 @@
 
 A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
 finished frames (`look`, `look_at`). A page that explores the run takes seconds to be drawn, which may not hold up the
-others: it gets the events (`Tap`). Frames may be skipped, events never are.
+others: it gets the events (`LiveSource`). Frames may be skipped, events never are.
 """
 
 import threading
@@ -157,7 +157,7 @@ class ServedRun(LiveRun):
             return start.method, {**start.knobs, **{change.name: change.new for change in self.run.changes}}
 
 
-class Tap:
+class LiveSource:
     """A page's own view of the live run, as a `Source`: every event once, from the header of the newest run on."""
 
     live, ended, silence = True, False, None  # it may always go on with another run

@@ -6,7 +6,7 @@ from pathlib import Path
 from specviz.errors import SpecvizError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
-from specviz_app.server.core import Tap
+from specviz_app.server.core import LiveSource
 from specviz_app.server.server import Server
 
 LIVE = "live run"
@@ -29,4 +29,4 @@ def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
     if name not in found:
         raise SpecvizError(f"no trace '{name}' here; choose one on the left")
     path = found[name]
-    return Tap(server.core) if path is None else TraceFile(path)
+    return LiveSource(server.core) if path is None else TraceFile(path)

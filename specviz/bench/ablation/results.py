@@ -16,7 +16,7 @@ import numpy as np
 from specviz.bench.compare.results import RatioOfSums, difference_of
 from specviz.bench.machine import Machine
 from specviz.bench.statistics import Equality, PairedRatio, Spread
-from specviz.cost.model_clock import Rates, Timing, TimingTally, timing
+from specviz.cost.model_clock import ModelTiming, Rates, TimingTally, timing
 from specviz.cost.timing import run_facts
 from specviz.events import Event, Signal
 from specviz.metrics import Metrics, Tally
@@ -144,7 +144,7 @@ class RecordedRuns:
 
     def on_clock(self, rates: Rates) -> OnClock:
         """The rounds at these costs; the speed-up with an interval over prompts."""
-        over_all, by_prompt = TimingTally(), dict[int, list[Timing]]()
+        over_all, by_prompt = TimingTally(), dict[int, list[ModelTiming]]()
         for prompt, events in zip(self.prompts, self.runs, strict=True):
             rounds = list(run_facts(events))
             by_prompt.setdefault(prompt, []).append(timing(rounds, rates))

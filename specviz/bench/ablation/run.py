@@ -19,7 +19,7 @@ from specviz.bench.speed.run import Tell, encoded, machine_of, margin_of, models
 from specviz.bench.statistics import check_equal, spread
 from specviz.cost.model_clock import Rates
 from specviz.engine.decode.overlap_choice import calibrate
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Calibration
@@ -99,7 +99,7 @@ def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[
 
 def _costs(pair: Pair) -> Calibration:
     assert pair.draft is not None
-    found = calibrate(Models(pair.target.adapter, pair.draft.adapter, 0), None, PATIENCE_S)
+    found = calibrate(FactoryModels(pair.target.adapter, pair.draft.adapter, 0), None, PATIENCE_S)
     if found is None or found.c is None:
         raise SpecvizError(
             f"{pair.target.adapter.name}: its context of {pair.target.adapter.context} is too short to time passes in"

@@ -15,7 +15,7 @@ import numpy as np
 
 from specviz.bench.statistics import student
 from specviz.metrics.estimate import Estimate
-from specviz.metrics.replay_rules import Replay
+from specviz.metrics.replay_rules import DraftReplay
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet
 from specviz.traits import RULES
@@ -34,7 +34,7 @@ class RunCounts:
     accepted: int
     drafted: int
     blocks: int
-    replays: tuple[Replay, ...]
+    replays: tuple[DraftReplay, ...]
 
 
 class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ def _estimate(value: float, pulls: Any) -> Estimate:
 
 def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     """The three rules on the drafts of the base's runs; nothing when they were no sampled chains."""
-    by_prompt: dict[int, list[Replay]] = {}
+    by_prompt: dict[int, list[DraftReplay]] = {}
     for run in base:
         by_prompt.setdefault(run.prompt, []).extend(replay for replay in run.replays if replay.length)
     drafts = [each for _, each in sorted(by_prompt.items()) if each]

@@ -15,7 +15,7 @@ from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.metrics import Tally
-from specviz.metrics.replay_rules import Replay
+from specviz.metrics.replay_rules import DraftReplay
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet
 
@@ -138,7 +138,7 @@ def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tup
         knobs={**question.knobs, "seed": seed},
         level="full" if is_base else "summary",
     )
-    drafts: list[Replay] = []
+    drafts: list[DraftReplay] = []
     tally = Tally(drafts.append if is_base else None)
     for _ in LocalRun(pair, start, tally.add).rounds():
         pass

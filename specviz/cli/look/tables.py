@@ -12,7 +12,7 @@ from specviz.console import standard_output
 from specviz.events import End, Header
 from specviz.metrics import METRICS, Estimate, Metrics, SameDraft
 from specviz.metrics.modelled import Modelled
-from specviz.metrics.ranks import Adapted
+from specviz.metrics.ranks import AdaptCounts
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.panels.ranks.model import BUCKETS
@@ -173,7 +173,7 @@ def _trees(metrics: Metrics) -> Iterator[Table]:
         yield _adapted(metrics.adapted)
 
 
-def _adapted(found: Adapted) -> Table:
+def _adapted(found: AdaptCounts) -> Table:
     table = table_of("adapted", "value", METRICS["adapted"].help)
     table.add_row("queries", f"{found.n_queries:,}", ", ".join(f"{name} {n}" for name, n in found.actions.items()))
     table.add_row("reasons", "", ", ".join(f"{name} {n}" for name, n in found.reasons.items()))

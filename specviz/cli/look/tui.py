@@ -19,7 +19,7 @@ from specviz.errors import MissingExtra, SpecvizError
 
 if TYPE_CHECKING:
     from specviz_tui.common.feed import RunFeed
-    from specviz_tui.screens.library import Core, Library
+    from specviz_tui.screens.library import Library, WorkerStart
 
 
 @click.command("tui")
@@ -53,12 +53,12 @@ def command(**given: Any) -> int:
     """
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
-    from specviz_tui.screens.library import Core, Library
+    from specviz_tui.screens.library import Library, WorkerStart
 
     wanted = live.wants_run(given)
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
 
-    library = Library(wants_animation(), given["ascii_only"], _core(given) if wanted else Core())
+    library = Library(wants_animation(), given["ascii_only"], _core(given) if wanted else WorkerStart())
     feed = _opened(library, given["replay"], wanted)
     app = SpecvizApp(library, feed, given["at"], driver_class=terminal_driver())
     leave_with_terminal(app)
@@ -89,9 +89,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def _core(given: Mapping[str, Any]) -> "Core":
+def _core(given: Mapping[str, Any]) -> "WorkerStart":
     """The worker and its first prompt. Standard input is the keyboard here."""
-    from specviz_tui.screens.library import Core
+    from specviz_tui.screens.library import WorkerStart
 
     if given["prompt_file"] == "-":
         raise SpecvizError(
@@ -99,4 +99,6 @@ def _core(given: Mapping[str, Any]) -> "Core":
         )
     first = live.first_run(given, Path(given["record"]) if given["record"] else None)
     begins = first.start if first.start.prompt else None
-    return Core(first.argv, first.record, begins, first.start, redact=given["redact"], paced=not given["full_speed"])
+    return WorkerStart(
+        first.argv, first.record, begins, first.start, redact=given["redact"], paced=not given["full_speed"]
+    )

@@ -16,8 +16,8 @@ from specviz.console import standard_output
 from specviz.prove.controls import Caught
 from specviz.prove.jobs import Cost
 from specviz.prove.layouts import LAYOUTS
-from specviz.prove.report import Done, Verdict, full, number
-from specviz.prove.worked import Branch
+from specviz.prove.report import Done, ProofVerdict, full, number
+from specviz.prove.worked import WorkedBranch
 from specviz.text import running
 from specviz.view.words import numbers
 
@@ -40,7 +40,7 @@ TRACE = (
 )
 
 
-def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: Verdict) -> None:
+def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: ProofVerdict) -> None:
     """All of it on standard output."""
     with standard_output(_NARROWEST) as console:
         console.print(Text(WHAT, style="dim"))
@@ -88,7 +88,7 @@ def _controls(caught: Sequence[Caught]) -> Table:
     return table
 
 
-def print_trace(found: Sequence[Branch], stops: dict[str, dict[int, Any]], good: bool) -> None:
+def print_trace(found: Sequence[WorkedBranch], stops: dict[str, dict[int, Any]], good: bool) -> None:
     """Case D: the positions of one draft, and where each verifier stops on it."""
     table = _table()
     for title in ("t", "p/q", "ratio r", "cap at", "capped c", "D+ below", "D- below", "keep h", "residual row"):

@@ -13,7 +13,7 @@ from specviz.cli.measure.proofs import print_proofs, print_trace, progress
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError
 from specviz.prove import worked
-from specviz.prove.controls import CONTROLS, Caught, Control, catch, registered
+from specviz.prove.controls import CONTROLS, Caught, WrongRule, catch, registered
 from specviz.prove.files import MOST, read_problem
 from specviz.prove.jobs import (
     Job,
@@ -70,7 +70,7 @@ def command(
     TABLE:  {"type": "iid", "probs": [..]}, {"type": "markov", "init": [..], "trans": [[..], ..]}
             or {"type": "prefix", "rows": {"": [..], "0,2": [..]}, "default": [..]}
     """
-    request = Request(verifiers, _cases(cases, tables), tables, gamma, layout, candidates, not distinct, floats)
+    request = ProofRequest(verifiers, _cases(cases, tables), tables, gamma, layout, candidates, not distinct, floats)
     if request.cases == ("D",):
         request.refuse_sizes()
         return show_trace(request.verifiers, as_json)
@@ -92,7 +92,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProofRequest:
     """What was asked for."""
 
     verifiers: tuple[str, ...]
@@ -196,7 +196,7 @@ def show_trace(verifiers: Sequence[str], as_json: bool) -> int:
     return OK if good else FAILED
 
 
-def _enumerate(jobs: Sequence[Job], controls: Sequence[Control], floats: bool) -> tuple[list[Done], list[Caught]]:
+def _enumerate(jobs: Sequence[Job], controls: Sequence[WrongRule], floats: bool) -> tuple[list[Done], list[Caught]]:
     """Make all proofs, with a progress bar on standard error when there is time to look at one."""
     with progress(sum(job.cost.seconds for job in jobs)) as bar:
         done = []

@@ -11,8 +11,8 @@ from specviz.cli.printing import echo_json, narrate
 from specviz.cli.recording import check_place
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import (
-    Query,
-    Setting,
+    ExitKnobs,
+    ReplayQuery,
     Total,
     added,
     n_layers_of,
@@ -98,7 +98,7 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split() if word.isdecimal() and len(word) < 10]
 
 
-def _told(header: Header, found: list[Query], heads: str | None, own: str | None) -> dict[str, str] | None:
+def _told(header: Header, found: list[ReplayQuery], heads: str | None, own: str | None) -> dict[str, str] | None:
     """What the trace already holds of the method's heads; None where they, or others named now, must be asked."""
     parts = header.models.parts
     if heads is not None or parts.get(ASKED, SHIPPED) != (own or SHIPPED) or not all(q.records for q in found):
@@ -106,7 +106,7 @@ def _told(header: Header, found: list[Query], heads: str | None, own: str | None
     return {ASKED: SHIPPED} | {name: parts[name] for name in (ADVISED, ASKED, STOPS) if name in parts}
 
 
-def _ask_heads(header: Header, found: list[Query], target: str | None, heads: str | None) -> dict[str, str]:
+def _ask_heads(header: Header, found: list[ReplayQuery], target: str | None, heads: str | None) -> dict[str, str]:
     """One pass of the target over every text; which heads were asked, and which layers they advise to test.
 
     Raises SpecvizError for a model that cannot have written them.
@@ -149,18 +149,18 @@ def _refuse_other(header: Header, adapter: Any) -> None:
         )
 
 
-def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> Setting:
+def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, advised: list[int]) -> ExitKnobs:
     """The method's setting: the run's own values if it was that method, its defaults otherwise."""
     table = get_method(method).table
     own = own_values(header, (*AXES, "exit_layers")) if header.method == method else {}
     if exit_layers is not None:
         own["exit_layers"] = [exit_layers]
     limits = early.read(table.knobs(own).values, n_layers, METHODS[method], advised)
-    return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
+    return ExitKnobs(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
 def _axes(
-    method: str, n_layers: int, advised: list[int], base: Setting, given: dict[str, str | None]
+    method: str, n_layers: int, advised: list[int], base: ExitKnobs, given: dict[str, str | None]
 ) -> dict[str, list[Any]]:
     """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
     table, axes = get_method(method).table, {}
@@ -188,7 +188,9 @@ def _values(spec: KnobSpec, text: str) -> list[Any]:
     return out
 
 
-def _checked(method: str, header: Header, found: list[Query], base: Setting, n_layers: int) -> dict[str, float] | None:
+def _checked(
+    method: str, header: Header, found: list[ReplayQuery], base: ExitKnobs, n_layers: int
+) -> dict[str, float] | None:
     """Tokens per round replayed and run, when the trace is a run of this method with one setting throughout."""
     if header.method != method or any(query.n_changes for query in found):
         return None
@@ -231,7 +233,7 @@ def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
         narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
 
 
-def _copy(trace: Path, found: list[Query], parts: dict[str, str], path: Path) -> None:
+def _copy(trace: Path, found: list[ReplayQuery], parts: dict[str, str], path: Path) -> None:
     """The trace again with the records added in front of its end, and what was asked in its header."""
     from specviz.trace import Recorder
 

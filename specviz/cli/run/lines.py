@@ -16,7 +16,7 @@ from specviz.events import Adapt, AdaptArm, Event, Fork, Match, Rollback, Signal
 from specviz.metrics import Estimate
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import ascii_only, clip, pad, shown, width
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
@@ -77,7 +77,7 @@ class RoundLines:
         return f"{end.n_accepted} of {end.n_drafted} kept"
 
     def _drafted(self, record: RoundRecord) -> str:
-        family = Family(record)
+        family = RoundTree(record)
         if self._run.level == "none":
             return self._committed(record)
         if record.every(Fork):
@@ -102,7 +102,7 @@ class RoundLines:
             out += words
         return out
 
-    def _branching(self, record: RoundRecord, family: Family) -> str:
+    def _branching(self, record: RoundRecord, family: RoundTree) -> str:
         """What was pending or drafted first, the branch tokens behind it, and how many nobody could judge yet."""
         judged = {i: node for i, node in family.nodes.items() if i in record.verdicts}
         branches = {token.node for fork in record.every(Fork) for token in fork.branches}
@@ -141,7 +141,7 @@ class RoundLines:
 
     def _sentences(self, record: RoundRecord) -> Iterator[str]:
         """What `specviz.view` says of every tested node, in the order of the tests, and of the closing token."""
-        family = Family(record)
+        family = RoundTree(record)
         for verdict in family.tests:
             yield self._readable(node_words(case(self._run, family, verdict.node)))
         if record.closing is not None:

@@ -3,8 +3,8 @@
 import sys
 from typing import Literal
 
-from specviz.cli.printing import Narrator, Sink, TextStream, echo_json, fan_out
-from specviz.cli.request import Request
+from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out
+from specviz.cli.request import RunRequest
 from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, StreamResult
 from specviz.events import Event, Header
@@ -14,10 +14,10 @@ from specviz.trace.private import STORED
 class Output:
     """`sink` takes the events of the run; `end` says the rest, however the run ended."""
 
-    def __init__(self, request: Request, result: Result) -> None:
+    def __init__(self, request: RunRequest, result: Result) -> None:
         self._request, self._result = request, result
         self._narrator = None if request.quiet else Narrator(prompt=_prompt_view(request))
-        self._text = None if request.as_json or request.rounds or request.stream else TextStream()
+        self._text = None if request.as_json or request.rounds or request.stream else TextPrinter()
         rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
         told = self._recorded if self._narrator is not None and request.record is not None else None
@@ -65,21 +65,21 @@ class Output:
     def _whole_text(self) -> None:
         if self._narrator is not None:
             self._narrator.say("")
-        stream = TextStream()
+        stream = TextPrinter()
         stream.write(self._result.text)
         stream.finish()
         if self._narrator is not None and not sys.stdout.isatty():
             self._narrator.say("")  # both streams may go to one file, and the text ends in no line of its own
 
 
-def _query_lines(request: Request, result: Result) -> StreamLines | None:
+def _query_lines(request: RunRequest, result: Result) -> StreamLines | None:
     """A line a query: data on standard output, unless one object stands there."""
     if not isinstance(result, StreamResult) or (request.as_json and request.quiet):
         return None
     return StreamLines(result, sys.stderr if request.as_json else sys.stdout, request.verbose)
 
 
-def _prompt_view(request: Request) -> Literal["joined", "line", "none"]:
+def _prompt_view(request: RunRequest) -> Literal["joined", "line", "none"]:
     """Where the prompt is shown: before its text when both go to one terminal, else on a line when rounds are told."""
     if request.rounds:
         return "line"

@@ -18,7 +18,7 @@ from specviz.cli import request as prompts
 from specviz.cli.flags import SectionedCommand
 from specviz.cli.printing import Sink, fan_out
 from specviz.cli.recording import recording
-from specviz.cli.request import Request
+from specviz.cli.request import RunRequest
 from specviz.cli.run.output import Output
 from specviz.cli.run.result import Result, RunError, StreamResult
 from specviz.errors import SpecvizError
@@ -60,7 +60,7 @@ def command(**given: Any) -> None:
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
-    request = Request.of(given)
+    request = RunRequest.of(given)
     result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
@@ -73,7 +73,7 @@ def command(**given: Any) -> None:
     output.end()
 
 
-def _decode(request: Request, result: Result, printed: Sink) -> None:
+def _decode(request: RunRequest, result: Result, printed: Sink) -> None:
     """Load the pair, open the trace, decode to the end.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.

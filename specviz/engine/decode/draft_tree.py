@@ -1,4 +1,4 @@
-"""`Tree`: how a drafter builds its `Draft`."""
+"""`DraftTree`: how a drafter builds its `Draft`."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from specviz.engine.decode.context import Context
 from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
-from specviz.probability.draft import ROOT, Carry, Draft, Node
+from specviz.probability.draft import ROOT, Carry, Draft, NodeFacts
 from specviz.probability.rows import Certain, Row, namespace
 from specviz.probability.rows import Rows as LawRows
 
@@ -17,13 +17,13 @@ from specviz.probability.rows import Rows as LawRows
 class _Place:
     """A node in the tree of this round: its parent there, its depth from this round's root, the law it came from."""
 
-    node: Node
+    node: NodeFacts
     parent: int
     depth: int
     law: Row | None
 
 
-class Tree:
+class DraftTree:
     """Builds a `Draft`: hands out ids, keeps laws, puts unfed nodes behind the fed ones.
 
     Not fed are stop tokens and the nodes in `unfed` (branch tokens): their parent's row judges them. What hangs below
@@ -39,7 +39,7 @@ class Tree:
     def __len__(self) -> int:
         return len(self._places)
 
-    def node(self, node: int) -> Node:
+    def node(self, node: int) -> NodeFacts:
         """What is recorded of a node."""
         return self._places[node].node
 
@@ -87,7 +87,7 @@ class Tree:
         counters = self._ctx.counters
         drawn = None if law is None or isinstance(law, Certain) else law
         recorded = self._ctx.level != "none"  # a look at a law or at logits stops a device, so only for records
-        node = Node(
+        node = NodeFacts(
             id=counters.next_id,
             parent=ROOT if parent == ROOT else self.node(parent).id,
             depth=self.depth(parent) + 1,
@@ -102,7 +102,7 @@ class Tree:
         self._places.append(_Place(node, parent, node.depth, drawn))
         return len(self) - 1
 
-    def put(self, node: Node, law: Row | None, parent: int) -> int:
+    def put(self, node: NodeFacts, law: Row | None, parent: int) -> int:
         """A pending node of an earlier round, with its id and the law it was drawn from; before any new node."""
         assert self._n_pending == len(self), "pending nodes come first"
         self._n_pending += 1
@@ -174,5 +174,5 @@ def candidates(parents: Sequence[int]) -> list[int | None]:
     return out
 
 
-def _marked(node: Node, kept: bool, cand: int | None) -> Node:
+def _marked(node: NodeFacts, kept: bool, cand: int | None) -> NodeFacts:
     return node if kept and cand is None else replace(node, kept=kept, cand=cand)

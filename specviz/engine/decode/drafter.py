@@ -14,7 +14,7 @@ from typing import Any
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.round import QueryStats
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Rows, Tensor
 from specviz.events import Event
 from specviz.knobs import Knobs, KnobSpec
@@ -73,7 +73,7 @@ class Drafter(ABC):
         """Learn from a query that is over; the records of that."""
         return ()
 
-    def next_query(self, models: Models, knobs: Knobs) -> "Drafter | None":
+    def next_query(self, models: FactoryModels, knobs: Knobs) -> "Drafter | None":
         """Who drafts in the next query; None: a drafter made anew."""
         return None
 

@@ -1,4 +1,4 @@
-"""`Lanes`: where target and drafter run, and when each was at work. Lanes never change tokens.
+"""`OverlapLanes`: where target and drafter run, and when each was at work. Lanes never change tokens.
 
 * `serial`: one after the other, the target first.
 * `threads`: the target's pass in a thread of its own. Arithmetic lets go of the interpreter lock, the rest does not.
@@ -36,7 +36,7 @@ class Overlap(Generic[A, B]):
     timed_by: Literal["host", "device"] = "host"
 
 
-class Lanes(Protocol):
+class OverlapLanes(Protocol):
     """`run` makes the target's pass and, beside it, what the drafter does meanwhile; both are over when it returns.
 
     `settle` waits for the device that work was given to.

@@ -27,8 +27,8 @@ import torch
 
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.decode.overlap import Lanes, Launched, Serial, Threads
-from specviz.engine.model.adapter import Model, ModelAdapter, Models
+from specviz.engine.decode.overlap import Launched, OverlapLanes, Serial, Threads
+from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows, fill
 from specviz.errors import SpecvizError, suggestion
@@ -42,15 +42,15 @@ _times: "WeakKeyDictionary[Model, WeakKeyDictionary[Model, Times]]" = WeakKeyDic
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OverlapChoice:
     """The lanes, milliseconds of a round's overlapped part by lane when they were probed, and what to warn of."""
 
-    lanes: Lanes
+    lanes: OverlapLanes
     probed_ms: Times = field(default_factory=dict)
     warning: str | None = None
 
 
-def choose(asked: str, models: Models, drafter: Drafter | None) -> Choice:
+def choose(asked: str, models: FactoryModels, drafter: Drafter | None) -> OverlapChoice:
     """The lanes of a run. Raises SpecvizError for a name that is none, and for lanes this pair cannot have."""
     if asked not in LANES:
         raise SpecvizError(f"no lanes '{asked}'{suggestion(asked, LANES)}")
@@ -64,13 +64,13 @@ def choose(asked: str, models: Models, drafter: Drafter | None) -> Choice:
     if drafter is None or not drafter.overlaps:
         told = asked not in ("auto", "serial")
         why = f"lanes {asked} have nothing to overlap: this method drafts only between the target's passes"
-        return Choice(Serial(), warning=f"{why}, so it runs serially" if told else None)
+        return OverlapChoice(Serial(), warning=f"{why}, so it runs serially" if told else None)
     if asked != "auto":
-        return Choice(made(asked, models))
+        return OverlapChoice(made(asked, models))
     times = probed(models, fitting)
     best = min(times, key=lambda name: times[name], default="serial")
     worth = bool(times) and times[best] <= WORTH * times["serial"]
-    return Choice(made(best if worth else "serial", models), dict(times))
+    return OverlapChoice(made(best if worth else "serial", models), dict(times))
 
 
 def threads_of(asked: str, n_threads: int) -> int:
@@ -89,7 +89,7 @@ _NEEDS = {
 }
 
 
-def possible(models: Models) -> tuple[str, ...]:
+def possible(models: FactoryModels) -> tuple[str, ...]:
     """The lanes that the places of the models allow."""
     target, draft = models.devices
     if target != draft:
@@ -97,7 +97,7 @@ def possible(models: Models) -> tuple[str, ...]:
     return ("serial", *{"cpu": ("threads",), "cuda": ("streams",)}.get(target.type, ()))
 
 
-def made(name: str, models: Models) -> Lanes:
+def made(name: str, models: FactoryModels) -> OverlapLanes:
     """Lanes of that name for these models."""
     target, draft = models.devices
     if name == "serial":
@@ -108,7 +108,7 @@ def made(name: str, models: Models) -> Lanes:
 
 
 @torch.inference_mode()
-def probed(models: Models, names: tuple[str, ...]) -> Times:
+def probed(models: FactoryModels, names: tuple[str, ...]) -> Times:
     """Median milliseconds by lane, measured once per pair; empty for what is no pair of the library's."""
     target, draft = models.target, models.draft
     small = min(CONTEXT + WIDTH, *(model.context for model in (target, draft or target)))
@@ -130,11 +130,11 @@ class _Trial:
     """A target pass of `WIDTH` rows and `STEPS` forwards of the draft model, each behind a filled cache."""
 
     def __init__(self, target: ModelAdapter, draft: ModelAdapter) -> None:
-        self.models, self.devices = (target, draft), Models(target, draft, 0).cuda_devices
+        self.models, self.devices = (target, draft), FactoryModels(target, draft, 0).cuda_devices
         self.caches = tuple(model.new_cache(CONTEXT + WIDTH) for model in self.models)
         self.texts = tuple([1 % model.vocab] * CONTEXT for model in self.models)
 
-    def once(self, lanes: Lanes) -> float:
+    def once(self, lanes: OverlapLanes) -> float:
         """Milliseconds by these lanes."""
         for model, cache, text in zip(self.models, self.caches, self.texts, strict=True):
             fill(model, cache, text)
@@ -168,7 +168,7 @@ Known = WeakKeyDictionary[ModelAdapter, Calibration]
 _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
 
 
-def calibrate(models: Models, drafter: Drafter | None, patience_s: float = PATIENCE_S) -> Calibration | None:
+def calibrate(models: FactoryModels, drafter: Drafter | None, patience_s: float = PATIENCE_S) -> Calibration | None:
     """The costs of these models, measured at the first call and remembered; None for what is no model of the library's.
 
     A drafter that climbs the target's own layers brings the clock it has measured.

@@ -1,4 +1,4 @@
-"""`Round`: the plain record of one cycle, exactly one target pass. All events, metrics and tests are made from it.
+"""`RoundResult`: the plain record of one cycle, exactly one target pass; events, metrics and tests are made from it.
 
 `StageClock` takes its times, `QueryStats` adds up the rounds of a query.
 """
@@ -69,7 +69,7 @@ class StageClock:
 
 
 @dataclass(slots=True)
-class Round:
+class RoundResult:
     """What happened in one round. `tokens`/`kinds`/`texts` are those committed, after the cut."""
 
     number: int
@@ -116,7 +116,7 @@ class QueryStats:
     n_tokens: int = 0
     histogram: list[int] = field(default_factory=list)  # [j]: rounds that kept j drafted tokens
 
-    def add(self, done: Round) -> None:
+    def add(self, done: RoundResult) -> None:
         """A round is over; what was recorded of it is not serving."""
         took = (done.ended_ns - done.started_ns) / 1e9
         self.seconds += took

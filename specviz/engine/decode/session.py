@@ -2,7 +2,7 @@
 
 Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
 plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
-nothing else differs. `Parts` is what a session is made of, behind `Sink` stands a probe.
+nothing else differs. `SessionConfig` is what a session is made of, behind `Sink` stands a probe.
 """
 
 import time
@@ -16,11 +16,11 @@ import torch
 from specviz.engine.decode.context import Context, Counters, Observation
 from specviz.engine.decode.drafter import Drafter, FeatureTaps
 from specviz.engine.decode.knob_queue import KnobQueue, refuse_draft, refuse_prompt
-from specviz.engine.decode.overlap import Lanes, Serial
-from specviz.engine.decode.round import Kind, Round, StageClock
+from specviz.engine.decode.overlap import OverlapLanes, Serial
+from specviz.engine.decode.round import Kind, RoundResult, StageClock
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Rows, Tensor, fill
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
@@ -38,18 +38,18 @@ class Sink(Protocol):
 
     def prefilled(self, session: "Session", dur_ns: int) -> None: ...
     def knob(self, event: Knob) -> None: ...
-    def round(self, done: Round) -> None: ...
-    def aborted(self, begun: Round, why: str) -> None: ...
+    def round(self, done: RoundResult) -> None: ...
+    def aborted(self, begun: RoundResult, why: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SessionConfig:
     """What decodes: models, drafter (None: plain decoding), verifier, lanes."""
 
-    models: Models
+    models: FactoryModels
     drafter: Drafter | None
     verifier: Verifier
-    lanes: Lanes = field(default_factory=Serial)
+    lanes: OverlapLanes = field(default_factory=Serial)
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: SessionConfig,
         prompt: Sequence[int],
         table: KnobTable,
         knobs: Knobs,
@@ -128,8 +128,8 @@ class Session:
             pass
         return self.new_tokens
 
-    def rounds(self) -> Iterator[Round]:
-        """Prefill, then one `Round` after another until something ends the text."""
+    def rounds(self) -> Iterator[RoundResult]:
+        """Prefill, then one `RoundResult` after another until something ends the text."""
         self.prefill()
         while self.finish is None:
             yield self._round()
@@ -154,11 +154,13 @@ class Session:
             self.drafter.observe(shown)
 
     @torch.inference_mode()
-    def _round(self) -> Round:
+    def _round(self) -> RoundResult:
         """Draft, target's pass, laws, plan, walk, cut; then what drafter and probe write down."""
         self.number += 1
         self._apply_knobs()
-        now = Round(self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry)
+        now = RoundResult(
+            self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry
+        )
         clock = now.clock = StageClock(self._cuda)
         now.started_ns = time.perf_counter_ns()
         try:
@@ -236,7 +238,7 @@ class Session:
         paths = [draft.path(node) for node in range(ROOT, draft.n_fed)]
         return self.warper.laws(logits, [[*self.tokens, *path] for path in paths])
 
-    def _commit(self, now: Round, ctx: Context) -> Observation:
+    def _commit(self, now: RoundResult, ctx: Context) -> Observation:
         """The one cut, at the end token, a stop text or the limit; then the text grows and the cache follows it."""
         outcome = now.outcome
         assert outcome is not None
@@ -261,7 +263,7 @@ class Session:
             now.tokens, now.draft, outcome, features, now.target_probs, now.logits, now.finish, target_ns
         )
 
-    def _abort(self, now: Round, error: BaseException) -> None:
+    def _abort(self, now: RoundResult, error: BaseException) -> None:
         """Leave the cache as the committed text has it; the number is used again."""
         self.cache.follow(self.tokens[:-1])
         self.number -= 1

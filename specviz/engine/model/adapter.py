@@ -30,7 +30,7 @@ SUPPORTED_LAYERS = ("full_attention", "sliding_attention")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ForwardInputs:
     """What a forward of some rows needs in every layer: positions, masks and rotary tables, each by layer type."""
 
     positions: Tensor  # [1, n]
@@ -135,12 +135,12 @@ class ModelAdapter:
             hidden = hidden + table(torch.tensor([positions], device=self.device))
         return hidden  # type: ignore[no-any-return]
 
-    def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Block:
+    def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
         where = torch.tensor([positions], device=self.device)
         masks = {kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)}
         found = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
-        return Block(where, masks, {kind: found[id(table)] for kind, table in self._rope.items()})
+        return ForwardInputs(where, masks, {kind: found[id(table)] for kind, table in self._rope.items()})
 
     def _mask(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Tensor | None:
         seen = visible
@@ -152,7 +152,7 @@ class ModelAdapter:
         mask = torch.from_numpy(np.ascontiguousarray(seen)).to(self.device)
         return mask.repeat(self.groups, 1)[None, None]
 
-    def run(self, hidden: Tensor, block: Block, cache: KVCache, lo: int, hi: int) -> Tensor:
+    def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows through layers `lo..hi`, writing their keys and values to the cache."""
         kw: dict[str, Any] = {"position_ids": block.positions, "use_cache": True}
         kw[self._cache_word or "past_key_values"] = cache
@@ -204,7 +204,7 @@ def _equal(norm: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class FactoryModels:
     """What a drafter factory may use. `capacity`: slots a cache needs for a whole query."""
 
     target: Model

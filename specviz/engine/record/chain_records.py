@@ -7,7 +7,7 @@ the first side chains of a caterpillar. Candidates that begin further down start
 
 from collections.abc import Iterator
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.events import Chain, six
 from specviz.events.base import ZERO
 from specviz.probability.rows import CertainRows
@@ -15,7 +15,7 @@ from specviz.verifiers import _joint
 from specviz.verifiers._candidates import candidates
 
 
-def chain_records(done: Round) -> Iterator[Chain]:
+def chain_records(done: RoundResult) -> Iterator[Chain]:
     """The records of a finished round, candidate by candidate, from the root on."""
     draft, rows = done.draft, done.target_probs
     if not draft.is_drawn or rows is None or isinstance(rows, CertainRows):

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 
 from specviz.commands import Prompt
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.record.chain_records import chain_records
@@ -37,7 +37,7 @@ from specviz.events import (
     six,
 )
 from specviz.events.round import WalkEnd
-from specviz.probability.draft import Node as Born
+from specviz.probability.draft import NodeFacts as Born
 from specviz.trace.private import named
 
 Emit = Callable[[Event], None]
@@ -83,11 +83,11 @@ class Probe:
         """A knob took effect."""
         self.emit(event, event.applied_r)
 
-    def aborted(self, begun: Round, why: str) -> None:
+    def aborted(self, begun: RoundResult, why: str) -> None:
         """A round that did not finish; its number is used again."""
         self.emit(Warn(code="aborted_round", message=f"round {begun.number} was aborted: {why}"), begun.number)
 
-    def round(self, done: Round) -> None:
+    def round(self, done: RoundResult) -> None:
         """All events of a finished round."""
         began = time.perf_counter_ns()
         self._start(done)
@@ -98,7 +98,7 @@ class Probe:
             self.emit(fact, done.number)
         self._end(done, began)
 
-    def _start(self, done: Round) -> None:
+    def _start(self, done: RoundResult) -> None:
         event = RoundStart(
             n=done.n,
             root=done.root,
@@ -109,7 +109,7 @@ class Probe:
         )
         self.emit(event, done.number, done.started_ns)
 
-    def _tree(self, done: Round) -> None:
+    def _tree(self, done: RoundResult) -> None:
         """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
         assert done.outcome is not None
         drawn, verdicts = done.outcome.closing, VerifyRecorder(done, self.level, self.topk)
@@ -135,7 +135,7 @@ class Probe:
             self.spelled.update(new)
             self.emit(Pieces(pieces=[(token, *self.texts.piece(token)) for token in new]), r)
 
-    def _nodes(self, done: Round) -> Iterator[Node]:
+    def _nodes(self, done: RoundResult) -> Iterator[Node]:
         tops = self._draft_tops(done) if self.level == "full" else {}
         thought = confidences(done)
         fed = set(done.draft.ids[: done.draft.n_fed])
@@ -163,7 +163,7 @@ class Probe:
                 entropy_q=entropy,
             )
 
-    def _draft_tops(self, done: Round) -> dict[int, tuple[Top, float]]:
+    def _draft_tops(self, done: RoundResult) -> dict[int, tuple[Top, float]]:
         """Top-k and entropy of every draft row that nodes came from, in one go."""
         raws = {id(node.raw): node.raw for node in done.draft.nodes if node.raw is not None}
         if not raws:
@@ -172,7 +172,7 @@ class Probe:
         entropy = [six(e) for e in entropies(probs)]
         return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
-    def _spans(self, done: Round) -> None:
+    def _spans(self, done: RoundResult) -> None:
         told = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that tells its own forwards
         for name, t0, took in done.clock.spans:
             lane = _LANES.get(name)
@@ -180,7 +180,7 @@ class Probe:
                 clock = "host" if name == "draft" else done.clock.timed_by
                 self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock), done.number)
 
-    def _end(self, done: Round, began: int) -> None:
+    def _end(self, done: RoundResult, began: int) -> None:
         assert done.outcome is not None
         self.emit(
             Commit(
@@ -220,7 +220,7 @@ def _named(records: "list[Node | Verify | Chain | Closing]") -> Iterator[int]:
         yield from (entry[0] for entry in top or ())
 
 
-def confidences(done: Round) -> dict[int, float]:
+def confidences(done: RoundResult) -> dict[int, float]:
     """Log of the raw draft softmax of every node that has one; what the drafter left out is worked out here."""
     known: dict[int, float] = {}
     left: list[Born] = []
@@ -239,12 +239,12 @@ def confidences(done: Round) -> dict[int, float]:
 MOST = 1e9  # a carried ratio without bound; JSON has no infinity
 
 
-def carried(done: Round) -> float | None:
+def carried(done: RoundResult) -> float | None:
     """Log of the joint ratio that the round before handed on."""
     return None if done.carry is None else MOST if done.carry.log_ratio == math.inf else six(done.carry.log_ratio)
 
 
-def walk_end(done: Round) -> WalkEnd:
+def walk_end(done: RoundResult) -> WalkEnd:
     """Why the walk ended, in the words of the contract."""
     assert done.outcome is not None
     if done.finish:

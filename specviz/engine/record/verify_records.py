@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from specviz.engine.decode.round import Round
+from specviz.engine.decode.round import RoundResult
 from specviz.engine.record.device_stats import entropies, leads, picked, ranks_of, rows_of, top_lists
 from specviz.events import Closing, Level, Verify, log6, six
 from specviz.events.round import Status, Why
@@ -42,7 +42,7 @@ class NodeOutcome:
 class VerifyRecorder:
     """Writes the verdicts of a finished round. `outcomes[i]`: of node i; `certain`: temperature 0."""
 
-    def __init__(self, done: Round, level: Level, topk: int) -> None:
+    def __init__(self, done: RoundResult, level: Level, topk: int) -> None:
         assert done.outcome is not None
         assert done.plan is not None
         assert done.keys is not None

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.knobs import Knobs, KnobTable
 from specviz.methods import Method
 
 
-def make_drafter(method: Method, models: Models, knobs: Knobs) -> Drafter | None:
+def make_drafter(method: Method, models: FactoryModels, knobs: Knobs) -> Drafter | None:
     """The method's drafter, from the factory it names."""
     if method.drafter is None:
         return None

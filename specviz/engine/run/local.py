@@ -19,8 +19,8 @@ import torch
 from specviz.commands import Start
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
-from specviz.engine.decode.round import QueryStats, Round
-from specviz.engine.decode.session import Parts, Session, Sink
+from specviz.engine.decode.round import QueryStats, RoundResult
+from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
@@ -75,7 +75,7 @@ class LocalRun:
 
     def _session(self, query: int, drafter: Drafter | None, knobs: Knobs, sink: Sink | None) -> Session:
         """A query that has not begun."""
-        parts = Parts(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
+        parts = SessionConfig(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
         return Session(
             parts,
             self.queries.ids[query],
@@ -184,7 +184,7 @@ class LocalRun:
             if costs is not None:
                 self.probe.emit(costs, 0)
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Iterator[RoundResult]:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
         self.begin()
         with self._ending():
@@ -195,7 +195,7 @@ class LocalRun:
             whole = self.session.finish is not None and not self.has_more
             self._end("done" if whole or not self._stop_asked else self._stop_asked)
 
-    def _query(self) -> Iterator[Round]:
+    def _query(self) -> Iterator[RoundResult]:
         rounds = self.session.rounds()
         while not self._stop_asked and (done := next(rounds, None)) is not None:
             self.served.add(done)

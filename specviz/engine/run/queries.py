@@ -4,7 +4,7 @@ from typing import Any
 
 from specviz.commands import Prompt, Start
 from specviz.engine.decode.knob_queue import refuse_prompt
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.pair import Pair
 from specviz.engine.run import build_drafter
 from specviz.errors import KnobError, SpecvizError
@@ -55,9 +55,9 @@ class Queries:
     def __len__(self) -> int:
         return len(self.prompts)
 
-    def models(self, query: int, knobs: Knobs) -> Models:
+    def models(self, query: int, knobs: Knobs) -> FactoryModels:
         """Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run."""
         flight = build_drafter.in_flight(self.method, knobs)
         wanted = len(self.ids[query]) + int(knobs["max_new_tokens"]) + flight
         target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
-        return Models(target, draft, min(wanted, target.context + flight))
+        return FactoryModels(target, draft, min(wanted, target.context + flight))

@@ -83,7 +83,7 @@ class Writer:
         self._thread.join(timeout=10)
 
 
-class Worker:
+class WorkerLoop:
     """The command loop. Between rounds it looks at what was asked for."""
 
     def __init__(self, pair: Pair, emit: Callable[[Event], None]) -> None:
@@ -231,7 +231,7 @@ def lines(fd: int) -> Iterator[bytes]:
     yield b"".join(parts)
 
 
-def read_commands(fd: int, worker: Worker) -> None:
+def read_commands(fd: int, worker: WorkerLoop) -> None:
     """Queue commands until the stream ends; a bad line is refused, not fatal, and the end is always told."""
     try:
         for line in lines(fd):
@@ -241,7 +241,7 @@ def read_commands(fd: int, worker: Worker) -> None:
         worker.commands.put(None)
 
 
-def _take(line: bytes, worker: Worker) -> None:
+def _take(line: bytes, worker: WorkerLoop) -> None:
     """Queue the command of a line, or refuse it in one line."""
     try:
         if len(line) > MAX_LINE:
@@ -306,7 +306,7 @@ def main(
         _give_up(writer, str(error), error.exit_code)
     except MemoryError:
         _give_up(writer, "out of memory while loading the models", 1)
-    worker = Worker(pair, writer.emit)
+    worker = WorkerLoop(pair, writer.emit)
     writer.on_broken = worker.leave
     for name, work in (("commands", lambda: read_commands(0, worker)), ("beat", lambda: _beat(writer, worker.greeted))):
         threading.Thread(target=work, name=name, daemon=True).start()

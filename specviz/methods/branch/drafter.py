@@ -15,16 +15,16 @@ from dataclasses import replace
 from statistics import median
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import OverlappingDrafter
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Posterior
 from specviz.knobs import Knobs
-from specviz.methods.branch.fork import Forking
+from specviz.methods.branch.fork import BranchDrafter
 from specviz.methods.branch.hrad import pick
-from specviz.methods.branch.model_cache import KEPT, BranchRows
-from specviz.methods.branch.outcome import Landing
-from specviz.methods.branch.round import Flight, Held
+from specviz.methods.branch.model_cache import KEPT, DraftModelCache
+from specviz.methods.branch.outcome import BranchOutcome
+from specviz.methods.branch.round import BranchRound, PendingToken
 from specviz.methods.branch.signal import Alternating, Signals
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import Draft
@@ -35,18 +35,18 @@ class Branching(OverlappingDrafter):
 
     newest_only = True  # of the observed states, the signal reads those of the newest token only
 
-    def __init__(self, models: Models, mode: Mode, signals: Signals) -> None:
+    def __init__(self, models: FactoryModels, mode: Mode, signals: Signals) -> None:
         assert models.draft is not None
-        self.rows = BranchRows(models.draft, models.capacity)
+        self.rows = DraftModelCache(models.draft, models.capacity)
         self.mode, self.signals = mode, signals
         self.taps = signals.taps
-        self._open: list[Held] | None = None  # of the branch that survived the last round; None: none did
-        self._flight: Flight | None = None
+        self._open: list[PendingToken] | None = None  # of the branch that survived the last round; None: none did
+        self._flight: BranchRound | None = None
         self._target_ns: deque[int] = deque(maxlen=KEPT)
 
     def propose(self, ctx: Context) -> Draft:
         """The pending tokens of this round."""
-        flight = self._flight = Flight(ctx, Tree(ctx), self.mode)
+        flight = self._flight = BranchRound(ctx, DraftTree(ctx), self.mode)
         end = self._draft_stage(flight) if self._open is None else self._posterior(flight, self._open)
         return flight.tree.draft(end, shared=flight.shared)
 
@@ -54,7 +54,7 @@ class Branching(OverlappingDrafter):
         """The branches, drafted while the target judges the pending tokens."""
         flight = self._flight
         assert flight is not None
-        Forking(flight, self.rows, median(self._target_ns) if self._target_ns else None).run()
+        BranchDrafter(flight, self.rows, median(self._target_ns) if self._target_ns else None).run()
         return flight.tree.draft(draft.draft_end, shared=flight.shared)
 
     def observe(self, seen: Observation) -> None:
@@ -63,7 +63,7 @@ class Branching(OverlappingDrafter):
         flight, self._flight = self._flight, None
         if flight is None or seen.outcome is None:
             return
-        landing = Landing(flight, seen)
+        landing = BranchOutcome(flight, seen)
         landing.note()
         self._open = landing.open
         rest = [held.node.token for held in self._open or ()]
@@ -78,7 +78,7 @@ class Branching(OverlappingDrafter):
         """Slots of the draft model's cache that spell the text and the open rest of a surviving branch."""
         return self.rows.held
 
-    def _posterior(self, flight: Flight, rest: list[Held]) -> DraftEnd:
+    def _posterior(self, flight: BranchRound, rest: list[PendingToken]) -> DraftEnd:
         """Keep the beginning of the surviving branch; the draft row at the cut is the branch point's."""
         ctx = flight.ctx
         s = self.signals.ask(ctx, "posterior") if rest else 2
@@ -99,7 +99,7 @@ class Branching(OverlappingDrafter):
             return "full"
         return "length" if keep < wanted else "signal" if s == 0 else "low_conf"
 
-    def _draft_stage(self, flight: Flight) -> DraftEnd:
+    def _draft_stage(self, flight: BranchRound) -> DraftEnd:
         """Draft after a rollback, until the draft model is unsure if the signal says so; the target waits."""
         ctx, tree, knobs = flight.ctx, flight.tree, flight.ctx.knobs
         cap = min(knobs["gamma"], self.rows.reach(ctx))
@@ -127,7 +127,7 @@ class Branching(OverlappingDrafter):
         return "full" if cap == knobs["gamma"] else "length"
 
 
-def n_kept(rest: list[Held], s: int, knobs: Knobs) -> int:
+def n_kept(rest: list[PendingToken], s: int, knobs: Knobs) -> int:
     """How many tokens of a surviving branch to keep (4.5): told by the rows they came from."""
     if s != 1:
         return 0 if s == 0 else len(rest)
@@ -135,12 +135,12 @@ def n_kept(rest: list[Held], s: int, knobs: Knobs) -> int:
     return next((j for j, held in enumerate(rest) if j >= least and held.look.conf < bound), len(rest))
 
 
-def specbranch(models: Models, knobs: Knobs) -> Branching:
+def specbranch(models: FactoryModels, knobs: Knobs) -> Branching:
     """The drafter of method `specbranch`. Raises ModelError for a classifier that is not of this pair."""
     asked: str | None = next(iter(knobs["hrad"]), None)
     return Branching(models, knobs["draft_mode"], Signals(pick(models.target, models.draft, asked, knobs["gamma"])))
 
 
-def pearl(models: Models, knobs: Knobs) -> Branching:
+def pearl(models: FactoryModels, knobs: Knobs) -> Branching:
     """The drafter of method `pearl`: one branch, and a signal that knows only whether there was a rollback."""
     return Branching(models, knobs["draft_mode"], Alternating())

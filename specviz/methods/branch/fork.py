@@ -22,8 +22,8 @@ from specviz.cost.pipelines import auto_branch_len
 from specviz.engine.model.rows import Tensor
 from specviz.events import BranchToken, Fork, log6, six
 from specviz.events.branch import Rule
-from specviz.methods.branch.model_cache import BranchRows
-from specviz.methods.branch.round import Flight, Look
+from specviz.methods.branch.model_cache import DraftModelCache
+from specviz.methods.branch.round import BranchRound, DraftRow
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
 from specviz.methods.common.draft_sampler import without, without_replacement
 from specviz.methods.common.runner import prefixes
@@ -33,22 +33,22 @@ DrawFrom = Callable[[Row], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BranchChoice:
     """One branch token. `law` None: it was fixed, not drawn."""
 
     token: int
     law: Row | None
 
 
-def choose(rule: Rule, scores: Tensor, law: Row, k: int, draw: DrawFrom) -> list[Choice]:
+def choose(rule: Rule, scores: Tensor, law: Row, k: int, draw: DrawFrom) -> list[BranchChoice]:
     """At most k branch tokens. `scores` `[V]` rank the allowed tokens (banned: -inf), `law` `[V]` is the draft law."""
     if rule == "swor":
-        return [Choice(*drawn) for drawn in without_replacement(law, k, draw)]
+        return [BranchChoice(*drawn) for drawn in without_replacement(law, k, draw)]
     fixed = _best(scores, k if rule == "topk" else k - 1)
-    out = [Choice(token, None) for token in fixed]
+    out = [BranchChoice(token, None) for token in fixed]
     if rule == "hybrid":
         rest = without(law, *fixed) if fixed else law
-        out += [Choice(*drawn) for drawn in without_replacement(rest, 1, draw)]
+        out += [BranchChoice(*drawn) for drawn in without_replacement(rest, 1, draw)]
     return out
 
 
@@ -59,10 +59,10 @@ def _best(scores: Tensor, k: int) -> list[int]:
     return [token for token, score in zip(top.indices.tolist(), top.values.tolist(), strict=True) if score > -1e300]
 
 
-class Forking:
+class BranchDrafter:
     """The branches of one flight. `target_ns`: how long the target's pass takes, as far as is known."""
 
-    def __init__(self, flight: Flight, rows: BranchRows, target_ns: float | None) -> None:
+    def __init__(self, flight: BranchRound, rows: DraftModelCache, target_ns: float | None) -> None:
         self.flight, self.rows, self.target_ns = flight, rows, target_ns
         self.ctx, self.tree, self.knobs = flight.ctx, flight.tree, flight.ctx.knobs
 
@@ -117,7 +117,7 @@ class Forking:
         asked: str = self.knobs.get("branch_rule", "hybrid")
         return "topk" if asked == "topk" else "swor" if asked == "swor" else "hybrid"
 
-    def _fork(self, fork: Fork, look: Look, k: int) -> None:
+    def _fork(self, fork: Fork, look: DraftRow, k: int) -> None:
         """Place the branch tokens behind the last pending one; they are not fed to the target."""
         flight, tip = self.flight, self.flight.tip
         law = flight.law([tip], [look])[0]
@@ -136,7 +136,7 @@ class Forking:
             logs = {token: log6(at(law, token)) for token in taken}
             fork.branches = [self._told(b, choice, ranks, logs) for b, choice in enumerate(choices)]
 
-    def _told(self, branch: int, choice: Choice, ranks: dict[int, int], logs: dict[int, float]) -> BranchToken:
+    def _told(self, branch: int, choice: BranchChoice, ranks: dict[int, int], logs: dict[int, float]) -> BranchToken:
         node = self.tree.node(self.flight.branches[branch][0]).id
         is_drawn = choice.law is not None and not isinstance(choice.law, Certain)
         return BranchToken(

@@ -28,7 +28,7 @@ CLASSES = ("none", "some", "all")  # of the drafted tokens are accepted
 _ADVICE = "train one for this pair with specviz train hrad"
 
 
-class Signal(NamedTuple):
+class HradSignal(NamedTuple):
     """The class and the probabilities of all three."""
 
     s: int
@@ -36,7 +36,7 @@ class Signal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class HradConfig:
     """`config.json`. `target`, `draft`: fingerprints; `gamma_label`, `temperature`: of the rounds it learned from.
 
     `counts`: those rounds by class. `confusion[true][predicted]`: rounds of held-out prompts.
@@ -62,14 +62,14 @@ class Config:
         KIND.save(folder, self)
 
 
-def _unsound(config: Config) -> str | None:
+def _unsound(config: HradConfig) -> str | None:
     if 1 <= config.hrad_layers <= config.n_layers + 1 and config.gamma_label >= 1:
         return None
     wrong = "hrad_layers" if config.gamma_label >= 1 else "gamma_label"
     return f": {wrong} is {getattr(config, wrong)}, which cannot be"
 
 
-def _unfit(config: Config, target: ModelAdapter) -> str | None:
+def _unfit(config: HradConfig, target: ModelAdapter) -> str | None:
     unfit = other_sizes(config, target)
     return None if unfit is None else f"{unfit}; {_ADVICE}"
 
@@ -77,7 +77,7 @@ def _unfit(config: Config, target: ModelAdapter) -> str | None:
 KIND = PartKind(
     part=Part("weights of H-RAD", "specviz train hrad", "hrad*", knob="hrad"),
     format="specviz-hrad",
-    config=Config,
+    config=HradConfig,
     weights="hrad.safetensors",
     hint="give one that specviz train hrad wrote, or none",
     advice=_ADVICE,
@@ -120,21 +120,21 @@ class Network(nn.Module):
 class Hrad(Classifier):
     """A trained H-RAD of one pair, on the target's device."""
 
-    def __init__(self, target: ModelAdapter, config: Config, network: Network) -> None:
+    def __init__(self, target: ModelAdapter, config: HradConfig, network: Network) -> None:
         self.target, self.config = target, config
         self.network = network.to(target.device).float().eval().requires_grad_(False)
         self.taps = taps(config.n_layers, config.hrad_layers)
         self.learned = (config.gamma_label, config.temperature)
 
     @torch.inference_mode()
-    def classify(self, features: Mapping[int, Tensor], token: int) -> Signal:
+    def classify(self, features: Mapping[int, Tensor], token: int) -> HradSignal:
         """The class of the round that begins after `token`, the newest committed one. One read of the device.
 
         `features[tap]`: states `[n, width]` as observed; the last row is the one whose logits chose `token`.
         """
         newest = {tap: features[tap][-1:] for tap in self.taps}
         probs = self.network(feature_rows(self.target, newest, [token]))[0].softmax(-1).tolist()
-        return Signal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
+        return HradSignal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
         """Why its word is about other rounds than those of a run with these knobs; None when it learned from such."""
@@ -184,6 +184,6 @@ def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
     return Hrad(target, config, network)
 
 
-def read(folder: Path) -> Config:
+def read(folder: Path) -> HradConfig:
     """The checked `config.json` of a folder. Raises ModelError in one line."""
     return KIND.parsed(folder, KIND.given(folder))

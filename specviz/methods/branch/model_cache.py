@@ -19,7 +19,7 @@ KEPT = 33  # measured times whose median counts
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class PendingForward:
     """One forward of the draft model, `width` branches at once, until its result was read."""
 
     t0_ns: int
@@ -27,7 +27,7 @@ class Forward:
     width: int
 
 
-class BranchRows:
+class DraftModelCache:
     """`line` = text + pending tokens as far as they were fed or are to be. Nodes are named by the drafter's numbers."""
 
     def __init__(self, model: Model, capacity: int) -> None:
@@ -91,12 +91,12 @@ class BranchRows:
         self.peak = max(self.peak, len(self.cache.tokens) - self._committed)
         return logits
 
-    def finished(self) -> Forward:
+    def finished(self) -> PendingForward:
         """The last forward, once something of it was read: a device returns before it has done its work."""
         began, width = self._begun
         took = time.perf_counter_ns() - began
         self._times.setdefault(width, deque(maxlen=KEPT)).append(took)
-        return Forward(began, took, width)
+        return PendingForward(began, took, width)
 
     def free(self, pending: int) -> int:
         """Slots left for rows of branches behind so many pending tokens."""

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 
 from specviz.engine.decode.context import Observation
 from specviz.events import Match, MatchTest, Rollback, Settle, TokenFate, six
-from specviz.methods.branch.round import Flight, Held
+from specviz.methods.branch.round import BranchRound, PendingToken
 from specviz.probability.plan import TestResult
 from specviz.probability.rows import at
 
 
-class Landing:
+class BranchOutcome:
     """The end of a flight: fates of its tokens, `hit` the branch that survived, `missed` the pending ones that did not.
 
     `went_on`: the text goes on behind the kept tokens with one of the target's own.
     """
 
-    def __init__(self, flight: Flight, seen: Observation) -> None:
+    def __init__(self, flight: BranchRound, seen: Observation) -> None:
         assert seen.outcome is not None
         self.flight, self.seen = flight, seen
         self.kept = {seen.draft.ids[node] for node in seen.outcome.accepted[: len(seen.tokens)]}
@@ -28,7 +28,7 @@ class Landing:
         self.hit = self._judge_branches()
 
     @property
-    def open(self) -> list[Held] | None:
+    def open(self) -> list[PendingToken] | None:
         """What is left to judge of the surviving branch, in order; None when there is none."""
         if self.hit is None or self.seen.finish:
             return None

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.rows import Tensor
 from specviz.engine.record.device_stats import entropies, top_lists
 from specviz.errors import SpecvizError
 from specviz.events import DraftStep, Event, Span, six
 from specviz.events.branch import ForkReason, Rule, TokenFate
-from specviz.methods.branch.model_cache import BranchRows
+from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.runner import laws
 from specviz.methods.common.top_k import TOP
 from specviz.names import Mode
-from specviz.probability.draft import ROOT, Node
+from specviz.probability.draft import ROOT, NodeFacts
 from specviz.probability.draws import NOT_FINITE
 from specviz.probability.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DraftRow:
     """A draft row before anything is drawn from it. `conf`: the top of its raw softmax; `cost_ns`: of its forward."""
 
     raw: Tensor  # [V]
@@ -34,29 +34,29 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingToken:
     """A drafted token that is not judged yet, with the law it was drawn from (None: a point mass)."""
 
-    node: Node
+    node: NodeFacts
     law: Row | None
-    look: Look
+    look: DraftRow
     cost_ns: int  # its share of the forward
 
 
 @dataclass(slots=True)
-class Flight:
+class BranchRound:
     """One round. Nodes are numbers of `tree`; `branches[b]` are those of branch b, its branch token first.
 
     `point`: the look at the branch point, if it is at hand. `fates` by stable id.
     """
 
     ctx: Context
-    tree: Tree
+    tree: DraftTree
     mode: Mode
     pending: list[int] = field(default_factory=list)
     branches: list[list[int]] = field(default_factory=list)
-    held: dict[int, Held] = field(default_factory=dict)  # by node
-    point: Look | None = None
+    held: dict[int, PendingToken] = field(default_factory=dict)  # by node
+    point: DraftRow | None = None
     reason: ForkReason = "after_last"
     rule: Rule = "topk"
     fates: dict[int, TokenFate] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Flight:
     def ids(self, nodes: Iterable[int]) -> list[int]:
         return [self.tree.node(node).id for node in nodes]
 
-    def looks(self, logits: Tensor, rows: BranchRows, name: str) -> list[Look]:
+    def looks(self, logits: Tensor, rows: DraftModelCache, name: str) -> list[DraftRow]:
         """The rows `[n, V]` of the last forward, their confidences in one copy."""
         self.ctx.counters.n_syncs += 1
         confs = logits.softmax(-1).amax(-1).tolist()
@@ -98,32 +98,32 @@ class Flight:
         span = Span(lane="draft", name=name, t0=done.t0_ns, dur_ns=done.dur_ns)
         self.spans.append(span)
         self.note(span)
-        return [Look(raw, conf, done.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
+        return [DraftRow(raw, conf, done.dur_ns, span) for raw, conf in zip(logits, confs, strict=True)]
 
-    def law(self, parents: Sequence[int], looks: Sequence[Look]) -> list[Row]:
+    def law(self, parents: Sequence[int], looks: Sequence[DraftRow]) -> list[Row]:
         """The draft laws after some nodes, by the target's own processors."""
         rows = laws(self.ctx, self.tree, parents, torch.stack([look.raw for look in looks]))
         return [rows[k] for k in range(len(looks))]
 
     def add(
-        self, token: int, parent: int, law: Row | None, look: Look, share: int = 1, branch: int | None = None
+        self, token: int, parent: int, law: Row | None, look: DraftRow, share: int = 1, branch: int | None = None
     ) -> int:
         """A chosen token; `law` None: it was fixed. `share`: how many tokens came from the same forward."""
         node = self.sampler.add(self.tree, parent, token, law, look.raw, branch=branch)
-        self._hold(node, Held(self.tree.node(node), self.tree.law(node), look, look.cost_ns // share))
+        self._hold(node, PendingToken(self.tree.node(node), self.tree.law(node), look, look.cost_ns // share))
         return node
 
-    def put(self, held: Held) -> None:
+    def put(self, held: PendingToken) -> None:
         """A pending token that an earlier round drew."""
         node = self.tree.put(held.node, held.law, self.tip)
         self.pending.append(node)
         self._hold(node, held)
 
-    def _hold(self, node: int, held: Held) -> None:
+    def _hold(self, node: int, held: PendingToken) -> None:
         self.held[node] = held
         self.costs[held.node.id] = held.cost_ns
 
-    def step(self, node: int | None, look: Look, bound: float | None = None, branch: int | None = None) -> None:
+    def step(self, node: int | None, look: DraftRow, bound: float | None = None, branch: int | None = None) -> None:
         """Note a look: a token was drawn under it, or it was too unsure and nothing was."""
         if not self.recorded:
             return

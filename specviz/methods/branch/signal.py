@@ -21,7 +21,7 @@ NO_HRAD = (
 )
 
 
-class Verdict(Protocol):
+class SignalVerdict(Protocol):
     """A class and the probabilities of all three."""
 
     @property
@@ -37,7 +37,7 @@ class Classifier(ABC):
     learned: tuple[int, float] | None = None  # gamma and temperature of the rounds it learned from, where that is known
 
     @abstractmethod
-    def classify(self, features: Mapping[int, Tensor], token: int) -> Verdict:
+    def classify(self, features: Mapping[int, Tensor], token: int) -> SignalVerdict:
         """The class of the round that begins after `token`. `features[tap]`: states `[n, width]`, the newest last."""
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
@@ -46,7 +46,7 @@ class Classifier(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SignalAnswer:
     s: int
     source: SignalSource
     probs: tuple[float, ...] | None = None
@@ -88,18 +88,18 @@ class Signals:
                 ctx.note(Span(lane="hrad", name="classify", t0=began, dur_ns=took))
         return said.s
 
-    def _answer(self, ctx: Context) -> Said:
+    def _answer(self, ctx: Context) -> SignalAnswer:
         forced: Any = ctx.knobs.get("signal", "auto")
         if forced != "auto":
-            return Said(int(forced), "forced")
+            return SignalAnswer(int(forced), "forced")
         if self.classifier is None:
             self._tell(ctx, "no_hrad", NO_HRAD)
         if self.classifier is None or any(tap not in self._features for tap in self.taps):
-            return Said(1, "fallback")
+            return SignalAnswer(1, "fallback")
         self._tell(ctx, "other_hrad", self.classifier.mismatch(ctx.knobs["gamma"], ctx.knobs["temperature"]))
         ctx.counters.n_syncs += 1
         answer = self.classifier.classify(self._features, ctx.tokens[-1])
-        return Said(answer.s, "hrad", answer.probs)
+        return SignalAnswer(answer.s, "hrad", answer.probs)
 
     def _tell(self, ctx: Context, code: str, message: str | None) -> None:
         """A warning, once in a run; None: there is nothing to tell."""

@@ -14,7 +14,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import TreeMade, six
 
 
-class Pace:
+class CallCosts:
     """Completes a drafter's `tree` records. `share`: weights that one call reads, in target passes."""
 
     def __init__(self, network: Iterable[Tensor], target: ModelAdapter) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.runner import laws, prefixes
 from specviz.methods.common.top_k import RowConfidence
@@ -38,12 +38,12 @@ class DraftSampler:
         ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
         return self.ctx.draw("draft", depth, law, ordinal).token
 
-    def add(self, tree: Tree, parent: int, token: int, law: Row | None, raw: Tensor, **facts: Any) -> int:
+    def add(self, tree: DraftTree, parent: int, token: int, law: Row | None, raw: Tensor, **facts: Any) -> int:
         """The node of a chosen token. `law` None: it was fixed, not drawn; `raw`: the draft's logits `[V]`."""
         drawn = law is not None and not isinstance(law, Certain) and self.mode != "argmax"
         return tree.add(token, parent, law if drawn else None, mode=self.mode if drawn else "argmax", raw=raw, **facts)
 
-    def after(self, tree: Tree, parent: int, row: RowConfidence) -> int:
+    def after(self, tree: DraftTree, parent: int, row: RowConfidence) -> int:
         """The node after a row whose best token is known: a law is formed only where one is drawn from."""
         ctx, logits = self.ctx, row.logits
         if self.mode != "argmax" and not ctx.warper.greedy:

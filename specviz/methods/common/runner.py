@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Model, Models
+from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
 from specviz.probability.draft import ROOT
 
 
-class Expander:
+class DraftModelRunner:
     """The draft model with its cache. Rows of one round are a tree over the text; each call is one forward."""
 
     def __init__(self, model: Model, capacity: int) -> None:
@@ -36,7 +36,7 @@ class Expander:
         ctx.counters.n_draft_calls += 1
         return self.rows.take(1)
 
-    def expand(self, ctx: Context, tree: Tree, nodes: Sequence[int]) -> Tensor:
+    def expand(self, ctx: Context, tree: DraftTree, nodes: Sequence[int]) -> Tensor:
         """The logits `[nodes, V]` after nodes whose parents were expanded before; one forward for all of them."""
         assert self.rows is not None
         for node in nodes:
@@ -51,20 +51,20 @@ class ModelDrafter(Drafter):
     Nothing is learnt from a round: the cache follows the text at the next proposal.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: FactoryModels) -> None:
         assert models.draft is not None
-        self.drafts = Expander(models.draft, models.capacity)
+        self.drafts = DraftModelRunner(models.draft, models.capacity)
 
     def cached(self) -> int | None:
         """Committed slots of the draft model's cache."""
         return self.drafts.cache.length
 
 
-def prefixes(ctx: Context, tree: Tree, nodes: Sequence[int]) -> list[list[int]] | None:
+def prefixes(ctx: Context, tree: DraftTree, nodes: Sequence[int]) -> list[list[int]] | None:
     """The text before the row after each node, where a row depends on it."""
     return [[*ctx.tokens, *tree.path(node)] for node in nodes] if ctx.warper.needs_prefix else None
 
 
-def laws(ctx: Context, tree: Tree, nodes: Sequence[int], logits: Tensor) -> Any:
+def laws(ctx: Context, tree: DraftTree, nodes: Sequence[int], logits: Tensor) -> Any:
     """Draft laws `[nodes, V]` after each node, by the target's own processors."""
     return ctx.warper.laws(logits, prefixes(ctx, tree, nodes))

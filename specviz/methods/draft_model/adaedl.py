@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import torch
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
 from specviz.engine.record.device_stats import top_lists
 from specviz.events import DraftStep
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import laws
 from specviz.methods.common.top_k import TOP
-from specviz.methods.draft_model.drafter import Chain
+from specviz.methods.draft_model.drafter import ChainDrafter
 from specviz.names import Mode
 from specviz.probability.draft import Draft
 from specviz.probability.rows import Certain
@@ -46,12 +46,12 @@ class Controller:
         self.threshold = KEEP_THRESHOLD * self.threshold + (1 - KEEP_THRESHOLD) * moved
 
 
-class AdaEdl(Chain):
+class AdaEdl(ChainDrafter):
     """Up to gamma drafted tokens in a row, fewer where the draft model is unsure."""
 
     calibrated, planned = True, False
 
-    def __init__(self, models: Models, mode: Mode) -> None:
+    def __init__(self, models: FactoryModels, mode: Mode) -> None:
         super().__init__(models, mode)
         self.controller: Controller | None = None
         self._longest = 0
@@ -62,16 +62,16 @@ class AdaEdl(Chain):
         self._threshold = self._steer(ctx.knobs)
         return super().propose(ctx)
 
-    def _stops(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> bool:
+    def _stops(self, ctx: Context, tree: DraftTree, node: int, logits: Tensor) -> bool:
         self._step = self._look(ctx, tree, node, logits, self._threshold if len(tree) else None)
         return self._step.stopped
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
+    def _draw(self, ctx: Context, tree: DraftTree, parent: int, logits: Tensor) -> int:
         node = super()._draw(ctx, tree, parent, logits)
         self._step.node = tree.node(node).id
         return node
 
-    def _look(self, ctx: Context, tree: Tree, node: int, logits: Tensor, bound: float | None) -> DraftStep:
+    def _look(self, ctx: Context, tree: DraftTree, node: int, logits: Tensor, bound: float | None) -> DraftStep:
         """Whether to stop before the token after `node` is drawn; `bound` None: not here."""
         entropy = self._entropy(ctx, tree, node, logits)
         conf = 1 - math.sqrt(ctx.knobs["entropy_gain"] * entropy)
@@ -83,7 +83,7 @@ class AdaEdl(Chain):
         ctx.note(step)
         return step
 
-    def _entropy(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> float:
+    def _entropy(self, ctx: Context, tree: DraftTree, node: int, logits: Tensor) -> float:
         """Of the law the next token would be drawn from, in nats; of the raw softmax where that law is certain."""
         law = laws(ctx, tree, [node], logits)[0]
         ctx.counters.n_syncs += 1
@@ -103,5 +103,5 @@ class AdaEdl(Chain):
             self._seen = (len(seen.draft), len(seen.outcome.accepted))
 
 
-def make(models: Models, knobs: Knobs) -> AdaEdl:
+def make(models: FactoryModels, knobs: Knobs) -> AdaEdl:
     return AdaEdl(models, knobs["draft_mode"])

@@ -20,9 +20,9 @@ many tokens are drawn may depend on tokens already kept, never on the one being 
 from collections.abc import Callable
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
 from specviz.methods.common.draft_sampler import DraftSampler
@@ -34,12 +34,12 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import Certain
 
 
-class Chain(ModelDrafter):
+class ChainDrafter(ModelDrafter):
     """Up to gamma drafted tokens in a row. `planned`: its length is told before it is drawn."""
 
     planned = True
 
-    def __init__(self, models: Models, mode: Mode) -> None:
+    def __init__(self, models: FactoryModels, mode: Mode) -> None:
         super().__init__(models)
         self.mode: Mode = mode
 
@@ -48,7 +48,7 @@ class Chain(ModelDrafter):
 
         In a carried round nothing is drafted: the verifier asks for the draft law after the root alone.
         """
-        tree, node = Tree(ctx), ROOT
+        tree, node = DraftTree(ctx), ROOT
         if ctx.carry is not None:
             return tree.carried(laws(ctx, tree, [ROOT], self.drafts.begin(ctx))[:1], ctx.carry)
         gamma = ctx.knobs["gamma"]
@@ -66,29 +66,29 @@ class Chain(ModelDrafter):
         shared = self.mode == "shared" and not ctx.warper.greedy
         return tree.draft(end, shared=shared, planned=length if self.planned else None)
 
-    def _stops(self, ctx: Context, tree: Tree, node: int, logits: Tensor) -> bool:
+    def _stops(self, ctx: Context, tree: DraftTree, node: int, logits: Tensor) -> bool:
         """Whether to end before a token is drawn after `node`, from logits `[1, V]`."""
         return False
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, logits: Tensor) -> int:
+    def _draw(self, ctx: Context, tree: DraftTree, parent: int, logits: Tensor) -> int:
         law = laws(ctx, tree, [parent], logits)[0]
         ctx.counters.n_syncs += isinstance(law, Certain)  # read off the device when it was formed
         sampler = DraftSampler(ctx, self.mode)
         return sampler.add(tree, parent, sampler.token(tree.depth(parent) + 1, law), law, logits[0])
 
 
-class Sps(Chain):
+class Sps(ChainDrafter):
     """The chain of method `sps`, whose lanes are looked at beside those of the pipelines."""
 
     calibrated = True
 
 
-def make_chain(models: Models, knobs: Knobs) -> Sps:
+def make_chain(models: FactoryModels, knobs: Knobs) -> Sps:
     return Sps(models, knobs["draft_mode"])
 
 
-LAYOUTS: dict[str, Callable[[Models, Mode], Drafter]] = {
-    "chain": Chain,
+LAYOUTS: dict[str, Callable[[FactoryModels, Mode], Drafter]] = {
+    "chain": ChainDrafter,
     "tree": lambda models, mode: TopTree(models),
     "chains": lambda models, mode: Chains(models, mode, branching=False),
     "caterpillar": lambda models, mode: Chains(models, mode, branching=True),
@@ -96,7 +96,7 @@ LAYOUTS: dict[str, Callable[[Models, Mode], Drafter]] = {
 }
 
 
-def make(models: Models, knobs: Knobs) -> Drafter:
+def make(models: FactoryModels, knobs: Knobs) -> Drafter:
     """The drafter of method `draft`. Raises KnobError for a mode the shape has no law for."""
     return LAYOUTS[knobs["shape"]](models, drawn_mode(knobs.values))
 
@@ -107,7 +107,7 @@ WIDEST = 256  # nodes; what the caches keep room for
 class Chains(ModelDrafter):
     """K chains from the root; with `branching` also from every node of the first."""
 
-    def __init__(self, models: Models, mode: Mode, branching: bool) -> None:
+    def __init__(self, models: FactoryModels, mode: Mode, branching: bool) -> None:
         super().__init__(models)
         self.mode: Mode = mode
         self.branching = branching

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
-from specviz.engine.model.adapter import Models
+from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.draft_sampler import DraftSampler, without
-from specviz.methods.common.runner import Expander, ModelDrafter, laws, prefixes
+from specviz.methods.common.runner import DraftModelRunner, ModelDrafter, laws, prefixes
 from specviz.methods.common.tree_builder import Levels
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
@@ -33,7 +33,7 @@ class TopTree(ModelDrafter):
 
     def propose(self, ctx: Context) -> Draft:
         """Grow level by level, then keep the `node_budget` best by (path probability, depth, id)."""
-        knobs, tree = ctx.knobs, Tree(ctx)
+        knobs, tree = ctx.knobs, DraftTree(ctx)
         depth, budget = min(knobs["d_max"], self.drafts.reach(ctx)), knobs["node_budget"]
         if not depth or not budget:
             return tree.draft("budget" if not budget else "length")
@@ -48,7 +48,9 @@ class TopTree(ModelDrafter):
         end: DraftEnd = "budget" if len(tree) > budget else "depth" if depth == knobs["d_max"] else "length"
         return tree.draft(end, keep=levels.pruned(budget))
 
-    def _offer(self, ctx: Context, tree: Tree, levels: Levels, parents: list[int], logits: Tensor, width: int) -> None:
+    def _offer(
+        self, ctx: Context, tree: DraftTree, levels: Levels, parents: list[int], logits: Tensor, width: int
+    ) -> None:
         """The `width` best children of each expanded node, by logits `[parents, V]`, in one copy off the device."""
         ranked = ctx.warper.allowed(logits, prefixes(ctx, tree, parents))
         best = ranked.topk(min(width, logits.shape[-1]), -1).indices
@@ -63,7 +65,7 @@ class TopTree(ModelDrafter):
 class DrawnTree(ModelDrafter):
     """A tree whose nodes are draws, or at temperature 0 the most likely tokens."""
 
-    def __init__(self, models: Models, mode: Mode) -> None:
+    def __init__(self, models: FactoryModels, mode: Mode) -> None:
         super().__init__(models)
         self.mode: Mode = mode
 
@@ -125,8 +127,8 @@ class SiblingGrower:
     says: the limit of draws without it, and a second copy of a certain token could only waste a row.
     """
 
-    def __init__(self, ctx: Context, drafts: Expander, mode: Mode, most: int, replacement: bool) -> None:
-        self.ctx, self.drafts, self.tree = ctx, drafts, Tree(ctx)
+    def __init__(self, ctx: Context, drafts: DraftModelRunner, mode: Mode, most: int, replacement: bool) -> None:
+        self.ctx, self.drafts, self.tree = ctx, drafts, DraftTree(ctx)
         self.is_drawn = mode == "sampled" and not ctx.warper.greedy
         self.most, self.replacement = most, replacement
         self.places: dict[int, Place] = {}

@@ -16,17 +16,17 @@ from typing import Any
 import torch
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
 from specviz.knobs import Knobs
-from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.cost_model import CallCosts
 from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3.network import KIND, Trained
 from specviz.methods.trained.block_runner import BlockCall, BlockRunner, count_widths
-from specviz.methods.trained.calls import Calls, Follower, Start
+from specviz.methods.trained.calls import BlockStart, CallCache, PairBuffer
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, read_table
 from specviz.methods.trained.ranked_tokens import best
 from specviz.names import DraftEnd
@@ -41,8 +41,8 @@ class Eagle(Drafter):
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
         self.trained = trained
         self.taps = trained.config.taps
-        self.text = Follower(trained.network, adapter.embedding, self.taps)
-        self.pace = Pace(trained.network.parameters(), adapter)
+        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
+        self.pace = CallCosts(trained.network.parameters(), adapter)
 
     def observe(self, seen: Observation) -> None:
         """Keep the new pairs for the next call, and complete what is on record of this round."""
@@ -61,7 +61,7 @@ class Eagle(Drafter):
 
     def propose(self, ctx: Context) -> Draft:
         """Level by level, then the best nodes of all."""
-        knobs, tree = ctx.knobs, Tree(ctx)
+        knobs, tree = ctx.knobs, DraftTree(ctx)
         budget, deepest = knobs["node_budget"], min(knobs["d_max"], ctx.reach)
         if not budget or deepest < 1:
             return tree.draft("budget" if not budget else "length")
@@ -73,7 +73,7 @@ class Eagle(Drafter):
             return tree.draft("no_match")
         return self._drafted(ctx, tree, grower, budget)
 
-    def _drafted(self, ctx: Context, tree: Tree, grower: "LevelRunner", budget: int) -> Draft:
+    def _drafted(self, ctx: Context, tree: DraftTree, grower: "LevelRunner", budget: int) -> Draft:
         levels, spread = grower.levels, self.trained.vocabulary.spread
         raws = list(spread(torch.stack(grower.logits))) if ctx.level == "full" else [None] * len(levels.rows)
         kept, place = levels.pruned(budget), {ROOT: ROOT}
@@ -92,12 +92,12 @@ class Eagle(Drafter):
 class LevelRunner(BlockRunner):
     """Runs a tree level by level, a row a node. `logits[r]` `[V_d]`: what expanded node `levels.rows[r]` said."""
 
-    def __init__(self, ctx: Context, trained: Trained, calls: Calls, levels: Levels) -> None:
+    def __init__(self, ctx: Context, trained: Trained, calls: CallCache, levels: Levels) -> None:
         super().__init__(ctx, calls)
         self.trained, self.levels = trained, levels
         self.logits: list[Tensor] = []
 
-    def _starts(self, block: int) -> list[tuple[int, Start]]:
+    def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
         found = [(n, self.levels.nodes[n]) for n in self.levels.next()]
         return [(n, self._start(node.token, node.depth, node.row, 0)) for n, node in found]
 
@@ -112,7 +112,7 @@ class LevelRunner(BlockRunner):
         self.logits += list(logits)
         return True
 
-    def note(self, draft: Draft, pace: Pace) -> None:
+    def note(self, draft: Draft, pace: CallCosts) -> None:
         """Leave calls and tree on record; node numbers become ids."""
         for number, made in enumerate(self.made):
             node_id = ROOT if made.node == ROOT else draft.nodes[made.node].id
@@ -123,7 +123,7 @@ class LevelRunner(BlockRunner):
         self.ctx.note(pace.of(tree, self.ctx.counters.n_draft_calls))
 
 
-def make(models: Models, knobs: Knobs) -> Eagle:
+def make(models: FactoryModels, knobs: Knobs) -> Eagle:
     """The drafter of method `eagle3`. Raises ModelError where there is none for the target."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("eagle3 reads hidden states of its target: it needs a model, not a table")
@@ -165,7 +165,7 @@ class StaticTree(Eagle):
         return FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
 
 
-def make_static(models: Models, knobs: Knobs) -> StaticTree:
+def make_static(models: FactoryModels, knobs: Knobs) -> StaticTree:
     """The drafter of method `static_tree`. Raises ModelError where there is none for the target."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("static_tree reads hidden states of its target: it needs a model, not a table")

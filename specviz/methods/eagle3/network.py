@@ -80,7 +80,7 @@ class EagleNetwork(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Config(TapConfig):
+class EagleConfig(TapConfig):
     """`config.json`. `trained_steps`: how many levels the training unrolled."""
 
     heads: int
@@ -99,10 +99,10 @@ class Config(TapConfig):
         return EagleShape(layer, len(self.taps) * self.target_width, self.draft_vocab)
 
 
-Trained = AnyTrained[Config, EagleNetwork]
+Trained = AnyTrained[EagleConfig, EagleNetwork]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, Tensors]:
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[EagleConfig, Tensors]:
     """A released checkpoint; which weights its target has is not known."""
     sizes = published.eagle_sizes(folder, given, adapter)
     tensors = published.eagle_tensors(folder, read_tensors(folder, OPTION, adapter.device), adapter)
@@ -112,7 +112,7 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
         tensors["head.weight"] = head[: adapter.vocab] if head.dim() else head
         sizes["draft_vocab"] = adapter.vocab
     name = published.name_of(folder, given)
-    return Config(target="", target_name=name, target_layers=adapter.n_layers, **sizes), tensors
+    return EagleConfig(target="", target_name=name, target_layers=adapter.n_layers, **sizes), tensors
 
 
-KIND = drafter_kind(EAGLE, "specviz-eagle3", Config, lambda config: EagleNetwork(config.shape), _published)
+KIND = drafter_kind(EAGLE, "specviz-eagle3", EagleConfig, lambda config: EagleNetwork(config.shape), _published)

@@ -14,9 +14,9 @@ import time
 from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Model, ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods.common.draft_sampler import DraftSampler
@@ -45,14 +45,14 @@ class EarlyExit(Drafter):
         self._say_left_out(ctx, limits)
         self._say_lens(ctx, limits)
         trail = self._trail = self._open(ctx, limits)
-        tree = Tree(ctx)
+        tree = DraftTree(ctx)
         end = self._fill(ctx, limits, trail, tree)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
     def _open(self, ctx: Context, limits: Limits) -> ExitRecorder:
         return ExitRecorder(ctx, limits, self.heads, self.clock)
 
-    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: Tree) -> DraftEnd:
+    def _fill(self, ctx: Context, limits: Limits, trail: ExitRecorder, tree: DraftTree) -> DraftEnd:
         """Climb, test and draft until a row stops nowhere or enough are fed; why it ended."""
         width = min(limits.w_max, ctx.reach)
         row, node = ctx.root_row, ROOT
@@ -88,7 +88,7 @@ class EarlyExit(Drafter):
                 return look
         return None
 
-    def _draw(self, ctx: Context, tree: Tree, parent: int, look: RowConfidence) -> int:
+    def _draw(self, ctx: Context, tree: DraftTree, parent: int, look: RowConfidence) -> int:
         return DraftSampler(ctx, self.mode).after(tree, parent, look)
 
     def _say_left_out(self, ctx: Context, limits: Limits) -> None:
@@ -128,7 +128,7 @@ class EarlyExit(Drafter):
         return {"heads": describe(self.target, self.heads)} | ({"advised exit layers": advised} if advised else {})
 
 
-def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:
+def _make(models: FactoryModels, knobs: Knobs, depth: float) -> EarlyExit:
     asked = single(knobs.values, "heads")
     heads = pick(models.target, asked)
     drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, measured(models.target, heads))
@@ -136,16 +136,16 @@ def _make(models: Models, knobs: Knobs, depth: float) -> EarlyExit:
     return drafter
 
 
-def specbound(models: Models, knobs: Knobs) -> EarlyExit:
+def specbound(models: FactoryModels, knobs: Knobs) -> EarlyExit:
     """The drafter of method `specbound`: stops in the lower half unless told otherwise."""
     return _make(models, knobs, 0.5)
 
 
-def adadecode(models: Models, knobs: Knobs) -> EarlyExit:
+def adadecode(models: FactoryModels, knobs: Knobs) -> EarlyExit:
     """The drafter of method `adadecode`: no bound on depth."""
     return _make(models, knobs, 1.0)
 
 
-def layerskip(models: Models, knobs: Knobs) -> EarlyExit:
+def layerskip(models: FactoryModels, knobs: Knobs) -> EarlyExit:
     """The drafter of method `layerskip`: its one layer is the bound."""
     return _make(models, knobs, 1.0)

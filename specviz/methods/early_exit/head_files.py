@@ -20,7 +20,7 @@ SHORTLIST = "shortlist"  # the tensor that holds its token ids
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class ExitHeadConfig:
     """`config.json` of a folder of heads. `target`: its fingerprint; `shortlist`: K, 0 for the whole vocabulary.
 
     `advised`: the layers to test with the default threshold, chosen by replay; empty when nobody chose.
@@ -42,13 +42,13 @@ class Config:
         KIND.save(folder, self)
 
 
-def _unsound(config: Config) -> str | None:
+def _unsound(config: ExitHeadConfig) -> str | None:
     if config.kind not in KINDS:
         return f" has kind '{config.kind}', known are {', '.join(KINDS)}"
     return None if config.target else " names no target"
 
 
-def _unfit(config: Config, adapter: ModelAdapter) -> str | None:
+def _unfit(config: ExitHeadConfig, adapter: ModelAdapter) -> str | None:
     outside = [layer for layer in (*config.layers, *config.advised) if not 1 <= layer < adapter.n_layers]
     unfit = other_sizes(config, adapter)
     if unfit is None and (outside or not config.layers):
@@ -62,7 +62,7 @@ def _unfit(config: Config, adapter: ModelAdapter) -> str | None:
 KIND = PartKind(
     part=Part("exit heads", "specviz train exit-heads", "exit-heads", knob="heads"),
     format="specviz-exit-heads",
-    config=Config,
+    config=ExitHeadConfig,
     weights="heads.safetensors",
     hint="give one that specviz train exit-heads wrote, or lens",
     advice="train heads for it with specviz train exit-heads",
@@ -72,7 +72,7 @@ KIND = PartKind(
 )
 
 
-def opened(folder: Path, adapter: ModelAdapter) -> tuple[Config, dict[str, Tensor]]:
+def opened(folder: Path, adapter: ModelAdapter) -> tuple[ExitHeadConfig, dict[str, Tensor]]:
     """What a folder holds, once it is known to be heads of this target. Raises ModelError in one line."""
     given = KIND.given(folder)
     config = _tuned_lens(folder, given, adapter) if "lens_type" in given else KIND.parsed(folder, given)
@@ -94,14 +94,14 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
     return ids.long()
 
 
-def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> Config:
+def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> ExitHeadConfig:
     """A published tuned lens: translator l corrects the state after l layers. It names its base, not its weights."""
     if given["lens_type"] != "linear_tuned_lens":
         raise ModelError(f"--heads {folder}: lens_type '{given['lens_type']}' is unknown; known: linear_tuned_lens")
     n_layers, width = given.get("num_hidden_layers"), given.get("d_model")
     if not isinstance(n_layers, int) or not isinstance(width, int):
         raise ModelError(f"--heads {folder}: config.json of a tuned lens needs num_hidden_layers and d_model")
-    return Config(
+    return ExitHeadConfig(
         target="",
         target_name=str(given.get("base_model_name_or_path")),
         n_layers=n_layers,
@@ -112,7 +112,7 @@ def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> C
     )
 
 
-def _with_biases(tensors: dict[str, Tensor], config: Config) -> dict[str, Tensor]:
+def _with_biases(tensors: dict[str, Tensor], config: ExitHeadConfig) -> dict[str, Tensor]:
     """A translator's names are `l.weight` and `l.bias`, as ours are; one without a bias gets zeros."""
     zero = torch.zeros(config.width)
     biases = {f"{layer}.bias": zero for layer in config.layers if f"{layer}.bias" not in tensors}

@@ -8,7 +8,7 @@ import torch
 from specviz.cost.ledger import head_cost
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead, Tensor, weights_read
-from specviz.methods.early_exit.head_files import KIND, Config, opened
+from specviz.methods.early_exit.head_files import KIND, ExitHeadConfig, opened
 from specviz.methods.trained.part_kind import misshapen
 
 
@@ -45,7 +45,7 @@ class LogitLens:
 class TrainedHeads:
     """Heads for some layers of one target, in its dtype and on its device."""
 
-    def __init__(self, adapter: ModelAdapter, config: Config, tensors: dict[str, Tensor]) -> None:
+    def __init__(self, adapter: ModelAdapter, config: ExitHeadConfig, tensors: dict[str, Tensor]) -> None:
         self.config, self.kind, self.layers, self.advised = config, config.kind, config.layers, config.advised
         ids = tensors.get("shortlist")
         self.final = FinalHead(adapter, None if ids is None else ids.to(adapter.device))

@@ -35,7 +35,7 @@ _SCALED = ("default", "linear", "llama3", "yarn")  # kinds of angles that fit he
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AdapterShape:
     """What an adapter is built from. `rope`: the library's rotary parameters; `context`: positions of the target."""
 
     width: int
@@ -45,7 +45,7 @@ class Shape:
     rope: dict[str, Any]
 
     @classmethod
-    def of(cls, target: ModelAdapter) -> "Shape":
+    def of(cls, target: ModelAdapter) -> "AdapterShape":
         """The adapter that fits a target: heads about as wide as the target's own."""
         width = int(target.head.weight.shape[1])
         wanted = round(width / (getattr(target.config, "head_dim", None) or width // target.config.num_attention_heads))
@@ -84,7 +84,7 @@ class Adapter(nn.Module):
 
     kind = "adapter"
 
-    def __init__(self, shape: Shape, like: torch.dtype = torch.float32, device: Any = "cpu") -> None:
+    def __init__(self, shape: AdapterShape, like: torch.dtype = torch.float32, device: Any = "cpu") -> None:
         super().__init__()
         config = shape.config
         cuda = [device] if torch.device(device).type == "cuda" else []
@@ -128,7 +128,7 @@ class AdapterModel:
 
     n_layers = 1
 
-    def __init__(self, target: ModelAdapter, adapter: Adapter, shape: Shape, layer: int) -> None:
+    def __init__(self, target: ModelAdapter, adapter: Adapter, shape: AdapterShape, layer: int) -> None:
         self.adapter, self.layer = adapter, layer
         self.vocab, self.context, self.device = target.vocab, target.context, target.device
         self.final = FinalHead(target)
@@ -169,7 +169,7 @@ class AdapterModel:
         return self.adapter.n_params + self.final.weight.numel()
 
 
-def rope_table(shape: Shape, device: Any) -> RopeTable:
+def rope_table(shape: AdapterShape, device: Any) -> RopeTable:
     return RopeTable(LlamaRotaryEmbedding(shape.config).to(device))
 
 

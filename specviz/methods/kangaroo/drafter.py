@@ -12,7 +12,7 @@ import torch
 
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.model.adapter import Model, ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
@@ -30,7 +30,7 @@ from specviz.names import Mode
 USUAL = 1 / 4  # where the lens drafts when there is no adapter to say
 
 
-class Adapted(LogitLens):
+class AdapterHeads(LogitLens):
     """What drafts behind a layer: the adapter behind its own, the model's own head behind any other."""
 
     kind = "adapter"
@@ -60,7 +60,7 @@ class Kangaroo(EarlyExit):
     """Drafts by climbing `ctx.rows` to one layer. `reader` None: there is no adapter, the lens stands in."""
 
     def __init__(self, target: Model, layer: int, reader: Reader | None, mode: Mode) -> None:
-        super().__init__(target, Adapted(target, layer, reader is not None), mode, 1.0)
+        super().__init__(target, AdapterHeads(target, layer, reader is not None), mode, 1.0)
         self.layer, self.reader = layer, reader
         self.taps = () if reader is None else (layer,)
 
@@ -131,14 +131,14 @@ class Kangaroo(EarlyExit):
         }
 
 
-def make(models: Models, knobs: Knobs) -> Kangaroo:
+def make(models: FactoryModels, knobs: Knobs) -> Kangaroo:
     asked = single(knobs.values, "adapter")
     drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
     drafter.tells = asked != "lens"
     return drafter
 
 
-def over(models: Models, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
+def over(models: FactoryModels, adapter: AdapterModel | None, mode: Mode) -> Kangaroo:
     target = models.target
     if adapter is None:
         return Kangaroo(target, max(1, min(round(USUAL * target.n_layers), target.n_layers - 1)), None, mode)

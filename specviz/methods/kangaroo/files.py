@@ -7,27 +7,27 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import Part
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, StateRows
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape, StateRows
 from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen, width_of
 
 _TRAIN = "specviz train kangaroo"
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class AdapterConfig:
     """`config.json` of an adapter. `target`: its fingerprint; `layer`: the adapter reads the states behind it."""
 
     target: str
     target_name: str
     n_layers: int
     layer: int
-    shape: Shape
+    shape: AdapterShape
 
     def write(self, folder: Path) -> None:
         KIND.save(folder, self)
 
 
-def _unfit(config: Config, target: ModelAdapter) -> str | None:
+def _unfit(config: AdapterConfig, target: ModelAdapter) -> str | None:
     width = width_of(target)
     if 1 <= config.layer < target.n_layers and config.shape.width == width:
         return None
@@ -40,7 +40,7 @@ def _unfit(config: Config, target: ModelAdapter) -> str | None:
 KIND = PartKind(
     part=Part("weights of an adapter", _TRAIN, "kangaroo", knob="adapter"),
     format="specviz-kangaroo-adapter",
-    config=Config,
+    config=AdapterConfig,
     weights="adapter.safetensors",
     hint=f"give one that {_TRAIN} wrote, or lens",
     advice=f"train one for it with {_TRAIN}",
@@ -49,7 +49,7 @@ KIND = PartKind(
 )
 
 
-def save(folder: Path, config: Config, adapter: Adapter) -> None:
+def save(folder: Path, config: AdapterConfig, adapter: Adapter) -> None:
     KIND.save(folder, config, in_bfloat16(adapter.state_dict()))
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
 from specviz.knobs import Knobs
-from specviz.methods.lookahead.window import Pool, Window
+from specviz.methods.lookahead.window import LookaheadWindow, Pool
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
 
@@ -61,14 +61,14 @@ class Lookahead(Drafter):
     def __init__(self, size: int, width: int, most: int) -> None:
         self.size, self.width = size, width
         self.pool = Pool(most)
-        self.window: Window | None = None
+        self.window: LookaheadWindow | None = None
         self._fillers: Fillers | None = None
         self._fed: _Fed | None = None
         self._warned = False
 
     def propose(self, ctx: Context) -> Draft:
         """The n-grams that the pool holds under the newest token, then the window, which is not judged."""
-        added, tree = self._grow(ctx), Tree(ctx)
+        added, tree = self._grow(ctx), DraftTree(ctx)
         self._fed = None
         if not ctx.reach:
             return tree.draft("length")
@@ -88,7 +88,7 @@ class Lookahead(Drafter):
         if self.window is None or self._fillers is None:
             fillers = self._fillers = Fillers.of(ctx.tokens, ctx.eos)
             first = [fillers.draw(ctx, depth) for depth in range(1, self.width + self.size - 2)]
-            self.window = Window.begin(self.size, ctx.tokens[-1], first)
+            self.window = LookaheadWindow.begin(self.size, ctx.tokens[-1], first)
             return 0
         if self._fed is None or not self._fed.best:
             return 0
@@ -103,7 +103,7 @@ class Lookahead(Drafter):
         """Rows that the target's cache can still take."""
         return ctx.rows.cache.capacity - len(ctx.rows.cache.tokens)
 
-    def _add_window(self, ctx: Context, tree: Tree) -> None:
+    def _add_window(self, ctx: Context, tree: DraftTree) -> None:
         """Hang the window behind the guesses, unless it would reach past the context or out of the cache.
 
         Once that is so it stays so: the text only grows.
@@ -152,5 +152,5 @@ class Lookahead(Drafter):
         fed.best = fed.warper.allowed(scores, prefixes).argmax(-1).tolist()
 
 
-def make(models: Models, knobs: Knobs) -> Lookahead:
+def make(models: FactoryModels, knobs: Knobs) -> Lookahead:
     return Lookahead(knobs["ngram_size"], knobs["window"], knobs["guesses"])

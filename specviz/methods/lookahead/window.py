@@ -11,7 +11,7 @@ Ngram = tuple[int, tuple[int, ...]]  # its first token, the tokens after it
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class WindowToken:
     """A token of the window to feed. `parent`: its number among the cells, -1 for the newest token itself."""
 
     token: int
@@ -21,14 +21,14 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Window:
+class LookaheadWindow:
     """`rows[r][i]`, all rows as long; `size - 1` of them when it is warm. `rows[0][0]` is the newest token."""
 
     size: int  # N
     rows: list[list[int]]
 
     @classmethod
-    def begin(cls, size: int, newest: int, fillers: Sequence[int]) -> "Window":
+    def begin(cls, size: int, newest: int, fillers: Sequence[int]) -> "LookaheadWindow":
         """One row that is longer by what warming up takes off: `fillers` are `W + N - 3` tokens to begin with."""
         return cls(size, [[newest, *fillers]])
 
@@ -41,14 +41,14 @@ class Window:
         """Places between the newest token and the furthest cell."""
         return len(self.rows[0]) + len(self.rows) - 2
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[WindowToken]:
         """What to feed: row 0 is a chain behind the newest token, column i hangs off its cell i (a plain tree)."""
         first = self.rows[0]
-        out = [Cell(token, k - 1, 0, k + 1) for k, token in enumerate(first[1:])]
+        out = [WindowToken(token, k - 1, 0, k + 1) for k, token in enumerate(first[1:])]
         below = list(range(-1, len(first) - 1))  # the cell that column i continues
         for number, row in enumerate(self.rows[1:], 1):
             for column, token in enumerate(row):
-                out.append(Cell(token, below[column], number, column))
+                out.append(WindowToken(token, below[column], number, column))
                 below[column] = len(out) - 1
         return out
 

@@ -10,13 +10,13 @@ from collections import Counter
 import torch
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
-from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.cost_model import CallCosts
 from specviz.methods.medusa.network import KIND, Trained
 from specviz.methods.trained.block_runner import count_widths
 from specviz.methods.trained.rank_shapes import RankPath, best_paths
@@ -32,7 +32,7 @@ class Medusa(Drafter):
     newest_only = True
 
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
-        self.trained, self.pace = trained, Pace(trained.network.parameters(), adapter)
+        self.trained, self.pace = trained, CallCosts(trained.network.parameters(), adapter)
         self.taps = (trained.config.target_layers,)
         self._state: Tensor | None = None  # [1, width], of the row whose logits gave the newest token
 
@@ -51,7 +51,7 @@ class Medusa(Drafter):
 
     def propose(self, ctx: Context) -> Draft:
         """The best paths of ranks that the text has room for."""
-        tree, budget = Tree(ctx), ctx.knobs["node_budget"]
+        tree, budget = DraftTree(ctx), ctx.knobs["node_budget"]
         if not budget or not ctx.reach:
             return tree.draft("budget" if not budget else "length")
         if self._state is None:
@@ -76,7 +76,7 @@ class Medusa(Drafter):
             ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
         return tree.draft("full" if len(paths) < budget else "budget")
 
-    def _grow(self, ctx: Context, tree: Tree, paths: list[RankPath], ranked: list[Ranked], logits: Tensor) -> None:
+    def _grow(self, ctx: Context, tree: DraftTree, paths: list[RankPath], ranked: list[Ranked], logits: Tensor) -> None:
         """A node for every path; none behind an end token, and none of a rank that a small vocabulary lacks."""
         raws = list(self.trained.vocabulary.spread(logits)) if ctx.level == "full" else [None] * len(ranked)
         nodes: dict[RankPath, int] = {(): ROOT}
@@ -91,7 +91,7 @@ class Medusa(Drafter):
             nodes[path], cum[node] = node, cum[parent] + logs[rank]
 
 
-def make(models: Models, knobs: Knobs) -> Medusa:
+def make(models: FactoryModels, knobs: Knobs) -> Medusa:
     """The drafter of method `medusa`. Raises ModelError where there are no heads for the target."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("medusa reads hidden states of its target: it needs a model, not a table")

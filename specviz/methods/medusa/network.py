@@ -57,7 +57,7 @@ class MedusaHeads(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class MedusaConfig:
     """`config.json`. `right[j][r]`: how often the target's token had rank r + 1 in head j on held-out text.
 
     The fixed tree follows from it; `counted` is false of a stand-in.
@@ -87,15 +87,15 @@ class Config:
         return (self.target_layers,)
 
 
-Trained = AnyTrained[Config, MedusaHeads]
+Trained = AnyTrained[MedusaConfig, MedusaHeads]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[Config, Tensors]:
+def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[MedusaConfig, Tensors]:
     """Released heads; which weights their target has is not known, and a table of ranks is ours or a stand-in."""
     tensors = published.medusa_tensors(folder, read_tensors(folder, OPTION, adapter.device))
     heads, vocab, width = tensors["outer"].shape
     counted = (folder / NAME).is_file()  # by specviz train static-tree
-    config = Config(
+    config = MedusaConfig(
         target="",
         target_name=published.name_of(folder, given),
         target_layers=adapter.n_layers,
@@ -113,7 +113,7 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
 KIND = drafter_kind(
     HEADS,
     "specviz-medusa",
-    Config,
+    MedusaConfig,
     lambda config: MedusaHeads(config.heads, config.target_width, config.draft_vocab),
     _published,
 )

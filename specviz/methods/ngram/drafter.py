@@ -7,9 +7,9 @@ Longest suffix first; of several matches the latest.
 from collections.abc import Sequence
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Models
+from specviz.engine.model.adapter import FactoryModels
 from specviz.knobs import Knobs
 from specviz.probability.draft import ROOT, Draft
 
@@ -19,7 +19,7 @@ class Ngram(Drafter):
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of point masses, empty when no suffix occurred before."""
-        tree, knobs = Tree(ctx), ctx.knobs
+        tree, knobs = DraftTree(ctx), ctx.knobs
         length = min(knobs["gamma"], ctx.reach)
         size, start = lookup(ctx.tokens, knobs["ngram_max"], knobs["ngram_min"])
         node = ROOT
@@ -43,5 +43,5 @@ def lookup(tokens: Sequence[int], longest: int, shortest: int) -> tuple[int, int
     return 0, 0
 
 
-def make(models: Models, knobs: Knobs) -> Ngram:
+def make(models: FactoryModels, knobs: Knobs) -> Ngram:
     return Ngram()

@@ -3,7 +3,7 @@
 An update is bought with seconds now and pays in seconds saved over the next queries. What an action gains is taken to
 be proportional to the signal s (how far off the drafter was at rejections), one slope an action, by discounted least
 squares; what it costs is measured. Exploring has a budget of its own, a share of the serving time. Pure arithmetic: no
-clock, no model; every number comes in from outside. `Signal` is that s (specblock.md 8.1).
+clock, no model; every number comes in from outside. `QuerySurprise` is that s (specblock.md 8.1).
 """
 
 import math
@@ -19,7 +19,7 @@ SERVING_RATE, COST_RATE, RESIDUAL_RATE = 0.1, 0.2, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class BanditKnobs:
     """A query's knobs. `caution` c: standard errors a sure gain must clear; `horizon` Hq: queries it may pay off in.
 
     `budget` phi: share of the serving time that exploring may take; `cost_scale` weighs costs in decisions only, so
@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(slots=True)
-class Served:
+class ServingAverages:
     """Running averages of queries: mean acceptance length, seconds a round, tokens a query; all serving seconds."""
 
     tau: float = 0.0
@@ -111,7 +111,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BanditDecision:
     """What to do after a query, and why. `views` of all actions that were allowed."""
 
     action: Action
@@ -138,10 +138,12 @@ class Bandit:
     """The state that lasts from query to query."""
 
     arms: dict[Action, Arm]
-    served: Served = field(default_factory=Served)
+    served: ServingAverages = field(default_factory=ServingAverages)
     explored_s: float = 0.0
 
-    def decide(self, s: float, rejections: int, events: int, setting: Setting, frozen: bool = False) -> Decision:
+    def decide(
+        self, s: float, rejections: int, events: int, setting: BanditKnobs, frozen: bool = False
+    ) -> BanditDecision:
         """Exploit what surely pays, else explore within the budget, else skip. Ties go to the cheaper action.
 
         `frozen`: look, and skip.
@@ -149,8 +151,8 @@ class Bandit:
         budget = self.budget(setting)
         views = {action: self._view(action, s, setting) for action in setting.actions if action in self.arms}
 
-        def decision(action: Action, reason: Reason) -> Decision:
-            return Decision(action, reason, s, views, self.explored_s, budget)
+        def decision(action: Action, reason: Reason) -> BanditDecision:
+            return BanditDecision(action, reason, s, views, self.explored_s, budget)
 
         if rejections < FEWEST_REJECTIONS or events < FEWEST_EVENTS or not views or frozen:
             return decision("skip", "skip")
@@ -163,11 +165,11 @@ class Bandit:
             return decision(hopeful.action, "explore")
         return decision("skip", "skip")
 
-    def budget(self, setting: Setting) -> float:
+    def budget(self, setting: BanditKnobs) -> float:
         """Seconds that exploring may have taken by now."""
         return setting.budget * self.served.seconds
 
-    def _view(self, action: Action, s: float, setting: Setting) -> View:
+    def _view(self, action: Action, s: float, setting: BanditKnobs) -> View:
         arm = self.arms[action]
         gain, error, charge = arm.gain(s), arm.error(s), arm.cost * setting.cost_scale
 
@@ -178,7 +180,7 @@ class Bandit:
         lcb = saves(gain - setting.caution * error) - charge
         return View(action, arm.n, gain, error, saves(gain), arm.cost, charge, lcb, ucb)
 
-    def learn(self, done: Decision, gain: float, seconds: float) -> None:
+    def learn(self, done: BanditDecision, gain: float, seconds: float) -> None:
         """The measured gain of the action taken (0 for one that was taken back) and the seconds it took."""
         if done.action != "skip":
             self.arms[done.action].learn(done.s, gain, seconds)
@@ -188,7 +190,7 @@ SMALLEST = 1e-4
 
 
 @dataclass(slots=True)
-class Signal:
+class QuerySurprise:
     """Surprise at the tokens that ended rounds, summed over a query."""
 
     total: float = 0.0

@@ -7,7 +7,8 @@ from its state and the head in hand, so it is worked out anew rather than kept.
 One place in five is held out: whatever predicts that token is measured on and never trained on, in every action. Held
 out by slot, the same token would be learnt through its neighbour.
 
-`Notes`: what one query shows of its drafter, round by round; nothing is learnt before it is over (specblock.md 8.1).
+`QueryCollector`: what one query shows of its drafter, round by round; nothing is learnt before it is over
+(specblock.md 8.1).
 
 Only what is needed later is kept: features of the committed pairs, laws of the committed places, states of the slots on
 the path. One copy from the device at the end of the query, none per round.
@@ -24,8 +25,8 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Observation
-from specviz.methods.online.bandit import Signal
-from specviz.methods.specblock.growth import Growth
+from specviz.methods.online.bandit import QuerySurprise
+from specviz.methods.specblock.growth import GrowingTree
 from specviz.methods.trained.block_runner import BlockCall
 from specviz.methods.trained.ranked_tokens import Order
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -93,7 +94,7 @@ RING, HELD_OUT, MOST_PAIRS = 512, 5, 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class QueryBatch:
     """A query's pairs, the last 512: `features` `[S, n_features]`, `tokens` `[S + 1]`, laws of rows `first`.. on.
 
     Row r decides token r + 1; slot k of pair i predicts by row i + 1 + k. `held` `[len(laws)]`: rows held out.
@@ -117,7 +118,7 @@ class Slot:
     `order`: how its tokens were ranked, where a penalty or a ban had a say; None: by its logits.
     """
 
-    lesson: Lesson
+    lesson: QueryBatch
     state: Tensor  # h [width]
     pair: int  # the root pair of its round
     block: int
@@ -134,7 +135,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Memory:
+class ReplayBuffer:
     slots: list[Slot] = field(default_factory=list)
     n_new: int = 0  # of the query in hand
 
@@ -174,7 +175,7 @@ class _Spoke:
 
 
 @dataclass(slots=True)
-class Notes:
+class QueryCollector:
     """Of one query. `phase`: tokens that earlier queries committed, so that the held-out places wander.
 
     `ns`: what taking them took, which is part of the price of learning.
@@ -192,7 +193,7 @@ class Notes:
     _spoke: list[_Spoke] = field(default_factory=list)
     _surprise: list[Tensor] = field(default_factory=list)  # log-probability of the token at a rejection
 
-    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[BlockCall]) -> None:
+    def observe(self, seen: Observation, growth: GrowingTree | None, made: Sequence[BlockCall]) -> None:
         """A round, or a part of the prefill, is over. `growth` None: nothing was drafted."""
         n_before = len(self._tokens)
         if seen.features:
@@ -210,7 +211,7 @@ class Notes:
         if growth is not None:
             self._slots(seen, growth, made, n_before)
 
-    def _slots(self, seen: Observation, growth: Growth, made: Sequence[BlockCall], n_before: int) -> None:
+    def _slots(self, seen: Observation, growth: GrowingTree, made: Sequence[BlockCall], n_before: int) -> None:
         """The slots at committed places, and how likely the token was held where the round ended."""
         assert seen.outcome is not None
         ids = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]
@@ -241,10 +242,10 @@ class Notes:
         """Tokens that rounds committed."""
         return 0 if self._first is None else len(self._tokens) - self._first
 
-    def signal(self) -> Signal:
+    def signal(self) -> QuerySurprise:
         """How far off the drafter was."""
         logs = torch.stack(self._surprise).exp().tolist() if self._surprise else []
-        out = Signal()
+        out = QuerySurprise()
         for _ in range(self.n_rounds - len(logs)):
             out.round()
         for prob in logs:
@@ -261,7 +262,7 @@ class Notes:
         skipped = max(0, cut - self._first)
         places = range(self._first + skipped, self._first + len(laws))
         held = [(self.phase + place - self._first) % HELD_OUT == 0 for place in places]
-        lesson = Lesson(
+        lesson = QueryBatch(
             features[cut:],
             torch.tensor(tokens[cut : n_pairs + 1], device=features.device),
             laws[skipped:],

@@ -1,17 +1,17 @@
 """`specblock` as it serves: its drafter, and what learns between queries where the knob `adapt` asks for it."""
 
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.knobs import Knobs
-from specviz.methods.online.trainer import Tutor
+from specviz.methods.online.trainer import OnlineTrainer
 from specviz.methods.specblock import drafter
 from specviz.methods.specblock.files import Trained
 
 
-def make(models: Models, knobs: Knobs) -> drafter.SpecBlock:
+def make(models: FactoryModels, knobs: Knobs) -> drafter.SpecBlock:
     """The drafter of method `specblock`. Raises ModelError where there is none for the target."""
     return drafter.make(models, knobs, learner)
 
 
-def learner(trained: Trained, target: ModelAdapter) -> Tutor:
+def learner(trained: Trained, target: ModelAdapter) -> OnlineTrainer:
     """What learns for a drafter; no update of it may touch a tensor of the target."""
-    return Tutor(trained.network, target.embedding, [*target.model.parameters(), *target.model.buffers()])
+    return OnlineTrainer(trained.network, target.embedding, [*target.model.parameters(), *target.model.buffers()])

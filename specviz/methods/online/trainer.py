@@ -1,4 +1,4 @@
-"""`Tutor`: what lasts from query to query while a drafter learns, and what is done when one is over (specblock.md 8).
+"""`OnlineTrainer`: what lasts from query to query while a drafter learns, and what is done after one (specblock.md 8).
 
 Signal, then the tau guard, then the bandit, then perhaps an update on a copy, measured on held-out places before and
 after; kept whole or not at all. All of it happens between queries, its time is measured and told, and none of it can
@@ -16,8 +16,18 @@ import torch
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.events import Adapt, AdaptArm, AdaptReplay, six
 from specviz.knobs import Knobs
-from specviz.methods.online.bandit import FEWEST_EVENTS, Action, Anchor, Arm, Bandit, Decision, Setting, Signal, View
-from specviz.methods.online.batches import Memory, Notes, Slot
+from specviz.methods.online.bandit import (
+    FEWEST_EVENTS,
+    Action,
+    Anchor,
+    Arm,
+    Bandit,
+    BanditDecision,
+    BanditKnobs,
+    QuerySurprise,
+    View,
+)
+from specviz.methods.online.batches import QueryCollector, ReplayBuffer, Slot
 from specviz.methods.online.update import KINDS, Embed, Kind, Learner, Weights, anew, coverage, shared_storage
 from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.network import BlockNetwork
@@ -43,7 +53,7 @@ class Try:
         return 0.0 if self.before is None or self.after is None else self.after - self.before
 
 
-class Tutor:
+class OnlineTrainer:
     """Of one drafter. `target`: tensors that no update may touch. `clock`: nanoseconds, the only one there is here."""
 
     def __init__(
@@ -56,7 +66,7 @@ class Tutor:
         self._target, self.clock = list(target), clock
         self.learner = Learner(network, embed)
         self.bandit = Bandit({})
-        self.memory, self.anchor = Memory(), Anchor()
+        self.memory, self.anchor = ReplayBuffer(), Anchor()
         self.n_tokens = 0  # of all queries
         self._refuse_aliases()
 
@@ -69,12 +79,16 @@ class Tutor:
         """Counted up whenever `network` becomes another."""
         return self.learner.version
 
-    def watch(self, vocabulary: Vocabulary, taps: tuple[int, ...]) -> Notes:
+    def watch(self, vocabulary: Vocabulary, taps: tuple[int, ...]) -> QueryCollector:
         """Notes of the query that begins; the places it holds out follow on those of the queries before."""
-        return Notes(vocabulary, taps, self.n_tokens)
+        return QueryCollector(vocabulary, taps, self.n_tokens)
 
     def over(
-        self, notes: Notes, ended: QueryEnd, sizes: Sizes, drafter: "Callable[[BlockNetwork], Drafter] | None" = None
+        self,
+        notes: QueryCollector,
+        ended: QueryEnd,
+        sizes: Sizes,
+        drafter: "Callable[[BlockNetwork], Drafter] | None" = None,
     ) -> Adapt:
         """A query is over: learn from it, or not. `drafter` makes one of a network, for replays."""
         began, version = self.clock(), self.version
@@ -107,7 +121,7 @@ class Tutor:
         record.dur_ns = notes.ns + self.clock() - began
         return record
 
-    def _take(self, notes: Notes, first_token: int) -> None:
+    def _take(self, notes: QueryCollector, first_token: int) -> None:
         with torch.inference_mode(False):  # tensors that training may save
             self.memory.add(notes.lesson(first_token))
         self.n_tokens += notes.n_tokens
@@ -115,7 +129,7 @@ class Tutor:
     def _boundary(
         self,
         record: Adapt,
-        signal: Signal,
+        signal: QuerySurprise,
         ended: QueryEnd,
         sizes: Sizes,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
@@ -211,7 +225,7 @@ class Tutor:
         self.anchor.again(self.bandit.served.tau)
         return False
 
-    def _price(self, setting: Setting, knobs: Knobs, sizes: Sizes) -> None:
+    def _price(self, setting: BanditKnobs, knobs: Knobs, sizes: Sizes) -> None:
         """What actions cost before any was taken: one timed dry run each, after one untimed step."""
         for kind in KINDS:
             ready = len(self.memory.slots) >= FEWEST_EVENTS and self.memory.batch
@@ -233,11 +247,11 @@ class Replays:
 
     def __init__(
         self,
-        tutor: Tutor,
-        done: Decision,
+        tutor: OnlineTrainer,
+        done: BanditDecision,
         rate: float,
         sizes: Sizes,
-        setting: Setting,
+        setting: BanditKnobs,
         knobs: Knobs,
         ended: QueryEnd,
         drafter: "Callable[[BlockNetwork], Drafter] | None",
@@ -302,9 +316,9 @@ def regret(taken: Action, profits: "dict[Action, float | None]") -> float | None
     return None if own is None else six(max(known) - own)
 
 
-def setting_of(knobs: Knobs) -> Setting:
+def setting_of(knobs: Knobs) -> BanditKnobs:
     actions: tuple[Action, ...] = KINDS if knobs["adapt_actions"] == "all" else (knobs["adapt_actions"],)
-    return Setting(
+    return BanditKnobs(
         caution=knobs["adapt_caution"],
         horizon=knobs["adapt_horizon"],
         budget=knobs["adapt_budget"],
@@ -313,7 +327,7 @@ def setting_of(knobs: Knobs) -> Setting:
     )
 
 
-def tell_decision(record: Adapt, done: Decision) -> None:
+def tell_decision(record: Adapt, done: BanditDecision) -> None:
     """What was decided, and what was thought of every allowed action."""
     record.action, record.reason = done.action, done.reason
     record.spent, record.budget, record.regret = six(done.spent), six(done.budget), six(done.regret)

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from specviz.methods.online.batches import Laws, Lesson, Slot
+from specviz.methods.online.batches import Laws, QueryBatch, Slot
 from specviz.methods.specblock.growth import Sizes
 from specviz.methods.specblock.losses import rank_loss
 from specviz.methods.specblock.network import BlockNetwork, packed
@@ -71,7 +71,7 @@ class Learner:
 
         return self._train("head", loss, steps, rate)
 
-    def full(self, lesson: Lesson, steps: int, rate: float = RATES["full"]) -> Weights:
+    def full(self, lesson: QueryBatch, steps: int, rate: float = RATES["full"]) -> Weights:
         """New weights throughout, from a query's pairs; nothing is applied."""
         return self._train("full", lambda shadow: lesson_loss(shadow, self.embed, lesson), steps, rate)
 
@@ -154,7 +154,7 @@ class _Said:
             self.right = (logits.argmax(-1) == laws.best) & laws.known
 
 
-def lesson_loss(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
+def lesson_loss(network: BlockNetwork, embed: Embed, lesson: QueryBatch) -> Tensor:
     """Draft plus rank loss `[]` of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
 
     Slots that predict a held-out place count for the mask and not for the loss.
@@ -180,7 +180,7 @@ def lesson_loss(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
     return draft + rank_loss("invsqrt", guessed, true, weight)
 
 
-def pair_states(network: BlockNetwork, embed: Embed, lesson: Lesson) -> Tensor:
+def pair_states(network: BlockNetwork, embed: Embed, lesson: QueryBatch) -> Tensor:
     """h `[S, K, width]` of block 1 of all pairs."""
     with torch.no_grad():
         embedded = embed(lesson.tokens)  # the target's, frozen: no gradient may reach it
@@ -221,7 +221,7 @@ def _scores(logits: Tensor, slots: Sequence[Slot]) -> Tensor:
 
 def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slot]:
     """The root blocks' slots with their states as `network` makes them; those of later blocks are left out."""
-    lessons: dict[int, tuple[Lesson, Tensor]] = {}
+    lessons: dict[int, tuple[QueryBatch, Tensor]] = {}
     out = []
     for slot in slots:
         if slot.block != 1:

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass, field
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.model.adapter import Model, Models
+from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs
@@ -43,7 +43,7 @@ class SkipDrafter(Drafter):
     def __init__(self, model: Model, n_kept: int, mode: Mode) -> None:
         self.model, self.n_kept, self.mode = model, n_kept, mode
         self.tells: str | None = None  # what to say once
-        self.control = Control(math.nan)
+        self.control = ThresholdControl(math.nan)
         self._tau = math.nan  # the knob that the controller began with
         self._round: _Round | None = None
 
@@ -53,7 +53,7 @@ class SkipDrafter(Drafter):
             ctx.note(Warn(code="skip_set", message=self.tells))
             self.tells = None
         now = self._round = self._begin(ctx)
-        tree = Tree(ctx)
+        tree = DraftTree(ctx)
         end = self._fill(now, tree)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
@@ -61,11 +61,11 @@ class SkipDrafter(Drafter):
         """A threshold set by hand is where the controller begins anew."""
         if ctx.knobs["tau"] != self._tau:
             self._tau = ctx.knobs["tau"]
-            self.control = Control(self._tau, self.control.matched)
+            self.control = ThresholdControl(self._tau, self.control.matched)
         controlled = bool(ctx.knobs["tau_control"])
         return _Round(ctx, self.control.threshold if controlled else self._tau, ctx.knobs["w_max"], controlled)
 
-    def _fill(self, now: _Round, tree: Tree) -> DraftEnd:
+    def _fill(self, now: _Round, tree: DraftTree) -> DraftEnd:
         ctx, node = now.ctx, ROOT
         width = min(now.most, ctx.reach)
         rows = Rows(self.model, Borrowed(ctx.rows.cache))
@@ -120,7 +120,7 @@ class SkipDrafter(Drafter):
         }
 
 
-def make(models: Models, knobs: Knobs) -> SkipDrafter:
+def make(models: FactoryModels, knobs: Knobs) -> SkipDrafter:
     """The drafter of method `draft_and_verify`. Raises ModelError in one line for a set that is not this target's."""
     skips, said = pick(models.target, knobs["skip_set"])
     drafter = over(models, SkippedModel(models.target, skips), knobs["draft_mode"])  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def make(models: Models, knobs: Knobs) -> SkipDrafter:
     return drafter
 
 
-def over(models: Models, model: SkippedModel, mode: Mode) -> SkipDrafter:
+def over(models: FactoryModels, model: SkippedModel, mode: Mode) -> SkipDrafter:
     return SkipDrafter(model, model.skips.kept(models.target.n_layers), mode)
 
 
@@ -136,13 +136,13 @@ KEEP, WANTED, STEP, INERTIA = 0.5, 0.9, 0.01, 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ThresholdControl:
     """`threshold`: drafting ends after a draft below it. `matched`: a running share of drafts kept, 0 at the start."""
 
     threshold: float
     matched: float = 0.0
 
-    def after(self, accepted: int, drafted: int, most: int) -> "Control":
+    def after(self, accepted: int, drafted: int, most: int) -> "ThresholdControl":
         """The controller after a round; a round without drafts says nothing.
 
         Where enough is kept, the threshold falls, except when all of `most` were drafted: it did not stop anything.
@@ -155,4 +155,4 @@ class Control:
             aim += STEP
         elif drafted < most:
             aim -= STEP
-        return Control(INERTIA * self.threshold + (1 - INERTIA) * aim, matched)
+        return ThresholdControl(INERTIA * self.threshold + (1 - INERTIA) * aim, matched)

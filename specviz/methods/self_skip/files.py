@@ -16,7 +16,7 @@ _FIND = "specviz train skip-set"
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class SkipSetConfig:
     """`skip-set.json`. `target`: its fingerprint; layers from 1; `measured`: what the search found, for people."""
 
     target: str
@@ -35,7 +35,7 @@ class Config:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SkipSetKind(PartKind[Config]):
+class SkipSetKind(PartKind[SkipSetConfig]):
     """Skip sets: one JSON file, named by itself or by its folder."""
 
     def given(self, folder: Path) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class SkipSetKind(PartKind[Config]):
             raise ModelError(f"{self.option} {folder}: this is no skip set of version {VERSION} (it says {says})")
 
 
-def _unfit(config: Config, target: ModelAdapter) -> str | None:
+def _unfit(config: SkipSetConfig, target: ModelAdapter) -> str | None:
     outside = [layer for layer in (*config.attention, *config.mlp) if not 1 <= layer <= target.n_layers]
     return f"names layer {outside[0]}, the target has layers 1 to {target.n_layers}" if outside else None
 
@@ -62,7 +62,7 @@ def _unfit(config: Config, target: ModelAdapter) -> str | None:
 KIND = SkipSetKind(
     part=Part("skip set", _FIND, "skip-set", NAME, knob="skip_set"),
     format="specviz-skip-set",
-    config=Config,
+    config=SkipSetConfig,
     hint=f"give sublayers such as a7 m8, or a folder that {_FIND} wrote",
     advice=f"search one for it with {_FIND}",
     made="found",
@@ -90,7 +90,7 @@ def pick(target: Model, wanted: Sequence[str]) -> tuple[SkipSet, str | None]:
     return usual, f"no skip set for this target: {usual} stand in, chosen by rule; {_FIND} searches for better ones"
 
 
-def load(path: Path, target: ModelAdapter) -> Config:
+def load(path: Path, target: ModelAdapter) -> SkipSetConfig:
     """The set in a file or folder. Raises ModelError in one line for one that is none, or not of this target."""
     config = KIND.parsed(path, KIND.given(path))
     KIND.refuse_others(path, config, target)

@@ -10,22 +10,22 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter, QueryEnd
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.cost_model import Pace
+from specviz.methods.common.cost_model import CallCosts
 from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
 from specviz.methods.specblock.files import KIND, Trained
-from specviz.methods.specblock.grower import Grower, SiblingDraws, drafted
-from specviz.methods.specblock.growth import Growth, Sizes
+from specviz.methods.specblock.grower import SiblingDraws, TreeGrower, drafted
+from specviz.methods.specblock.growth import GrowingTree, Sizes
 from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.ranks import Oracle, Round, read
-from specviz.methods.specblock.recorder import Facts
+from specviz.methods.specblock.ranks import RoundPlan, TargetRanks, read
+from specviz.methods.specblock.recorder import BlockFacts
 from specviz.methods.trained.block_runner import BlockCall
-from specviz.methods.trained.calls import Follower
+from specviz.methods.trained.calls import PairBuffer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
@@ -36,7 +36,7 @@ class QueryNotes(Protocol):
 
     ns: int
 
-    def observe(self, seen: Observation, growth: Growth | None, made: Sequence[BlockCall]) -> None: ...
+    def observe(self, seen: Observation, growth: GrowingTree | None, made: Sequence[BlockCall]) -> None: ...
 
 
 class BlockLearner(Protocol):
@@ -73,13 +73,13 @@ class SpecBlock(Drafter):
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
         self.taps = trained.config.taps
-        self.text = Follower(trained.network, adapter.embedding, self.taps)
-        self.facts: Facts | None = None
-        self.pace = Pace(trained.network.parameters(), adapter)
+        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
+        self.facts: BlockFacts | None = None
+        self.pace = CallCosts(trained.network.parameters(), adapter)
         self.tutor, self.learner = tutor, learner
         self.notes = tutor.watch(trained.vocabulary, self.taps) if tutor is not None and learning else None
-        self._grown: tuple[Growth, list[BlockCall]] | None = None
-        self._oracle: Oracle | None = None
+        self._grown: tuple[GrowingTree, list[BlockCall]] | None = None
+        self._oracle: TargetRanks | None = None
         self._said: set[str] = set()
 
     @property
@@ -117,7 +117,7 @@ class SpecBlock(Drafter):
     def _with(self, network: BlockNetwork) -> "SpecBlock":
         return SpecBlock(replace(self.trained, network=network), self.adapter, self.capacity)
 
-    def next_query(self, models: Models, knobs: Knobs) -> "SpecBlock":
+    def next_query(self, models: FactoryModels, knobs: Knobs) -> "SpecBlock":
         """The drafter of the next query, which goes on from what this one learnt."""
         if self.tutor is None:
             return make(models, knobs, self.learner)
@@ -135,7 +135,7 @@ class SpecBlock(Drafter):
 
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
-        tree, plan = Tree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
+        tree, plan = DraftTree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
         self._say(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
             why: DraftEnd = "depth" if not ctx.knobs["d_max"] else "length"
@@ -143,37 +143,39 @@ class SpecBlock(Drafter):
         if not self.text.ready(ctx.n):
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
         draw = SiblingDraws(ctx, self.trained.vocabulary) if plan.drawn else None
-        growth = Growth(plan.growing, lambda token: token in ctx.eos, draw)
+        growth = GrowingTree(plan.growing, lambda token: token in ctx.eos, draw)
         learning, oracle = self.notes is not None, self._asked(ctx, plan)
-        grower = Grower(ctx, plan, self.trained, self.text.calls, growth, oracle, learning)
+        grower = TreeGrower(ctx, plan, self.trained, self.text.calls, growth, oracle, learning)
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
         draft = drafted(tree, growth, plan, grower)
         self._grown = growth, grower.made
         if ctx.level != "none":
-            self.facts = Facts(growth, draft, self.trained.vocabulary, grower.made, self.pace)
+            self.facts = BlockFacts(growth, draft, self.trained.vocabulary, grower.made, self.pace)
             self.facts.note(ctx)
         return draft
 
-    def _say(self, ctx: Context, plan: Round) -> None:
+    def _say(self, ctx: Context, plan: RoundPlan) -> None:
         """What the knobs ask for and do not get, once a query."""
         for code, message in plan.notices.items():
             if message not in self._said:
                 self._said.add(message)
                 ctx.note(Warn(code=code, message=message))
 
-    def _asked(self, ctx: Context, plan: Round) -> Oracle | None:
+    def _asked(self, ctx: Context, plan: RoundPlan) -> TargetRanks | None:
         """The target, opened for this round, where widths go by true ranks."""
         if not plan.oracle:
             return None
         if self._oracle is None:
-            self._oracle = Oracle(self.adapter, self.capacity, MOST_STARTS * self.network.slots * (MOST_BLOCKS - 1))
+            self._oracle = TargetRanks(
+                self.adapter, self.capacity, MOST_STARTS * self.network.slots * (MOST_BLOCKS - 1)
+            )
         self._oracle.open(ctx)
         return self._oracle
 
 
-def make(models: Models, knobs: Knobs, learner: LearnerFactory | None = None) -> SpecBlock:
+def make(models: FactoryModels, knobs: Knobs, learner: LearnerFactory | None = None) -> SpecBlock:
     """A drafter, with a learner if there is one and the knob `adapt` is on. Raises ModelError where none fits."""
     if not isinstance(models.target, ModelAdapter):
         raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from specviz.methods.common.tree_knobs import BLOCKS
-from specviz.methods.specblock.network import BlockNetwork, Shape
+from specviz.methods.specblock.network import BlockNetwork, BlockShape
 from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import TapConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 
 
 @dataclass(frozen=True, slots=True)
-class Config(TapConfig):
+class BlockConfig(TapConfig):
     """`config.json`. `trained_blocks`: how many blocks of a round the training unrolled."""
 
     embed_width: int
@@ -30,8 +30,8 @@ class Config(TapConfig):
     trained_blocks: int = 3
 
     @property
-    def shape(self) -> Shape:
-        return Shape(
+    def shape(self) -> BlockShape:
+        return BlockShape(
             LayerShape(self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps),
             len(self.taps) * self.target_width,
             self.embed_width,
@@ -45,5 +45,5 @@ class Config(TapConfig):
         )
 
 
-Trained = AnyTrained[Config, BlockNetwork]
-KIND = drafter_kind(BLOCKS, "specviz-block-drafter", Config, lambda config: BlockNetwork(config.shape))
+Trained = AnyTrained[BlockConfig, BlockNetwork]
+KIND = drafter_kind(BLOCKS, "specviz-block-drafter", BlockConfig, lambda config: BlockNetwork(config.shape))

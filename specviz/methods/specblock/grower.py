@@ -15,14 +15,14 @@ from dataclasses import replace
 import torch
 
 from specviz.engine.decode.context import Context
-from specviz.engine.decode.draft_tree import Tree
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.events import six
 from specviz.methods.common.draft_sampler import DraftSampler, without_replacement
 from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.growth import Growth, Pick
-from specviz.methods.specblock.ranks import Oracle, Round
+from specviz.methods.specblock.growth import GrowingTree, Pick
+from specviz.methods.specblock.ranks import RoundPlan, TargetRanks
 from specviz.methods.trained.block_runner import BlockCall, BlockRunner
-from specviz.methods.trained.calls import Calls, Start
+from specviz.methods.trained.calls import BlockStart, CallCache
 from specviz.methods.trained.ranked_tokens import offers, order
 from specviz.methods.trained.ranks import N_TOP, Offer, bucket, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -32,7 +32,7 @@ from specviz.probability.draft import ROOT, Draft
 Tensor = torch.Tensor
 
 
-class Grower(BlockRunner):
+class TreeGrower(BlockRunner):
     """Lets what the blocks say grow the tree. `oracle`: widths go by its ranks.
 
     `learning`: what the calls said is looked at when the round is over, recorded or not.
@@ -41,18 +41,18 @@ class Grower(BlockRunner):
     def __init__(
         self,
         ctx: Context,
-        plan: Round,
+        plan: RoundPlan,
         trained: Trained,
-        calls: Calls,
-        growth: Growth,
-        oracle: Oracle | None = None,
+        calls: CallCache,
+        growth: GrowingTree,
+        oracle: TargetRanks | None = None,
         learning: bool = False,
     ) -> None:
         super().__init__(ctx, calls)
         self.plan, self.trained, self.growth = plan, trained, growth
         self.oracle, self.wanted = oracle, learning or ctx.level != "none"
 
-    def _starts(self, block: int) -> list[tuple[int, Start]]:
+    def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
         found = self.growth.starts() if block <= self.plan.blocks else []
         nodes = [self.growth.nodes[each.node] for each in found]
         return [
@@ -95,7 +95,7 @@ class Grower(BlockRunner):
         return [replace(o, true_bucket=bucket(r)) for o, r in zip(block, rank, strict=False)] + block[n:]
 
 
-def drafted(tree: Tree, growth: Growth, plan: Round, grower: Grower) -> Draft:
+def drafted(tree: DraftTree, growth: GrowingTree, plan: RoundPlan, grower: TreeGrower) -> Draft:
     """The pruned tree as a draft; nodes carry where they came from."""
     full = plan.ranks.full
     spread = grower.trained.vocabulary.spread

@@ -48,7 +48,7 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-class Offered(Protocol):
+class OfferedSlot(Protocol):
     """What a width depends on."""
 
     @property
@@ -83,7 +83,7 @@ class Widths:
         by_bucket = (min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
         return Sizes(tuple(by_bucket), self.beam)
 
-    def of(self, offer: Offered, is_root: bool) -> Width:
+    def of(self, offer: OfferedSlot, is_root: bool) -> Width:
         """The width of a slot; the greedy token counts."""
         sure = math.exp(min(0.0, offer.logs[0]))
         if is_root:
@@ -123,7 +123,7 @@ Draw = Callable[[Sequence[int], Offer, int], Sequence[Pick]]
 
 
 @dataclass(slots=True)
-class Grown:
+class GrownNode:
     """A node of the raw tree. `merged`: expansions that offered it again; `chain` ends at the place it was born."""
 
     token: int
@@ -139,7 +139,7 @@ class Grown:
 
 
 @dataclass(slots=True)
-class Expansion:
+class SlotExpansion:
     """One distribution at one parent."""
 
     parent: int
@@ -152,7 +152,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class StartCandidate:
     """A node where a later block may start, and the place that offered it."""
 
     node: int
@@ -162,7 +162,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class GrowthKnobs:
     """A round's knobs, read for growing. `deepest`: nodes below it are not made."""
 
     widths: Widths
@@ -172,18 +172,18 @@ class Setting:
     budget: int = 60
 
 
-class Growth(ScoredTree[Grown]):
+class GrowingTree(ScoredTree[GrownNode]):
     """The raw tree of one round. `ends(token)`: nothing follows that token; `draw`: siblings are drawn by it."""
 
     def __init__(
-        self, setting: Setting, ends: Callable[[int], bool] = lambda token: False, draw: Draw | None = None
+        self, setting: GrowthKnobs, ends: Callable[[int], bool] = lambda token: False, draw: Draw | None = None
     ) -> None:
         super().__init__(ends)
         self.setting, self.draw = setting, draw
-        self.expansions: list[Expansion] = []
+        self.expansions: list[SlotExpansion] = []
         self.n_offered = 0  # nodes there would be without merging
         self._by_key: dict[tuple[int, int], int] = {}
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, StartCandidate] = {}
 
     def expand(self, at: int, start: int, block: int, offers: Sequence[Offer]) -> None:
         """Grow one block's nodes from node `at`; its slots' offers in order."""
@@ -198,11 +198,11 @@ class Growth(ScoredTree[Grown]):
             if given_up:
                 width = Width(0, "give_up")
             width = self._afforded(width, len(offers) - slot - 1)
-            made = self._children(parent, Expansion(parent, block, slot, start, offer, width))
+            made = self._children(parent, SlotExpansion(parent, block, slot, start, offer, width))
             is_last = slot == len(offers) - 1
             if width.n >= 2 or (is_last and not given_up):
                 for node, cum in made if width.n >= 2 else made[:1]:
-                    self._candidate(Candidate(node, start, slot, cum))
+                    self._candidate(StartCandidate(node, start, slot, cum))
             parent = made[0][0]
 
     @property
@@ -215,7 +215,7 @@ class Growth(ScoredTree[Grown]):
         most = max(1, self._left - later)
         return Width(most, "override") if self.draw and width.n > most else width
 
-    def _children(self, parent: int, expansion: Expansion) -> list[tuple[int, float]]:
+    def _children(self, parent: int, expansion: SlotExpansion) -> list[tuple[int, float]]:
         """The expansion's nodes, the spine's first, each with the score of this offer."""
         self.expansions.append(expansion)
         made = []
@@ -243,16 +243,16 @@ class Growth(ScoredTree[Grown]):
             node.is_spine = node.is_spine or rank == 0
             return known
         depth = self.depth(parent) + 1
-        self.nodes.append(Grown(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
+        self.nodes.append(GrownNode(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
         self._by_key[parent, pick.token] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
-    def _candidate(self, new: Candidate) -> None:
+    def _candidate(self, new: StartCandidate) -> None:
         known = self._candidates.get(new.node)
         if known is None or new.cum > known.cum:
             self._candidates[new.node] = new
 
-    def starts(self) -> list[Candidate]:
+    def starts(self) -> list[StartCandidate]:
         """Where the next level starts: the best `start_cap` of what this level offered; asking empties the list.
 
         One block a node and round. Nothing starts behind an end token or at the deepest level.

@@ -2,7 +2,7 @@
 
 A slot counts only behind slots whose best token was the target's own (the valid-prefix mask): at inference nothing
 else is reached. Every slot's loss is averaged over its own survivors, so late slots keep their weight (specblock.md
-7.2), unless few are left (`How.floor`). The rank loss reads detached inputs and moves the rank head alone.
+7.2), unless few are left (`LossConfig.floor`). The rank loss reads detached inputs and moves the rank head alone.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ TOP = 50
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class LossConfig:
     """What ablations turn. `decay`: weight of slot k is decay^k; `draft_loss`: against how much of the target's law.
 
     `floor`: a share of slot 0's survivors; a later slot with fewer weighs less, since its few rows are mostly noise.
@@ -36,7 +36,7 @@ class How:
     floor: float = 0.25
 
 
-class Truth:
+class TargetRows:
     """What the target says along windows: distributions over the draft vocabulary, its best tokens, what counts.
 
     `logits` `[W, T, V]`; row t decides token t + 1. Only tokens from `answer_from` on were written by the target.
@@ -51,7 +51,7 @@ class Truth:
 
 
 @dataclass(slots=True)
-class Tally:
+class SlotCounts:
     """Counts over slots that counted: right of all by slot, and buckets `[true][predicted]`."""
 
     right: Tensor  # [K]
@@ -59,10 +59,10 @@ class Tally:
     confusion: Tensor  # [4, 4]
 
     @classmethod
-    def empty(cls, slots: int) -> "Tally":
+    def empty(cls, slots: int) -> "SlotCounts":
         return cls(torch.zeros(slots), torch.zeros(slots), torch.zeros(N_BUCKETS, N_BUCKETS))
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "SlotCounts") -> None:
         self.right += other.right
         self.total += other.total
         self.confusion += other.confusion
@@ -77,7 +77,7 @@ class Losses:
 
     draft: Tensor
     rank: Tensor
-    tally: Tally
+    tally: SlotCounts
     first: Tensor
 
 
@@ -90,7 +90,7 @@ class _Judged:
     weight: list[Tensor] = field(default_factory=list)
 
 
-def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Tensor, how: How) -> Losses:
+def block_losses(network: BlockNetwork, truth: TargetRows, states: Tensor, first: Tensor, how: LossConfig) -> Losses:
     """Of states `[W, A, K, width]`; `first` `[W, A]`: which row of the truth slot 0 predicts.
 
     Slots are taken one after another and each is spoken for its survivors only: most of the work is in the head.
@@ -100,7 +100,7 @@ def block_losses(network: BlockNetwork, truth: Truth, states: Tensor, first: Ten
     states, first = states.flatten(0, 1), first.flatten()
     alive = torch.ones(len(first), dtype=torch.bool, device=first.device)
     by_rank = alive.clone()  # the reference lets its rank loss follow the rank head's own mistakes
-    tally, judged, draft = Tally.empty(slots), _Judged(), states.new_zeros(())
+    tally, judged, draft = SlotCounts.empty(slots), _Judged(), states.new_zeros(())
     first_slot, n_first = draft, 0.0
     for slot in range(slots):
         inside = first + slot < truth.length

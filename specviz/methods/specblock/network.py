@@ -88,7 +88,7 @@ def _mask(anchors: Tensor, n_pairs: int, slots: int, cuts: Sequence[int]) -> Ten
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BlockShape:
     """Everything that fixes the tensors of a network, and the two switches of its forward."""
 
     layer: LayerShape
@@ -111,7 +111,7 @@ class Shape:
 class BlockNetwork(nn.Module):
     """Rows come and go as `[B, n, K, width]`: n blocks of K slots."""
 
-    def __init__(self, shape: Shape, rng: torch.Generator | None = None) -> None:
+    def __init__(self, shape: BlockShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
         self.shape = shape
         width, layer = shape.layer.width, shape.layer

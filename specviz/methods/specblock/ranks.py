@@ -16,21 +16,21 @@ from specviz.engine.model.adapter import Model
 from specviz.engine.model.rows import BLOCK, Rows, fill
 from specviz.knobs import Knobs
 from specviz.methods.common.tree_knobs import ints, reals
-from specviz.methods.specblock.files import Config
-from specviz.methods.specblock.growth import PRESETS, Setting, Widths
+from specviz.methods.specblock.files import BlockConfig
+from specviz.methods.specblock.growth import PRESETS, GrowthKnobs, Widths
 from specviz.methods.specblock.recorder import best_tokens
-from specviz.methods.trained.ranked_tokens import Reading
+from specviz.methods.trained.ranked_tokens import RankReading
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundPlan:
     """What this round does: how the tree grows, how ranks are read, how many blocks run and slots are looked at.
 
     `drawn`: siblings are draws; `oracle`: widths go by true ranks. `notices`: what a person should know, by code.
     """
 
-    growing: Setting
-    ranks: Reading
+    growing: GrowthKnobs
+    ranks: RankReading
     blocks: int
     slots: int
     drawn: bool = False
@@ -38,7 +38,7 @@ class Round:
     notices: dict[str, str] = field(default_factory=dict)
 
 
-def read(knobs: Knobs, trained: Config, reach: int, full: bool) -> Round:
+def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool) -> RoundPlan:
     """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run."""
     preset = PRESETS[knobs["preset"]]
     used = min(knobs["slots_used"] or trained.slots, trained.slots)
@@ -50,9 +50,9 @@ def read(knobs: Knobs, trained: Config, reach: int, full: bool) -> Round:
     fixed = max(1, min(sizes[1], cap)) if knobs["width_mode"] == "fixed" else None
     rule = Widths((sizes[0], sizes[1], sizes[2], sizes[3]), knobs["k_max"], cap, trims, fixed)
     budget = preset.budget if knobs["node_budget"] < 0 else knobs["node_budget"]
-    return Round(
-        Setting(rule, deepest, knobs["merge"], knobs["start_cap"], budget),
-        Reading(reals("bucket_bias", knobs["bucket_bias"]), knobs["rank_temp"], full),
+    return RoundPlan(
+        GrowthKnobs(rule, deepest, knobs["merge"], knobs["start_cap"], budget),
+        RankReading(reals("bucket_bias", knobs["bucket_bias"]), knobs["rank_temp"], full),
         blocks=math.ceil(deepest / used),
         slots=used,
         drawn=knobs["siblings"] == "sampled" and knobs["temperature"] > 0,
@@ -61,7 +61,7 @@ def read(knobs: Knobs, trained: Config, reach: int, full: bool) -> Round:
     )
 
 
-def notices(knobs: Knobs, trained: Config, used: int) -> dict[str, str]:
+def notices(knobs: Knobs, trained: BlockConfig, used: int) -> dict[str, str]:
     """By code: what is clamped, what is beyond the training, what costs more than it seems."""
     out: dict[str, str] = {}
     blocks, depth = knobs["blocks"], used * knobs["blocks"]
@@ -86,7 +86,7 @@ def notices(knobs: Knobs, trained: Config, used: int) -> dict[str, str]:
 Path = tuple[int, ...]
 
 
-class Oracle:
+class TargetRanks:
     """The target's best token behind drafted paths. `room`: most paths a round may ask for."""
 
     def __init__(self, target: Model, capacity: int, room: int) -> None:

@@ -11,8 +11,8 @@ import torch
 from specviz.engine.decode.context import Context, Observation
 from specviz.events import six
 from specviz.events.tree_drafting import Expansion, TreeMade
-from specviz.methods.common.cost_model import Pace
-from specviz.methods.specblock.growth import Growth
+from specviz.methods.common.cost_model import CallCosts
+from specviz.methods.specblock.growth import GrowingTree
 from specviz.methods.trained.block_runner import BlockCall, count_widths
 from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -22,8 +22,10 @@ from specviz.probability.rows import CertainRows, Rows
 Tensor = torch.Tensor
 
 
-class Facts:
-    def __init__(self, growth: Growth, draft: Draft, vocabulary: Vocabulary, made: list[BlockCall], pace: Pace) -> None:
+class BlockFacts:
+    def __init__(
+        self, growth: GrowingTree, draft: Draft, vocabulary: Vocabulary, made: list[BlockCall], pace: CallCosts
+    ) -> None:
         self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
         self.n_kept = len(draft)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from specviz.engine.decode.context import Context
 from specviz.events import Block
-from specviz.methods.trained.calls import Calls, Link, Start
+from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
 from specviz.methods.trained.ranked_tokens import Order, Tensor
 from specviz.probability.draft import ROOT
 
@@ -20,7 +20,7 @@ class BlockCall:
 
     node: int
     block: int
-    start: Start
+    start: BlockStart
     row: int
     logits: Tensor | None = None
     h: Tensor | None = None
@@ -52,14 +52,14 @@ class BlockCall:
 class BlockRunner:
     """Runs the calls of one round. `made`: the blocks that ran, in order. A tree is a `_starts` and an `_offer`."""
 
-    def __init__(self, ctx: Context, calls: Calls) -> None:
+    def __init__(self, ctx: Context, calls: CallCache) -> None:
         self.ctx, self.calls = ctx, calls
         self.made: list[BlockCall] = []
 
     def grow(self, root: Tensor) -> bool:
         """All levels, from the root pair's states `[K, width]`; False when a number was not finite."""
         began, h = time.perf_counter_ns(), root[None]
-        level = [BlockCall(ROOT, 1, Start(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
+        level = [BlockCall(ROOT, 1, BlockStart(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
         while True:
             self.ctx.counters.n_draft_calls += 1
             if not self._offer(level, h):
@@ -77,12 +77,12 @@ class BlockRunner:
                 BlockCall(node, level[0].block + 1, start, row) for (node, start), row in zip(found, rows, strict=True)
             ]
 
-    def _start(self, token: int, depth: int, offered_by: int, slot: int) -> Start:
+    def _start(self, token: int, depth: int, offered_by: int, slot: int) -> BlockStart:
         """A block at a node that slot `slot` of the block with number `offered_by` offered."""
         made = self.made[offered_by]
-        return Start(token, depth, (*made.start.chain, Link(made.block, made.row, slot)))
+        return BlockStart(token, depth, (*made.start.chain, BlockPlace(made.block, made.row, slot)))
 
-    def _starts(self, block: int) -> list[tuple[int, Start]]:
+    def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
         """Where the blocks of the next level start, by node; none when the tree is done."""
         raise NotImplementedError
 

@@ -58,7 +58,7 @@ MOST_PAIRS = 128  # run at once: a mask of a long prompt would grow with its squ
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class BlockPlace:
     """A place in a block of this round: `row` is the block's first row in the cache, `slot` where a start left it."""
 
     block: int  # 1 = the root's
@@ -67,15 +67,15 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class BlockStart:
     """Where a block begins: a node at `depth` with its token, and the chain of places that led there, root's first."""
 
     token: int
     depth: int
-    chain: tuple[Link, ...]
+    chain: tuple[BlockPlace, ...]
 
 
-class Calls:
+class CallCache:
     """One query's rows. `embed` maps token ids `[n]` to embeddings `[n, embed_width]`."""
 
     def __init__(self, network: PairNetwork, embed: Callable[[Tensor], Tensor]) -> None:
@@ -116,7 +116,7 @@ class Calls:
         self.states = self.states[: self.network.slots]
         return self.states
 
-    def later(self, starts: Sequence[Start]) -> tuple[Tensor, list[int]]:
+    def later(self, starts: Sequence[BlockStart]) -> tuple[Tensor, list[int]]:
         """Run one level of starts: h `[B, K, width]`, and the first cache row of each one's block."""
         assert self.states is not None, "no root block yet"
         slots, device = self.network.slots, self.states.device
@@ -131,7 +131,7 @@ class Calls:
         self.kv_len = self.first_row + (len(starts[0].chain) + 1) * slots
         return h, [before + k * slots for k in range(len(starts))]
 
-    def _mask(self, starts: Sequence[Start], before: int) -> Tensor:
+    def _mask(self, starts: Sequence[BlockStart], before: int) -> Tensor:
         """`[1, 1, B * K, filled + B * K]`, True = visible."""
         slots = self.network.slots
         seen = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
@@ -145,11 +145,11 @@ class Calls:
         return torch.from_numpy(seen).flatten(0, 1)[None, None]
 
 
-class Follower:
+class PairBuffer:
     """The calls of one query and the pairs that are not in them yet. An interrupted round loses and doubles none."""
 
     def __init__(self, network: PairNetwork, embed: Callable[[Tensor], Tensor], taps: tuple[int, ...]) -> None:
-        self.calls, self.taps = Calls(network, embed), taps
+        self.calls, self.taps = CallCache(network, embed), taps
         self._pending: list[tuple[Tensor, int]] = []  # features [n_features] of a row, the token that followed it
         self._first = 0  # pair number of the first pending one
 

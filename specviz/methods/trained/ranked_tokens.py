@@ -18,7 +18,7 @@ Order = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RankReading:
     """How rank logits are read this round: `bias` is added after `temp` divided them."""
 
     bias: tuple[float, ...] = (0.0,) * N_BUCKETS
@@ -31,7 +31,7 @@ def offers(
     vocabulary: Vocabulary,
     spoken: tuple[Tensor, Tensor, Tensor],
     paths: Sequence[Sequence[int]],
-    reading: Reading,
+    reading: RankReading,
 ) -> list[list[Offer]] | None:
     """One list of offers a start, of logits, rank logits and summaries `[B, K, ..]`; None if any is not finite.
 

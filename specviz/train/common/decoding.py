@@ -11,16 +11,16 @@ from typing import Any
 
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import Model, Models
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.methods import get_method
 from specviz.verifiers import get_verifier
 
 _SLACK = 600  # slots of a cache besides the text
 TURNS = 3
 Prompts = Sequence[Sequence[int]]
-Make = Callable[[Models], Drafter | None]  # a drafter of its own for every prompt
+Make = Callable[[FactoryModels], Drafter | None]  # a drafter of its own for every prompt
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Decoded:
             setattr(out, each.name, both)
         return out
 
-    def take(self, done: Round, clock: Clock | None) -> None:
+    def take(self, done: RoundResult, clock: Clock | None) -> None:
         """Add a round."""
         n, kept = len(done.draft), done.n_accepted
         self.tokens += len(done.tokens)
@@ -97,8 +97,8 @@ def decode(
     """
     table, out = get_method(method).table, Decoded()
     for prompt in prompts:
-        models = Models(target, None, len(prompt) + n_new + _SLACK)
-        parts = Parts(models, make(models), get_verifier("walk"))
+        models = FactoryModels(target, None, len(prompt) + n_new + _SLACK)
+        parts = SessionConfig(models, make(models), get_verifier("walk"))
         session = Session(parts, prompt, table, table.knobs({"max_new_tokens": n_new, **knobs}), query=query)
         session.prefill()
         began = time.perf_counter()

@@ -5,23 +5,23 @@ from typing import Any
 
 import torch
 
-from specviz.cost.exit_replay import Setting, Table, advised
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, advised
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.early_exit import spec
-from specviz.methods.early_exit.head_files import Config
+from specviz.methods.early_exit.head_files import ExitHeadConfig
 from specviz.methods.early_exit.heads import Heads, cost_in_layers
 from specviz.train.cards import page as cards
 from specviz.train.cards import plots
 from specviz.train.exits.measure import SURE, reliabilities, replayed
 
 DEPTH = 0.5  # the share of the layers that specbound's d_max stands for where nothing is advised
-Said = dict[str, list[Table]]  # what heads say of greedy texts, by domain
+Said = dict[str, list[HeadTable]]  # what heads say of greedy texts, by domain
 
 
 def write(
     folder: Path,
-    config: Config,
+    config: ExitHeadConfig,
     adapter: ModelAdapter,
     said_by: dict[str, tuple[Heads, Said]],
     windows: torch.Tensor,
@@ -60,14 +60,14 @@ def write(
     return numbers
 
 
-def default_setting(config: Config) -> Setting:
+def default_setting(config: ExitHeadConfig) -> ExitKnobs:
     """Method `specbound` as it stands without any knob."""
     knobs = get_method("specbound").table.knobs().values
     limits = spec.read(knobs, config.n_layers, DEPTH, config.advised)
-    return Setting(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
+    return ExitKnobs(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def advice(config: Config, heads_cost: float, said: Said) -> tuple[int, ...]:
+def advice(config: ExitHeadConfig, heads_cost: float, said: Said) -> tuple[int, ...]:
     """The layers worth testing at the default threshold: those that make a token of these texts cheapest."""
     return advised([table for own in said.values() for table in own], default_setting(config), heads_cost)
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from specviz.cost.exit_replay import Setting, Table, added, total
+from specviz.cost.exit_replay import ExitKnobs, HeadTable, added, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.early_exit.heads import Heads
 from specviz.methods.early_exit.recorder import exit_table
@@ -116,17 +116,17 @@ def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[Greed
     return [GreedyText(tokens, len(prompts[0])) for tokens in torch.cat(grown, 1).tolist()]
 
 
-def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText]]) -> dict[str, list[Table]]:
+def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText]]) -> dict[str, list[HeadTable]]:
     """What the heads say along texts, by domain."""
 
-    def table(text: GreedyText) -> Table:
+    def table(text: GreedyText) -> HeadTable:
         records = exit_table(adapter, heads, text.tokens, text.n_prompt)
-        return Table.of(records, text.tokens[text.n_prompt :], adapter.n_layers)
+        return HeadTable.of(records, text.tokens[text.n_prompt :], adapter.n_layers)
 
     return {domain: [table(text) for text in own] for domain, own in texts.items()}
 
 
-def replayed(own: Iterable[Table], setting: Setting) -> dict[str, float | None]:
+def replayed(own: Iterable[HeadTable], setting: ExitKnobs) -> dict[str, float | None]:
     """Tokens per round, draft precision (None: nothing drafted) and layer calls a token over some texts."""
     found = added([total(table, setting) for table in own])
     least, most = found.calls_per_token

@@ -12,7 +12,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
-from specviz.methods.early_exit.head_files import KIND, Config
+from specviz.methods.early_exit.head_files import KIND, ExitHeadConfig
 from specviz.methods.early_exit.heads import Heads, LogitLens, cost_in_layers, load
 from specviz.methods.trained.part_kind import in_bfloat16
 from specviz.methods.trained.parts import fingerprint
@@ -68,7 +68,7 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     loop = Loop(objective, request.share(1 - WRITING), request.work / "heads.pt")
     with console.bar("heads", loop.budget) as report:
         ledger = loop.finish(report)
-    config = Config(
+    config = ExitHeadConfig(
         target=fingerprint(adapter),
         target_name=adapter.name,
         n_layers=adapter.n_layers,
@@ -121,7 +121,7 @@ def _held_out(
     return texts, torch.from_numpy(windows).long()
 
 
-def save(folder: Path, config: Config, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:
+def save(folder: Path, config: ExitHeadConfig, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:
     """`heads.safetensors` in bfloat16, with the shortlist `ids` `[K]` where there is one, and `config.json`."""
     tensors = {f"{layer}.{name}": each for layer, head in heads.items() for name, each in head.state_dict().items()}
     KIND.save(folder, config, in_bfloat16(tensors | ({} if ids is None else {"shortlist": ids})))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specviz.methods.branch.hrad import CLASSES, Config
+from specviz.methods.branch.hrad import CLASSES, HradConfig
 from specviz.train.cards import page as cards
 from specviz.train.cards import plots
 from specviz.train.hrad.objective import FittedHrad, confusion_of, macro_f1
@@ -26,7 +26,7 @@ def write(folder: Path, numbers: dict[str, Any], probs: NDArray[np.float64], lab
 
 
 def numbers_of(
-    config: Config,
+    config: HradConfig,
     command: str,
     rounds: HradRounds,
     fitted: FittedHrad,

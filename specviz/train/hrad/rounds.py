@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from specviz.engine.decode.round import Round
-from specviz.engine.decode.session import Parts, Session
-from specviz.engine.model.adapter import ModelAdapter, Models
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method, pick_verifier
 from specviz.methods.branch.hrad import Tensor, feature_rows, taps
@@ -69,7 +69,7 @@ def label(accepted: NDArray[np.int64], gamma: int) -> NDArray[np.int64]:
     return np.where(accepted <= 0, 0, np.where(accepted < gamma, 1, 2))
 
 
-def censored(done: Round, gamma: int) -> bool:
+def censored(done: RoundResult, gamma: int) -> bool:
     """Whether the end of the text, not the target, decided how much was accepted: no more fitted, or it was over.
 
     A draft that ends with a drafted stop token counts while the text goes on: the target rejected some of it.
@@ -106,8 +106,8 @@ class RoundCollector:
     def of(self, number: int, prompt: list[int]) -> HradRounds:
         """The rounds of one prompt that count."""
         gamma = self.setting.gamma
-        models = Models(self.target, self.draft, len(prompt) + N_NEW + 2 * gamma + 16)
-        parts = Parts(
+        models = FactoryModels(self.target, self.draft, len(prompt) + N_NEW + 2 * gamma + 16)
+        parts = SessionConfig(
             models, make_drafter(self.method, models, self.knobs), pick_verifier(self.method, None, self.knobs)
         )
         session = Session(parts, prompt, self.method.table, self.knobs, eos=self.stops, query=number)

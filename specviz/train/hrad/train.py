@@ -15,7 +15,7 @@ from specviz.engine.model import loading
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.methods.branch import hrad
-from specviz.methods.branch.hrad import Config, Network
+from specviz.methods.branch.hrad import HradConfig, Network
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common.console import Console
@@ -65,7 +65,7 @@ def train_hrad(request: HradRequest, console: Console) -> dict[str, Any]:
             weight.copy_(weight.half())
     probs = predicted(network, held_out)
     counts: Any = tuple(map(tuple, confusion_of(held_out.labels, probs.argmax(-1)).tolist()))
-    config = Config(
+    config = HradConfig(
         target=fingerprint(target),
         target_name=target.name,
         draft=fingerprint(draft),
@@ -107,7 +107,7 @@ def _side(request: HradRequest, rounds: HradRounds, held_out: bool) -> LabelledR
     return found
 
 
-def save(folder: Path, config: Config, network: Network) -> None:
+def save(folder: Path, config: HradConfig, network: Network) -> None:
     """`hrad.safetensors`, weights in float16 and the standardisation in float32, and `config.json`."""
     weights = {name for name, _ in network.named_parameters()}
     state = network.state_dict().items()

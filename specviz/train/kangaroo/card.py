@@ -14,7 +14,7 @@ from specviz.methods import get_method
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.kangaroo import drafter
 from specviz.methods.kangaroo.adapter import AdapterModel
-from specviz.methods.kangaroo.files import Config
+from specviz.methods.kangaroo.files import AdapterConfig
 from specviz.train.cards import page as cards
 from specviz.train.cards import plots
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain
@@ -26,7 +26,7 @@ _ROWS = 8
 
 def write(
     folder: Path,
-    config: Config,
+    config: AdapterConfig,
     target: ModelAdapter,
     model: AdapterModel,
     prompts: Mapping[str, list[list[int]]],

@@ -19,7 +19,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import FinalHead
 from specviz.methods.kangaroo import drafter, files
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, Shape, rope_table
+from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape, rope_table
 from specviz.methods.kangaroo.drafter import measured
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
@@ -54,13 +54,13 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     writing = request.share(WRITING)
     own = target_text.written_for_heads(target.model, source, request.work, writing, request.seed, console)
-    training = _AdapterTraining(request, target, target_text.heads_feed(source, own), Shape.of(target), console)
+    training = _AdapterTraining(request, target, target_text.heads_feed(source, own), AdapterShape.of(target), console)
     tried = training.tried(layers, beginnings(source.held_out, N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
     share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
     adapters, ledger = training.run((best,), share, f"layer-{best}")
-    config = files.Config(fingerprint(target), target.name, target.n_layers, best, training.shape)
+    config = files.AdapterConfig(fingerprint(target), target.name, target.n_layers, best, training.shape)
     files.save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
@@ -92,7 +92,7 @@ class _AdapterTraining:
     request: KangarooRequest
     target: ModelAdapter
     feed: WindowFeed
-    shape: Shape
+    shape: AdapterShape
     console: Console
 
     def fresh(self, layers: tuple[int, ...]) -> dict[int, Adapter]:
@@ -138,7 +138,7 @@ class _AdapterTraining:
 
 
 def _cost(
-    target: ModelAdapter, adapter: Adapter, shape: Shape, layer: int, prompts: Mapping[str, list[list[int]]]
+    target: ModelAdapter, adapter: Adapter, shape: AdapterShape, layer: int, prompts: Mapping[str, list[list[int]]]
 ) -> dict[str, float]:
     model = AdapterModel(target, adapter.requires_grad_(False), shape, layer)
     clock = measured(target, model)
@@ -156,7 +156,7 @@ def _cost(
 class AdapterObjective(HeadObjective):
     """Adapters by layer, which learn on whole windows: an adapter reads the states before a row."""
 
-    shape: Shape
+    shape: AdapterShape
 
     def __post_init__(self) -> None:
         HeadObjective.__post_init__(self)

@@ -14,7 +14,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.methods.self_skip.files import Config
+from specviz.methods.self_skip.files import SkipSetConfig
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
@@ -58,7 +58,7 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     named = {name: (trials.cost[name] + fresh.ns_per_token(skips, N_NEW)) / 2 for name, skips in sets.items()}
     best = sets[min(named, key=lambda name: (named[name], name))]
     attention, mlp = tuple(sorted(best.attention)), tuple(sorted(best.mlp))
-    config = Config(fingerprint(target), target.name, target.n_layers, attention, mlp)
+    config = SkipSetConfig(fingerprint(target), target.name, target.n_layers, attention, mlp)
     console.say(f"leaving out {best or 'nothing'}; measuring")
     held_out = beginnings(source.held_out, 3, PROMPT)
     pricers = {domain: SkipSetPricer(target, costs, own) for domain, own in held_out.items()}

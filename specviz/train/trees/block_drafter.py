@@ -15,8 +15,8 @@ from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import KIND, Config, Trained
-from specviz.methods.specblock.losses import How, RankLoss
+from specviz.methods.specblock.files import KIND, BlockConfig, Trained
+from specviz.methods.specblock.losses import LossConfig, RankLoss
 from specviz.methods.specblock.network import BlockNetwork
 from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import fingerprint, taps
@@ -53,9 +53,9 @@ class BlockDrafterRequest(train.TreeDrafterRequest):
     alone: int = 1200
 
     @property
-    def how(self) -> How:
+    def how(self) -> LossConfig:
         """What the losses are made of."""
-        return How(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix, self.floor)  # type: ignore[arg-type]
+        return LossConfig(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix, self.floor)  # type: ignore[arg-type]
 
 
 def train_block_drafter(request: BlockDrafterRequest, console: Console) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ def _begin(request: BlockDrafterRequest, adapter: ModelAdapter, windows: OwnWind
     """A network with seeded weights; its head begins at the target's own, in storage of its own."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer, width = layer_like(adapter, request.width), int(adapter.head.weight.shape[1])
-    config = Config(
+    config = BlockConfig(
         target=fingerprint(adapter),
         target_name=adapter.name,
         target_layers=adapter.n_layers,

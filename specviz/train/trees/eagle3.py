@@ -8,7 +8,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.eagle3.network import KIND, Config, EagleNetwork, Trained
+from specviz.methods.eagle3.network import KIND, EagleConfig, EagleNetwork, Trained
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows
@@ -37,7 +37,7 @@ def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -
     """A network with seeded weights; its head begins at the target's own, in storage of its own."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer = layer_like(adapter)
-    config = Config(
+    config = EagleConfig(
         target=fingerprint(adapter),
         target_name=adapter.name,
         target_layers=adapter.n_layers,

@@ -19,7 +19,15 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3.network import Trained as EagleTrained
 from specviz.methods.medusa.network import Trained as MedusaTrained
 from specviz.methods.specblock.files import Trained as BlockTrained
-from specviz.methods.specblock.losses import DraftLoss, How, Losses, Tally, Truth, block_losses, draft_losses
+from specviz.methods.specblock.losses import (
+    DraftLoss,
+    LossConfig,
+    Losses,
+    SlotCounts,
+    TargetRows,
+    block_losses,
+    draft_losses,
+)
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
 from specviz.train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target
@@ -49,7 +57,7 @@ class PlaceResult:
 Places = Callable[[TargetOutputs], Sequence[PlaceResult]]
 
 
-def placed(truth: Truth, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
+def placed(truth: TargetRows, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
     """`at` `[W, A]`: the rows of the truth that are spoken of; `speak` gives logits `[n, V_d]` of a mask over them."""
     window = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
     inside = at < truth.length
@@ -155,7 +163,7 @@ def losses_of(
     seen: TargetOutputs,
     anchors: Tensor,
     cuts: tuple[int, ...],
-    how: How,
+    how: LossConfig,
 ) -> list[Losses]:
     """Of block 1 at every pair, and of one further block at `anchors` `[W, A]` for every cut."""
     network, n_pairs = trained.network, seen.features.shape[1]
@@ -174,7 +182,7 @@ class BlockLoss:
 
     batches: DrafterBatches
     embed: Callable[[Tensor], Tensor]
-    how: How
+    how: LossConfig
     alone: int = 0
 
     def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
@@ -185,7 +193,7 @@ class BlockLoss:
         how = replace(self.how, floor=1.0) if alone else self.how
         told = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
         loss = sum((each.draft + each.rank for each in told), torch.zeros((), device=seen.tokens.device))
-        tally = Tally.empty(trained.network.slots)
+        tally = SlotCounts.empty(trained.network.slots)
         for each in told:
             tally.add(each.tally)
         right = (tally.right / tally.total.clamp(min=1)).tolist()

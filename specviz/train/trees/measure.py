@@ -22,7 +22,7 @@ from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.specblock import files as block_files
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.losses import How, Tally
+from specviz.methods.specblock.losses import LossConfig, SlotCounts
 from specviz.methods.trained.parts import DrafterKind, fingerprint, read_config
 from specviz.methods.trained.ranks import N_BUCKETS
 from specviz.train.common.decoding import Decoded, Prompts, decode
@@ -148,12 +148,12 @@ def slots(adapter: ModelAdapter, trained: Trained, windows: Tensor, answer_from:
     """Over `windows` `[n, T]`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
     n_slots = trained.network.shape.slots
     cuts = (max(1, n_slots // 2),) * (trained.config.trained_blocks - 1)
-    tallies = [Tally.empty(n_slots) for _ in range(len(cuts) + 1)]
+    tallies = [SlotCounts.empty(n_slots) for _ in range(len(cuts) + 1)]
     for part in torch.split(windows, _ROWS):
         seen = read_target(adapter.model, trained, trained.config.taps, part, answer_from)
         last = seen.features.shape[1] - 1 - sum(cuts)
         anchors = torch.arange(max(0, answer_from - 2), last, 4, device=seen.tokens.device).expand(len(part), -1)
-        told = losses_of(trained, adapter.embedding, seen, anchors, cuts, How())
+        told = losses_of(trained, adapter.embedding, seen, anchors, cuts, LossConfig())
         for tally, each in zip(tallies, told, strict=True):
             tally.add(each.tally)
     accuracy = [(tally.right / tally.total.clamp(min=1)).tolist() for tally in tallies]

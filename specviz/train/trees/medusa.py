@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.network import KIND, Config, MedusaHeads, Trained
+from specviz.methods.medusa.network import KIND, MedusaConfig, MedusaHeads, Trained
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths, expected
 from specviz.train.common.console import Console
@@ -36,7 +36,7 @@ def _begin(request: MedusaRequest, adapter: ModelAdapter, windows: OwnWindows) -
     """Heads that say what the target's own says."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     width = int(adapter.head.weight.shape[1])
-    config = Config(
+    config = MedusaConfig(
         fingerprint(adapter), adapter.name, adapter.n_layers, width, adapter.vocab, vocabulary.n_draft, request.heads
     )
     network = MedusaHeads(request.heads, width, vocabulary.n_draft).to(adapter.device)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from specviz.methods.specblock.losses import Truth
+from specviz.methods.specblock.losses import TargetRows
 from specviz.train.common.loop import Loop, Objective, Rated, StepResult, move
 from specviz.train.common.optim import BatchedMuon, Budget
 from specviz.train.common.target_text import OwnWindows
@@ -51,7 +51,7 @@ class TargetOutputs:
 
     tokens: Tensor  # [W, T]
     features: Tensor  # [W, T - 1, n_features]
-    truth: Truth
+    truth: TargetRows
 
     @property
     def n_pairs(self) -> int:
@@ -66,7 +66,7 @@ def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor
     with torch.autocast(tokens.device.type, enabled=False):
         out = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
     features = torch.cat([out.hidden_states[tap][:, :-1] for tap in taps], -1)
-    truth = Truth(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, answer_from)
+    truth = TargetRows(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, answer_from)
     return TargetOutputs(tokens, features, truth)
 
 

@@ -56,7 +56,7 @@ class RunInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PlayState:
     """What is going on: `● LIVE`, `‖ PAUSED (+3)`."""
 
     name: StateName
@@ -116,7 +116,7 @@ class TreeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TreeLine:
     """A piece of line between `column` and `column + 1` in `row`."""
 
     column: int
@@ -136,14 +136,14 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class TreeFrame:
     """The visible nodes of the round, in id order, root first and closing token last. `missing` says why there is none.
 
     By (row, column) they come depth first: the order of a vertical list with the depth as indent.
     """
 
     nodes: tuple[TreeNode, ...]
-    links: tuple[Link, ...]
+    links: tuple[TreeLine, ...]
     folds: tuple[Fold, ...]
     n_columns: int
     n_rows: int
@@ -170,7 +170,7 @@ class Frame:
     """One moment of a run."""
 
     run: RunInfo
-    state: State
+    state: PlayState
     cursor: Cursor
     query: int
     round: int  # r within the query, 0 when there is none
@@ -180,7 +180,7 @@ class Frame:
     step: int
     n_steps: int
     strip: Strip
-    tree: Tree
+    tree: TreeFrame
     counts: Counts
     why: Why | None
     knobs: KnobBar

@@ -7,7 +7,7 @@ from typing import Any
 from specviz.events import Header, ModelInfo, Warn
 from specviz.runlog.fold import Run
 from specviz.text import running
-from specviz.view.frame.frame import Feed, RunInfo, State
+from specviz.view.frame.frame import Feed, PlayState, RunInfo
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES, StateName
 
@@ -79,7 +79,7 @@ def state(
     speed: float,
     ascii: bool,
     at_end: bool = True,
-) -> State:
+) -> PlayState:
     """One word for what is going on, and the number that belongs to it. `at_end`: the last moment is on screen."""
     name, detail = _name(run, feed, playing, following, waiting, at_end)
     glyph, plain, word = STATES[name]
@@ -93,7 +93,7 @@ def state(
         word = f"{word} {feed.detail}"
     elif feed.beside and name != "ended":
         word += f" {feed.beside}"
-    return State(name, plain if ascii else glyph, word.strip(), detail)
+    return PlayState(name, plain if ascii else glyph, word.strip(), detail)
 
 
 def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int, at_end: bool) -> tuple[StateName, str]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from specviz.events import Verify
 from specviz.runlog.run import Mark
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Cursor
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class RoundSteps:
     """All moments of one round, in order."""
 
     moments: tuple[tuple[Phase, int], ...]
@@ -33,7 +33,7 @@ class Steps:
         return Cursor(index, *self.moments[max(0, min(place, len(self.moments) - 1))])
 
 
-def steps(family: Family) -> Steps:
+def steps(family: RoundTree) -> RoundSteps:
     """The moments of a round."""
     record = family.record
     moments = [(Phase.ROOT, 0)]
@@ -45,7 +45,7 @@ def steps(family: Family) -> Steps:
         moments.append((Phase.CLOSE, 0))
     if record.commit is not None:
         moments.append((Phase.COMMIT, 0))
-    return Steps(tuple(moments))
+    return RoundSteps(tuple(moments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Moment:
     all_tested: bool
     has_p: bool  # the target pass is done
 
-    def mark(self, family: Family, node: int) -> Mark:
+    def mark(self, family: RoundTree, node: int) -> Mark:
         """The mark of a node now."""
         if node == ROOT:
             return "root"
@@ -74,7 +74,7 @@ class Moment:
             return "testing"
         return self._undecided(family, node)
 
-    def _undecided(self, family: Family, node: int) -> Mark:
+    def _undecided(self, family: RoundTree, node: int) -> Mark:
         if self.all_tested:
             verdict = family.record.verdicts.get(node)
             return verdict.status if verdict else "drafted" if family.ahead(node) else "untested"
@@ -83,14 +83,14 @@ class Moment:
         lost = any(v.status == "rejected" for a in family.ancestors(node) if (v := self.verdicts.get(a)))
         return "untested" if lost else "drafted"
 
-    def visible(self, family: Family, node: int) -> bool:
+    def visible(self, family: RoundTree, node: int) -> bool:
         """Whether the node is on the canvas yet."""
         if node == CLOSING:
             return self.phase >= Phase.CLOSE
         return node == ROOT or family.depth[node] <= self.n_levels
 
 
-def moment(family: Family, cursor: Cursor) -> Moment:
+def moment(family: RoundTree, cursor: Cursor) -> Moment:
     """The moment of a cursor."""
     phase, step = cursor.phase, cursor.step
     tests = family.tests
@@ -112,7 +112,7 @@ def moment(family: Family, cursor: Cursor) -> Moment:
     )
 
 
-def _fresh(family: Family, phase: Phase, step: int) -> frozenset[int]:
+def _fresh(family: RoundTree, phase: Phase, step: int) -> frozenset[int]:
     if phase == Phase.ROOT:
         return frozenset({ROOT})
     if phase == Phase.DRAFT:

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, TextToken
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import LONGEST, running, shown
 from specviz.view.frame.frame import Strip
 from specviz.view.frame.steps import Moment
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
-def strip(run: Run, family: Family, now: Moment) -> Strip:
+def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
     """The text of this round's query up to this moment."""
     record = family.record
     tokens = record.query.tokens
@@ -27,7 +27,7 @@ def strip(run: Run, family: Family, now: Moment) -> Strip:
     return Strip(tuple(before + new), n_prompt, n_new, f"{n_new} tok")
 
 
-def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:
+def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:
     """The path under consideration: the draft's first guess, then what the tests have left of it."""
     path = _spine(family, now) if now.phase <= Phase.VERIFY else _tested(family, now)
     out = []
@@ -37,7 +37,7 @@ def _provisional(run: Run, family: Family, now: Moment) -> list[TextToken]:
     return out
 
 
-def _spine(family: Family, now: Moment) -> list[int]:
+def _spine(family: RoundTree, now: Moment) -> list[int]:
     path: list[int] = []
     node = ROOT
     while True:
@@ -48,7 +48,7 @@ def _spine(family: Family, now: Moment) -> list[int]:
         path.append(node)
 
 
-def _tested(family: Family, now: Moment) -> list[int]:
+def _tested(family: RoundTree, now: Moment) -> list[int]:
     kept = [i for i in family.accepted if i in now.verdicts]
     if now.testing is not None and not kept:  # the prefix on trial: all of it, for a backward scan begins at its end
         return list(family.path(now.testing))
@@ -57,12 +57,12 @@ def _tested(family: Family, now: Moment) -> list[int]:
     return [*kept, CLOSING] if now.phase >= Phase.CLOSE and now.visible(family, CLOSING) and _closes(family) else kept
 
 
-def _closes(family: Family) -> bool:
+def _closes(family: RoundTree) -> bool:
     closing = family.record.closing
     return closing is not None and closing.token is not None
 
 
-def _token(run: Run, family: Family, node: int, mark: Mark, pos: int, breaks: bool) -> TextToken:
+def _token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int, breaks: bool) -> TextToken:
     born = family.nodes.get(node)
     closing = family.record.closing
     token = born.token if born else (closing.token or 0) if closing else 0

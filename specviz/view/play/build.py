@@ -1,4 +1,4 @@
-"""`Builder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round itself changes."""
+"""`FrameBuilder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round changes."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from typing import Any
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
-from specviz.runlog.tree import Family
-from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, Tree
+from specviz.runlog.tree import RoundTree
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, TreeFrame
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
 from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
-from specviz.view.frame.steps import Moment, Steps, moment, steps
+from specviz.view.frame.steps import Moment, RoundSteps, moment, steps
 from specviz.view.frame.text_strip import strip
 from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
-from specviz.view.tree.layout import Layout, layout
+from specviz.view.tree.layout import TreeLayout, layout
 from specviz.view.tree.nodes import tree
 from specviz.view.why.explain import why
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
@@ -28,7 +28,7 @@ _NOTICES = 3
 _CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
 
 
-class Builder:
+class FrameBuilder:
     """Frames of one run."""
 
     def __init__(self, run: Run) -> None:
@@ -36,25 +36,25 @@ class Builder:
         self.meter = Meter()
         run.rounds.leaving.append(partial(self.meter.leaving, run))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
-        self._families: OrderedDict[int, tuple[Any, Family, Steps]] = OrderedDict()
-        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
+        self._layouts: dict[tuple[Any, ...], TreeLayout] = {}
         self._spark = Spark()
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs = Last[KnobBar]()
 
-    def family(self, index: int) -> Family:
+    def family(self, index: int) -> RoundTree:
         """Who stands where in a round."""
         return self._known(index)[0]
 
-    def steps(self, index: int) -> Steps:
+    def steps(self, index: int) -> RoundSteps:
         """The moments of a round."""
         return self._known(index)[1]
 
-    def _known(self, index: int) -> tuple[Family, Steps]:
+    def _known(self, index: int) -> tuple[RoundTree, RoundSteps]:
         record = self.run.rounds[index]
         held = self._families.get(index)
         if held is None or held[0] != (record.serial, record.stamp):
-            family = Family(record)
+            family = RoundTree(record)
             held = ((record.serial, record.stamp), family, steps(family))
             self._families[index] = held
             if len(self._families) > _KEPT:
@@ -62,7 +62,7 @@ class Builder:
                 self._layouts.clear()
         return held[1], held[2]
 
-    def _layout(self, index: int, options: Options, selected: int | None) -> Layout:
+    def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
         family = self.family(index)
         moves = (
             selected
@@ -154,7 +154,7 @@ class Builder:
             step=0,
             n_steps=0,
             strip=Strip(tokens, prefill.n_prompt if prefill else 0, 0, "0 tok"),
-            tree=Tree((), (), (), 0, 0, (), missing=waiting),
+            tree=TreeFrame((), (), (), 0, 0, (), missing=waiting),
             counts=Counts("", None, None, None, None, None, None),
             why=None,
             knobs=self._knob_bar(None, options, feed),
@@ -179,7 +179,7 @@ class Builder:
                 self._panels[kind] = kind(self.run)
         return [self._panels[kind] for kind in kinds]
 
-    def _selected(self, family: Family, now: Moment, options: Options) -> int | None:
+    def _selected(self, family: RoundTree, now: Moment, options: Options) -> int | None:
         wanted = options.selected
         if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
             return wanted
@@ -207,14 +207,14 @@ class Builder:
         return Timeline(self._timeline[1], index, self._timeline[2], label)
 
 
-def _exists(family: Family, node: int) -> bool:
+def _exists(family: RoundTree, node: int) -> bool:
     closing = family.record.closing
     if node == CLOSING:
         return closing is not None and closing.token is not None
     return node == ROOT or node in family.nodes
 
 
-def followed(family: Family, now: Moment) -> int:
+def followed(family: RoundTree, now: Moment) -> int:
     """The node the inspector looks at when nobody chose one: the one that something just happened to."""
     tests = family.tests
     if now.phase == Phase.ROOT or (not family.nodes and now.phase < Phase.CLOSE):
@@ -238,7 +238,7 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     return f"phase {int(phase)}/6 {text}"
 
 
-def counts(family: Family, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
+def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
     """What has happened up to this moment; totals of the round where only those are recorded."""
     end = family.record.end
     if not family.nodes and end is not None and end.n_drafted:
@@ -266,7 +266,7 @@ def _drawn(mark: Mark, ascii: bool) -> str:
     return f"{'drawn' if mark == 'recovered' else mark} {glyph(mark, ascii)}1"
 
 
-def _totals(family: Family, ascii: bool, backward: bool) -> Counts:
+def _totals(family: RoundTree, ascii: bool, backward: bool) -> Counts:
     """Of a backward scan the tests say little: what is not kept has failed."""
     end = family.record.end
     assert end is not None

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from specviz.events import Event, Header
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from specviz.view.play.seek import Seek
 from specviz.view.words.palette import Phase
 
@@ -28,7 +28,7 @@ class Player(Seek):
 
     def __init__(self, run: Run | None = None, animate: bool = True) -> None:
         self.run = run or Run()
-        self.builder = Builder(self.run)
+        self.builder = FrameBuilder(self.run)
         self.animate = animate
         self.playing, self.following = False, True
         self.speed = 1.0  # 0: as recorded
@@ -60,7 +60,7 @@ class Player(Seek):
     def _begin(self) -> None:
         """Another run on the same stream: a worker decodes one prompt after the other."""
         self.run = Run()
-        self.builder = Builder(self.run)
+        self.builder = FrameBuilder(self.run)
         self.place, self.playing, self.following = Cursor(), False, True
         self._since, self._skipped = None, 0
 

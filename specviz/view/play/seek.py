@@ -7,7 +7,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.frame import Cursor
-from specviz.view.play.build import Builder
+from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import Phase
 
 _PLACE = re.compile(r"^(?:q(?P<q>\d+)[/ ])?r?(?P<r>\d+)(?:[/ ]n(?P<n>\d+))?$")
@@ -22,7 +22,7 @@ class Seek:
     """The moves of a player. Each returns whether it moved; a move by hand holds the screen."""
 
     run: Run
-    builder: Builder
+    builder: FrameBuilder
     place: Cursor
     playing: bool
     following: bool

@@ -9,22 +9,22 @@ is left out is counted where it stood.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from specviz.runlog.tree import Family
-from specviz.view.frame.frame import Fold, Folding, Link
+from specviz.runlog.tree import RoundTree
+from specviz.view.frame.frame import Fold, Folding, TreeLine
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TreeLayout:
     """Places of all nodes (`(column, row)` by id), the lines between them and what was folded.
 
     `links` are those of the finished tree, `open_links` those before the closing token hangs in it.
     """
 
     places: dict[int, tuple[int, int]]
-    links: tuple[Link, ...]
-    open_links: tuple[Link, ...]
+    links: tuple[TreeLine, ...]
+    open_links: tuple[TreeLine, ...]
     folds: tuple[Fold, ...]
     n_columns: int
     n_rows: int
@@ -33,23 +33,23 @@ class Layout:
 
 @dataclass
 class _Builder:
-    family: Family
+    family: RoundTree
     hidden: Callable[[int], bool]  # left out, and counted where it stood
     drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
 
     def __post_init__(self) -> None:
         self.places: dict[int, tuple[int, int]] = {}
-        self.links: list[Link] = []
-        self.open_links: list[Link] = []
+        self.links: list[TreeLine] = []
+        self.open_links: list[TreeLine] = []
         self.folds: list[Fold] = []
         self.order: list[int] = []
         self.n_rows = 0
 
-    def build(self) -> Layout:
+    def build(self) -> TreeLayout:
         self._place(ROOT, 0)
         columns = 1 + max((column for column, _ in self.places.values()), default=0)
         links, open_links = tuple(self.links), tuple(self.open_links)
-        return Layout(self.places, links, open_links, tuple(self.folds), columns, self.n_rows, tuple(self.order))
+        return TreeLayout(self.places, links, open_links, tuple(self.folds), columns, self.n_rows, tuple(self.order))
 
     def _place(self, node: int, column: int) -> None:
         """Put the node in the next free row, its children from that row on."""
@@ -87,7 +87,7 @@ class _Builder:
         self.n_rows += 1 if beside else 0
 
 
-def _lines(column: int, rows: list[int]) -> list[Link]:
+def _lines(column: int, rows: list[int]) -> list[TreeLine]:
     """The lines from a node to its children's rows; `rows[0]` is the node's own."""
     if not rows:
         return []
@@ -96,10 +96,10 @@ def _lines(column: int, rows: list[int]) -> list[Link]:
         shapes[row] = "branch"
     shapes[rows[-1]] = "corner"
     shapes[rows[0]] = "tee" if len(rows) > 1 else "line"
-    return [Link(column, row, shape) for row, shape in shapes.items()]
+    return [TreeLine(column, row, shape) for row, shape in shapes.items()]
 
 
-def layout(family: Family, folding: Folding = "none", selected: int | None = None) -> Layout:
+def layout(family: RoundTree, folding: Folding = "none", selected: int | None = None) -> TreeLayout:
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
 
     def kept(node: int) -> bool:
@@ -113,7 +113,7 @@ def layout(family: Family, folding: Folding = "none", selected: int | None = Non
     return _Builder(family, lambda node: False).build()
 
 
-def kept_in_view(family: Family, selected: int | None) -> set[int]:
+def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
     """What folding leaves: the kept path, every tested node, the closing token and the selected node's line."""
     keep = {ROOT, CLOSING, *family.accepted, *(v.node for v in family.tests)}
     if not family.record.verdicts:  # nothing judged yet: there are no losers

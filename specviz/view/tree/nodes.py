@@ -5,11 +5,11 @@ from dataclasses import replace
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import running, shown, width
-from specviz.view.frame.frame import Options, Tree, TreeNode, Values
+from specviz.view.frame.frame import Options, TreeFrame, TreeNode, Values
 from specviz.view.frame.steps import Moment
-from specviz.view.tree.layout import Layout
+from specviz.view.tree.layout import TreeLayout
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, Phase, ValueName, glyph, word
@@ -17,7 +17,9 @@ from specviz.view.words.palette import CLOSING, ROOT, Phase, ValueName, glyph, w
 _TAIL = 8  # characters of a prompt that stand for its unnamed last token
 
 
-def tree(run: Run, family: Family, now: Moment, places: Layout, options: Options, selected: int | None) -> Tree:
+def tree(
+    run: Run, family: RoundTree, now: Moment, places: TreeLayout, options: Options, selected: int | None
+) -> TreeFrame:
     """The visible tree. Places are those of the finished tree, so nothing jumps."""
     nodes = [
         _node(run, family, now, places.places[i], i, options, selected)
@@ -26,7 +28,7 @@ def tree(run: Run, family: Family, now: Moment, places: Layout, options: Options
     ]
     seen = {node.id for node in nodes}
     links = places.links if now.phase >= Phase.CLOSE else places.open_links
-    return Tree(
+    return TreeFrame(
         nodes=tuple(nodes),
         links=tuple(link for link in links if link.column < now.n_levels or now.phase >= Phase.CLOSE),
         folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
@@ -39,7 +41,7 @@ def tree(run: Run, family: Family, now: Moment, places: Layout, options: Options
 
 
 def _node(
-    run: Run, family: Family, now: Moment, place: tuple[int, int], node: int, options: Options, selected: int | None
+    run: Run, family: RoundTree, now: Moment, place: tuple[int, int], node: int, options: Options, selected: int | None
 ) -> TreeNode:
     mark = now.mark(family, node)
     born = family.nodes.get(node)
@@ -69,7 +71,7 @@ def _node(
     )
 
 
-def node_text(run: Run, family: Family, node: int) -> str:
+def node_text(run: Run, family: RoundTree, node: int) -> str:
     """The shown token of a node, the root or the closing token."""
     if node == ROOT:
         return root_text(run, family.record)
@@ -89,7 +91,7 @@ def root_text(run: Run, record: RoundRecord) -> str:
     return run.word(record.start.root)
 
 
-def node_values(family: Family, now: Moment, node: int) -> Values:
+def node_values(family: RoundTree, now: Moment, node: int) -> Values:
     """The numbers of a node that this moment may show."""
     if node == CLOSING:
         closing = family.record.closing
@@ -108,7 +110,7 @@ def node_values(family: Family, now: Moment, node: int) -> Values:
     return replace(known, u=None, thr=None, lo=None, hi=None, left=None)
 
 
-def _raw_closing(family: Family) -> float | None:
+def _raw_closing(family: RoundTree) -> float | None:
     """The closing token's probability before temperature 0, when a node at its place carries the row."""
     closing = family.record.closing
     place = next((i for i in family.nodes if family.same_row(i)), None)
@@ -130,7 +132,7 @@ def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[
     return prob(said), said
 
 
-def _note(family: Family, now: Moment, node: int) -> str:
+def _note(family: RoundTree, now: Moment, node: int) -> str:
     if node == CLOSING:
         if family.record.temperature == 0:
             return ""
@@ -146,7 +148,7 @@ def _note(family: Family, now: Moment, node: int) -> str:
     return f"+ {below} never" if below else ""
 
 
-def _cells(family: Family, run: Run, places: Layout) -> tuple[int, ...]:
+def _cells(family: RoundTree, run: Run, places: TreeLayout) -> tuple[int, ...]:
     cells = [0] * places.n_columns
     for node, (column, _) in places.places.items():
         cells[column] = max(cells[column], width(node_text(run, family, node)))

@@ -3,7 +3,7 @@
 from specviz.events import Closing, Fork, Match, Verify, Window
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.panel import remarks
@@ -23,7 +23,7 @@ _EMPTY = {
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
 
 
-def closing_words(run: Run, family: Family) -> str:
+def closing_words(run: Run, family: RoundTree) -> str:
     """Why the round ends with this token, or without one."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
@@ -37,7 +37,7 @@ def closing_words(run: Run, family: Family) -> str:
     return " ".join(filter(None, (text, _missed(run, family), remarks(run, family, CLOSING).words)))
 
 
-def _no_token(run: Run, family: Family) -> str:
+def _no_token(run: Run, family: RoundTree) -> str:
     commit = family.record.commit
     if commit is not None and commit.finish is not None:
         return f"The text ends here: {ENDED[commit.finish]}. Nothing is drawn after it."
@@ -47,11 +47,11 @@ def _no_token(run: Run, family: Family) -> str:
     return "The last kept token has no target row of its own, so nothing is drawn after it."
 
 
-def _match(family: Family) -> Match | None:
+def _match(family: RoundTree) -> Match | None:
     return next(iter(family.record.every(Match)), None)
 
 
-def _hit(run: Run, family: Family, match: Match, branch: int) -> str:
+def _hit(run: Run, family: RoundTree, match: Match, branch: int) -> str:
     """A branch begins with the target's token: it goes on, without a token drawn after it."""
     token = run.name(match.token) if match.token is not None else "The target's token"
     rest = sum(
@@ -63,7 +63,7 @@ def _hit(run: Run, family: Family, match: Match, branch: int) -> str:
     return f"The target's token here, {token}, is the first of branch {branch}. The branch goes on: {after}."
 
 
-def _missed(run: Run, family: Family) -> str:
+def _missed(run: Run, family: RoundTree) -> str:
     """Branches were ready, and none of them begins with the target's token."""
     match, fork = _match(family), next(iter(family.record.every(Fork)), None)
     if match is None or match.branch is not None or fork is None or not fork.branches:
@@ -74,7 +74,7 @@ def _missed(run: Run, family: Family) -> str:
     return f"None of the {n} branches drafted ahead begins with it: all are void."
 
 
-def _bonus(run: Run, family: Family, closing: Closing, token: str) -> str:
+def _bonus(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
     how = _drew(run, family, closing, token)
     if not any(node.kept and i in family.record.verdicts for i, node in family.nodes.items()):
         end = family.record.end
@@ -98,7 +98,7 @@ def _why_empty(run: Run, reason: str | None) -> str:
     return _EMPTY.get(reason or "", "Nothing was drafted")
 
 
-def _drew(run: Run, family: Family, closing: Closing, token: str) -> str:
+def _drew(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
     if family.record.temperature == 0:
         return f"{token} is the target's most likely token there"
     p = linear(closing.logp)
@@ -112,7 +112,7 @@ def _where(closing: Closing) -> str:
     return f" (u {prob(closing.u, 3)} falls in {span(*closing.interval)})"
 
 
-def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
+def _recovered(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
     if family.record.start.carry is not None:
         return _carried(family, closing, token)
     lost = _losers(family)
@@ -132,7 +132,7 @@ def _recovered(run: Run, family: Family, closing: Closing, token: str) -> str:
     return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
 
 
-def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
+def _after_scan(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
     """A backward scan stopped before the end: what the longer prefixes left of the target's row."""
     last = family.nodes.get(family.stop)
     where = f"No prefix longer than {quoted(last.text, last.bytes)} passed" if last else "No prefix passed"
@@ -146,7 +146,7 @@ def _after_scan(run: Run, family: Family, closing: Closing, token: str) -> str:
     return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
 
 
-def _carried(family: Family, closing: Closing, token: str) -> str:
+def _carried(family: RoundTree, closing: Closing, token: str) -> str:
     """Naive HSD goes on with the block it left unfinished."""
     ratio = carried(family.record.start.carry or 0.0)
     text = "A carried round: the block of the last draft is written to its end, one target and one draft call a token"
@@ -160,12 +160,12 @@ def _share(closing: Closing) -> str:
     return f", which had {percent(row[4])} of that" if row else _where(closing)
 
 
-def _losers(family: Family) -> list[Verify]:
+def _losers(family: RoundTree) -> list[Verify]:
     """Tested nodes that competed with the closing token."""
     return [v for v in family.tests if v.status == "rejected" and v.node in family.nodes and family.same_row(v.node)]
 
 
-def _has_law(family: Family, lost: list[Verify]) -> bool:
+def _has_law(family: RoundTree, lost: list[Verify]) -> bool:
     return any(family.nodes[v.node].logq is not None for v in lost)
 
 
@@ -180,7 +180,7 @@ def _names(words: list[str]) -> str:
 # The row ------------------------------------------------------------------------------------------------------------
 
 
-def residual(run: Run, family: Family) -> Residual | None:
+def residual(run: Run, family: RoundTree) -> Residual | None:
     """The row the closing token was drawn from, largest first; None when it was not recorded."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
@@ -209,12 +209,12 @@ def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
     return [ResidualEntry(run.word(token), share, prob(share), True, closing.equals_drafted, linear(closing.logp))]
 
 
-def _place(family: Family) -> tuple[int, ...]:
+def _place(family: RoundTree) -> tuple[int, ...]:
     """Drafted nodes at the closing token's place."""
     return tuple(i for i in family.nodes if family.nodes[i].kept and family.same_row(i))
 
 
-def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | None]:
+def _title(run: Run, family: RoundTree, closing: Closing) -> tuple[str, float | None]:
     if closing.kind == "bonus":
         return "The target's row here", None
     if family.record.start.carry is not None:
@@ -231,7 +231,7 @@ def _title(run: Run, family: Family, closing: Closing) -> tuple[str, float | Non
     return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
 
 
-def _note(family: Family, closing: Closing) -> str:
+def _note(family: RoundTree, closing: Closing) -> str:
     if closing.fallback:
         return "nothing was left over (rounding): drawn from the plain row"
     dead = [v for v in _losers(family) if v.kind == "test" and v.thr == 0 and (v.order or 0) > 0]
@@ -239,7 +239,7 @@ def _note(family: Family, closing: Closing) -> str:
     return f"→ {_names(names)} could not pass" if names and len(_losers(family)) > 1 else ""
 
 
-def _raw_row(run: Run, family: Family, closing: Closing) -> Residual | None:
+def _raw_row(run: Run, family: RoundTree, closing: Closing) -> Residual | None:
     """At temperature 0 the law is one token; what is worth seeing is the row its maximum was taken from."""
     top = next((top for i in _place(family) if (top := family.top(i))), None)
     if top is None:
@@ -253,7 +253,7 @@ def _raw_row(run: Run, family: Family, closing: Closing) -> Residual | None:
     return Residual("The target's row before T 0 takes its largest", None, tuple(entries))
 
 
-def closing_title(run: Run, family: Family) -> str:
+def closing_title(run: Run, family: RoundTree) -> str:
     """`↻ "▁rug"` without the glyph: what the panel calls the closing token."""
     closing = family.record.closing
     token = run.word(closing.token) if closing and closing.token is not None else "—"

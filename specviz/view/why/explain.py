@@ -12,18 +12,18 @@ import msgspec
 from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import remarks
 from specviz.view.why.closing_text import closing_title, closing_words, residual
-from specviz.view.why.node_context import Case, case, title
+from specviz.view.why.node_context import NodeContext, case, title
 from specviz.view.why.values_text import flip, node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
-def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -> Why:
+def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False) -> Why:
     """The panel of a node, the root or the closing token at this moment."""
     if node == CLOSING:
         return _closing(run, family, now, ascii)
@@ -32,7 +32,7 @@ def why(run: Run, family: Family, node: int, now: Moment, ascii: bool = False) -
     return _node(run, family, node, now, ascii)
 
 
-def _root(run: Run, family: Family, ascii: bool) -> Why:
+def _root(run: Run, family: RoundTree, ascii: bool) -> Why:
     start = family.record.start
     words = (
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
@@ -45,7 +45,7 @@ def _root(run: Run, family: Family, ascii: bool) -> Why:
     return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
 
 
-def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
+def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool) -> Why:
     mark = now.mark(family, CLOSING)
     closing = family.record.closing
     depth = family.depth.get(family.stop, 0) + 1
@@ -71,7 +71,7 @@ def _closing(run: Run, family: Family, now: Moment, ascii: bool) -> Why:
     )
 
 
-def _closing_rule(family: Family) -> str:
+def _closing_rule(family: RoundTree) -> str:
     closing = family.record.closing
     if family.record.temperature == 0:
         return "T 0: the target's most likely token"
@@ -80,7 +80,7 @@ def _closing_rule(family: Family) -> str:
     return "draw from the target's row"
 
 
-def _node(run: Run, family: Family, node: int, now: Moment, ascii: bool) -> Why:
+def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
@@ -107,7 +107,7 @@ def _join(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _headline(facts: Case, mark: Any, all_tested: bool) -> str:
+def _headline(facts: NodeContext, mark: Any, all_tested: bool) -> str:
     """How many tests there are stands there once all are made: the last one is the one that fails."""
     order = facts.verdict.order if facts.verdict else None
     test = f" · test {order + 1}" if order is not None and mark not in ("drafted", "pruned") else ""
@@ -115,7 +115,7 @@ def _headline(facts: Case, mark: Any, all_tested: bool) -> str:
     return f"{word(mark).upper()} · depth {facts.depth}{test}"
 
 
-def _rule(facts: Case) -> str:
+def _rule(facts: NodeContext) -> str:
     """The rule in one line, in the letters of the rows below it."""
     name = facts.verifier or "rule"
     if facts.greedy:
@@ -128,7 +128,7 @@ def _rule(facts: Case) -> str:
     return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if facts.rule.adds_slack else ''}"
 
 
-def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
+def _rows(facts: NodeContext, has_p: bool, decided: bool) -> list[WhyRow]:
     v = facts.values
     rows = [WhyRow("q  draft", fine(v.q), v.q)]
     if not facts.drawn:
@@ -144,7 +144,7 @@ def _rows(facts: Case, has_p: bool, decided: bool) -> list[WhyRow]:
     return rows + _left_rows(facts) + _prefix_rows(facts) + (_verdict_rows(facts) if decided else [])
 
 
-def _left_rows(facts: Case) -> list[WhyRow]:
+def _left_rows(facts: NodeContext) -> list[WhyRow]:
     """What failed siblings left of the target's row, and what of that is this token's: another number than p."""
     v = facts.values
     if v.left is None:
@@ -154,7 +154,7 @@ def _left_rows(facts: Case) -> list[WhyRow]:
     return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
 
-def _prefix_rows(facts: Case) -> list[WhyRow]:
+def _prefix_rows(facts: NodeContext) -> list[WhyRow]:
     """What a backward scan weighs: the joint ratio of the whole prefix, and what is left of it below its maximum."""
     if not facts.backward or facts.link is None:
         return []
@@ -167,11 +167,11 @@ def _prefix_rows(facts: Case) -> list[WhyRow]:
     return rows
 
 
-def _tested(facts: Case) -> bool:
+def _tested(facts: NodeContext) -> bool:
     return facts.verdict is not None and facts.verdict.kind == "test" and facts.verdict.thr is not None
 
 
-def _verdict_rows(facts: Case) -> list[WhyRow]:
+def _verdict_rows(facts: NodeContext) -> list[WhyRow]:
     if facts.own_test is not None:
         return [
             WhyRow("judged", "here", None, f"kept as twin n{facts.stands_for}"),
@@ -196,7 +196,7 @@ def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:
     return [WhyRow("h" if backward else "keep", thr, verdict.thr), WhyRow("u", u, verdict.u, f"{sign} {thr}")]
 
 
-def _greedy_rows(facts: Case) -> list[WhyRow]:
+def _greedy_rows(facts: NodeContext) -> list[WhyRow]:
     """At temperature 0 p is 0 or 1; the row before the choice says more, where the trace has it."""
     verdict = facts.verdict
     if verdict is None:
@@ -211,7 +211,7 @@ def _greedy_rows(facts: Case) -> list[WhyRow]:
     return rows
 
 
-def _expectation(facts: Case, now: Moment) -> str:
+def _expectation(facts: NodeContext, now: Moment) -> str:
     """What will decide, without the verdict."""
     if now.phase == Phase.DRAFT or not now.has_p:
         sure = facts.values.q if facts.drawn else facts.values.conf
@@ -222,19 +222,19 @@ def _expectation(facts: Case, now: Moment) -> str:
     return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
 
 
-def _shows_residual(family: Family, facts: Case, now: Moment) -> bool:
+def _shows_residual(family: RoundTree, facts: NodeContext, now: Moment) -> bool:
     """A rejected node shows what was drawn in its place, once that is on screen."""
     lost = facts.verdict is not None and facts.verdict.status == "rejected"
     return lost and now.phase >= Phase.CLOSE and family.same_row(facts.node.node)
 
 
-def _cost(facts: Case) -> str | None:
+def _cost(facts: NodeContext) -> str | None:
     if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
         return None
     return f"{plural(facts.n_below, 'node')} below never tested"
 
 
-def _ranks(facts: Case) -> str | None:
+def _ranks(facts: NodeContext) -> str | None:
     verdict = facts.verdict
     if verdict is None or verdict.rank_p is None:
         return None
@@ -242,7 +242,7 @@ def _ranks(facts: Case) -> str | None:
     return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
 
 
-def _record(facts: Case) -> dict[str, Any]:
+def _record(facts: NodeContext) -> dict[str, Any]:
     verdict = _plain(facts.verdict) if facts.verdict is not None else {}
     return {"node": _plain(facts.node), "verify": verdict}
 

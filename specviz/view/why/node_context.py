@@ -1,4 +1,4 @@
-"""`Case`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is
+"""`NodeContext`: everything a sentence about one drafted node may use, looked up once. Only recorded fields, unknown is
 None.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 from specviz.events import Node, Verify, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import quoted, shown
 from specviz.traits import VerifierTraits
 from specviz.view.frame.frame import Values
@@ -20,7 +20,7 @@ from specviz.view.words.numbers import joint
 from specviz.view.words.palette import ROOT
 
 if TYPE_CHECKING:
-    from specviz.metrics.replay_rules import Link
+    from specviz.metrics.replay_rules import ChainPosition
 
 
 NO_CHAIN = "run with --method draft --temperature 1 --verifier hsd, recorded at level full"
@@ -32,16 +32,16 @@ _ENDLESS = 1e8  # a log that stands for infinity: JSON has none
 class Path:
     """One drawn chain, root to leaf. `number` counts from 1 of `count` candidates."""
 
-    links: "tuple[Link, ...]"
+    links: "tuple[ChainPosition, ...]"
     number: int
     count: int
 
-    def link(self, node: int) -> "Link | None":
+    def link(self, node: int) -> "ChainPosition | None":
         """The link of a node."""
         return next((link for link in self.links if link.node == node), None)
 
 
-def paths(run: Run, family: Family) -> tuple[Path, ...]:
+def paths(run: Run, family: RoundTree) -> tuple[Path, ...]:
     """Every drawn chain of the round, in the order of its leaf's id; worked out once."""
     if "paths" not in family.known:
         family.known["paths"] = tuple(_paths(run, family))
@@ -49,7 +49,7 @@ def paths(run: Run, family: Family) -> tuple[Path, ...]:
     return found
 
 
-def _paths(run: Run, family: Family) -> list[Path]:
+def _paths(run: Run, family: RoundTree) -> list[Path]:
     from specviz.metrics.replay_rules import links
 
     kept, record = family.kept_nodes, family.record
@@ -66,7 +66,7 @@ def _paths(run: Run, family: Family) -> list[Path]:
     return [Path(chain, k, len(found)) for k, chain in enumerate(found, 1) if chain]
 
 
-def _with_p(family: Family) -> Mapping[int, Verify]:
+def _with_p(family: RoundTree) -> Mapping[int, Verify]:
     """The verdicts with the target's own p, which older traces overwrote where a sibling had failed before."""
     verdicts = family.record.verdicts
     known = {i: family.log_p(i) for i in verdicts if i in family.nodes}
@@ -76,7 +76,7 @@ def _with_p(family: Family) -> Mapping[int, Verify]:
     }
 
 
-def looked_at(run: Run, family: Family, selected: int | None) -> Path | None:
+def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
     """The chain of the selected node; else the one that was kept; else the first."""
     every = paths(run, family)
     for node in (selected, family.stop):
@@ -87,7 +87,7 @@ def looked_at(run: Run, family: Family, selected: int | None) -> Path | None:
     return every[0] if every else None
 
 
-def n_carried(family: Family, n_kept: int, length: int) -> int:
+def n_carried(family: RoundTree, n_kept: int, length: int) -> int:
     """Carried rounds after naive HSD kept `n_kept` tokens of a draft (verification.md 3.5).
 
     A draft cut at a drafted stop token counts with the length it was planned for.
@@ -102,7 +102,7 @@ def carried(log_ratio: float) -> str:
     return joint(math.inf if abs(log_ratio) > _ENDLESS else log_ratio)
 
 
-def why_no_chain(run: Run, family: Family) -> str:
+def why_no_chain(run: Run, family: RoundTree) -> str:
     """Why there is no chain to scan in this round, and what to run instead."""
     record = family.record
     if missing := run.missing(record):
@@ -126,7 +126,7 @@ def why_no_chain(run: Run, family: Family) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
+class PlaceTaker:
     """What stands at the node's place instead of it."""
 
     token: str
@@ -141,11 +141,11 @@ class Blocker:
     token: str
     levels: int
     rejected: bool
-    taker: Taker | None
+    taker: PlaceTaker | None
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class NodeContext:
     """A drafted node with its verdict and its neighbours."""
 
     node: Node
@@ -161,7 +161,7 @@ class Case:
     n_failed: int  # siblings that were tested before it and failed
     n_tests: int
     n_below: int  # drafted nodes under it that were never tested
-    taker: Taker | None
+    taker: PlaceTaker | None
     blocker: Blocker | None
     stop_depth: int
     n_siblings: int
@@ -170,7 +170,7 @@ class Case:
     raw_p: float | None  # before temperature 0, when it is among the recorded entries
     raw_least: float | None  # the smallest recorded entry: what is not recorded lies below it
     cuts: bool  # top-k, top-p or min-p is on: a probability of 0 may come from them
-    link: "Link | None"  # its place in a drawn chain
+    link: "ChainPosition | None"  # its place in a drawn chain
     first_scan: bool  # nothing off that chain was tested before it: only the target's own rows, and weight 1, count
     length: int  # of that chain
     n_carried: int  # carried rounds of naive HSD if the scan stops here
@@ -187,7 +187,7 @@ class Case:
         return self.values.p if self.values.left is None else self.values.left
 
 
-def values(family: Family, node: int, *, with_p: bool = True) -> Values:
+def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
     """The numbers of a drafted node, linear. Without p: before the target's pass."""
     born, verdict = family.nodes[node], family.record.verdicts.get(node) if with_p else None
     q, conf = prob(born.logq), prob(born.log_conf)
@@ -210,7 +210,7 @@ def values(family: Family, node: int, *, with_p: bool = True) -> Values:
     )
 
 
-def case(run: Run, family: Family, node: int) -> Case:
+def case(run: Run, family: RoundTree, node: int) -> NodeContext:
     """The case of a drafted node of this round."""
     record, born = family.record, family.nodes[node]
     verdict = record.verdicts.get(node)
@@ -221,7 +221,7 @@ def case(run: Run, family: Family, node: int) -> Case:
     top = family.top(node)
     path = looked_at(run, family, node) if numbers.q is not None else None
     link = path.link(node) if path is not None else None
-    return Case(
+    return NodeContext(
         node=born,
         verdict=verdict,
         token=quoted(born.text, born.bytes),
@@ -257,7 +257,7 @@ def case(run: Run, family: Family, node: int) -> Case:
     )
 
 
-def _first_scan(family: Family, node: int, path: Path) -> bool:
+def _first_scan(family: RoundTree, node: int, path: Path) -> bool:
     """Whether every test before a node's was on its own chain: then no earlier candidate had changed row or weight."""
     verdict = family.record.verdicts.get(node)
     order = verdict.order if verdict else None
@@ -266,27 +266,27 @@ def _first_scan(family: Family, node: int, path: Path) -> bool:
     return all(path.link(v.node) is not None for v in family.tests if (v.order or 0) < order)
 
 
-def never_tested(family: Family, node: int) -> int:
+def never_tested(family: RoundTree, node: int) -> int:
     """Nodes below that the target saw for nothing; a backward scan has tested them before."""
     verdicts = family.record.verdicts
     below = (i for i in family.descendants(node) if family.nodes[i].kept and not family.ahead(i))
     return sum(i not in verdicts or verdicts[i].status == "untested" for i in below)
 
 
-def taker(run: Run, family: Family, node: int) -> Taker | None:
+def taker(run: Run, family: RoundTree, node: int) -> PlaceTaker | None:
     """What stands at the place of `node`: a kept sibling, or the closing token."""
     sibling = family.kept_sibling(node)
     if sibling is not None:
         verdict = family.record.verdicts[sibling]
         born = family.nodes[sibling]
-        return Taker(quoted(born.text, born.bytes), "sibling", verdict.interval)
+        return PlaceTaker(quoted(born.text, born.bytes), "sibling", verdict.interval)
     closing = family.record.closing
     if closing is None or closing.token is None or node in family.accepted or not family.same_row(node):
         return None
-    return Taker(run.name(closing.token), "closing", closing.interval)
+    return PlaceTaker(run.name(closing.token), "closing", closing.interval)
 
 
-def blocker(run: Run, family: Family, node: int) -> Blocker | None:
+def blocker(run: Run, family: RoundTree, node: int) -> Blocker | None:
     """The topmost ancestor that did not make it into the text: there the text went another way."""
     lost = None
     for levels, ancestor in enumerate(family.ancestors(node), 1):
@@ -299,7 +299,7 @@ def blocker(run: Run, family: Family, node: int) -> Blocker | None:
     return lost
 
 
-def title(run: Run, family: Family, node: int) -> str:
+def title(run: Run, family: RoundTree, node: int) -> str:
     """`n14 "▁mat"`, or the root or closing token by its role."""
     if node == ROOT:
         return f'root "{run.word(family.record.start.root)}"'

@@ -12,11 +12,11 @@ from specviz.traits import NAIVE
 from specviz.view.words.numbers import apart, fine, joint, percent
 
 if TYPE_CHECKING:
-    from specviz.metrics.replay_rules import Link
-    from specviz.view.why.node_context import Case
+    from specviz.metrics.replay_rules import ChainPosition
+    from specviz.view.why.node_context import NodeContext
 
 
-def scan_words(case: "Case", kept: bool) -> str:
+def scan_words(case: "NodeContext", kept: bool) -> str:
     """Why this position was kept or failed."""
     if case.verdict is not None and case.verdict.implied:
         return _implied(case)
@@ -27,7 +27,7 @@ def scan_words(case: "Case", kept: bool) -> str:
     return f"{reason} {_end(case, then)}"
 
 
-def _implied(case: "Case") -> str:
+def _implied(case: "NodeContext") -> str:
     v = case.values
     text = f"Kept with a longer prefix: the test at depth {case.stop_depth} passed."
     if v.u is None or v.thr is None:
@@ -37,7 +37,7 @@ def _implied(case: "Case") -> str:
     return text
 
 
-def _end(case: "Case", then: str) -> str:
+def _end(case: "NodeContext", then: str) -> str:
     """The draw: `u .90 is not below it, so a shorter prefix is tried.`"""
     v = case.values
     if v.u is None or v.thr is None:
@@ -48,7 +48,7 @@ def _end(case: "Case", then: str) -> str:
     return f"u {u} is below it. {then}." if v.u < v.thr else f"u {u} is not below it, so {then}."
 
 
-def _carried(case: "Case") -> str:
+def _carried(case: "NodeContext") -> str:
     if case.rule.capped or not case.n_carried:
         return ""
     if case.n_carried == 1:
@@ -56,7 +56,7 @@ def _carried(case: "Case") -> str:
     return f" Its ratio is not capped, so {case.n_carried} carried rounds follow, each with a target and a draft call."
 
 
-def _reason(case: "Case") -> str:
+def _reason(case: "NodeContext") -> str:
     """What makes the keep chance."""
     thr, link, name = case.values.thr, case.link, f"The prefix that ends in {case.token}"
     if thr is None or link is None or not _explains(case, link, thr):
@@ -73,7 +73,7 @@ def _reason(case: "Case") -> str:
     return f"{_weight(link, name)} {_masses(link, thr)}"
 
 
-def _threshold(case: "Case", thr: float | None, name: str) -> str:
+def _threshold(case: "NodeContext", thr: float | None, name: str) -> str:
     """The keep chance as it is, where nothing recorded makes it."""
     if thr != 0:
         return f"{name} survives {percent(thr)} of draws."
@@ -83,7 +83,7 @@ def _threshold(case: "Case", thr: float | None, name: str) -> str:
     return f"No draw can keep the prefix that ends in {case.token}."
 
 
-def _explains(case: "Case", link: "Link", thr: float) -> bool:
+def _explains(case: "NodeContext", link: "ChainPosition", thr: float) -> bool:
     """Whether the joint ratio, as recorded, is what the threshold came from: to every digit that is shown."""
     if not case.first_scan:
         return False
@@ -101,23 +101,23 @@ def _explains(case: "Case", link: "Link", thr: float) -> bool:
     return chance is not None and fine(chance) == fine(thr)
 
 
-def _uncapped(case: "Case", link: "Link") -> bool:
+def _uncapped(case: "NodeContext", link: "ChainPosition") -> bool:
     """The last test of the reference code."""
     return case.rule.capped and not case.rule.last_capped and link.t == case.length
 
 
-def _weight(link: "Link", name: str) -> str:
+def _weight(link: "ChainPosition", name: str) -> str:
     c = fine(math.exp(link.log_c))
     if not link.cap_at:
         return f"{name} has the joint ratio {joint(link.log_r)}, so it carries weight {c}."
     return f"The ratio peaked at {_peak(link)} (position {link.cap_at}) and is now {joint(link.log_r)}: weight {c}."
 
 
-def _peak(link: "Link") -> str:
+def _peak(link: "ChainPosition") -> str:
     return joint(link.log_r - link.log_c)
 
 
-def _masses(link: "Link", thr: float) -> str:
+def _masses(link: "ChainPosition", thr: float) -> str:
     chain = link.chain
     assert chain is not None, "a keep chance without its masses explains nothing"
     assert chain.d_pq is not None, chain
@@ -130,7 +130,7 @@ def _masses(link: "Link", thr: float) -> str:
     )
 
 
-def _last(case: "Case", link: "Link", name: str) -> str:
+def _last(case: "NodeContext", link: "ChainPosition", name: str) -> str:
     c = fine(math.exp(link.log_c))
     if _uncapped(case, link):
         r = fine(math.exp(min(0.0, link.log_r)))
@@ -146,7 +146,7 @@ def _last(case: "Case", link: "Link", name: str) -> str:
     return f"Last position: the keep chance is the capped ratio, {c}{peak}."
 
 
-def _naive(case: "Case", link: "Link", name: str) -> str:
+def _naive(case: "NodeContext", link: "ChainPosition", name: str) -> str:
     if link.log_r >= 0:
         return f"{name} has the joint ratio {joint(link.log_r)}, not below 1: kept for certain unless a longer one is."
     chain, keep = link.chain, fine(link.keep[NAIVE])

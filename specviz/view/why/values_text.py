@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from specviz.traits import TOKENWISE
 from specviz.view.frame.parts import Flip
-from specviz.view.why.node_context import Blocker, Case, Taker
+from specviz.view.why.node_context import Blocker, NodeContext, PlaceTaker
 from specviz.view.why.scan_text import scan_words
 from specviz.view.words.numbers import apart, fine, percent, prob, times
 
@@ -30,14 +30,14 @@ ENDED = {
 }
 
 
-def node_words(case: Case) -> str:
+def node_words(case: NodeContext) -> str:
     """Why this node is kept, rejected, untested or pruned; and of several that spell one text, which was judged."""
     if case.judged is None:
         return _node_words(case)
     return f"{_node_words(case)} Its twin n{case.judged} spells the same text, and is the node that was judged."
 
 
-def _node_words(case: Case) -> str:
+def _node_words(case: NodeContext) -> str:
     verdict = case.verdict
     if not case.node.kept or (verdict and verdict.status == "pruned"):
         return _pruned(case)
@@ -62,7 +62,7 @@ def _node_words(case: Case) -> str:
     return _test_kept(case) if kept else _test_rejected(case)
 
 
-def _beside(case: Case) -> str:
+def _beside(case: NodeContext) -> str:
     """A token of a branch that the target has not judged in this round."""
     where = f"Drafted on branch {case.node.branch}, beside the target's pass"
     if case.fate is None:
@@ -73,7 +73,7 @@ def _beside(case: Case) -> str:
 # Temperature 0: the target's row is one token -----------------------------------------------------------------------
 
 
-def _greedy_rejected(case: Case) -> str:
+def _greedy_rejected(case: NodeContext) -> str:
     if case.taker is None:
         return f"{case.token} is not the target's most likely token here."
     return f"The target's most likely token here is {case.taker.token}, not {case.token}."
@@ -82,11 +82,11 @@ def _greedy_rejected(case: Case) -> str:
 # kind draw: the target draws a token and follows it -----------------------------------------------------------------
 
 
-def _drawn_kept(case: Case) -> str:
+def _drawn_kept(case: NodeContext) -> str:
     return f"The target drew {case.token} itself{_falls(case.values.u, _own(case))}; the draft had it ready."
 
 
-def _drawn_rejected(case: Case) -> str:
+def _drawn_rejected(case: NodeContext) -> str:
     zero = f" {case.token} has no chance here at all." if case.verdict and case.verdict.why == "target_zero" else ""
     if case.taker is None:
         return f"The target drew another token than {case.token}.{zero}"
@@ -96,11 +96,11 @@ def _drawn_rejected(case: Case) -> str:
     return f"{drew}; {_no_child(case)}.{zero}"
 
 
-def _no_child(case: Case) -> str:
+def _no_child(case: NodeContext) -> str:
     return "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
 
 
-def _own(case: Case) -> tuple[float, float] | None:
+def _own(case: NodeContext) -> tuple[float, float] | None:
     v = case.values
     return (v.lo, v.hi) if v.lo is not None and v.hi is not None else None
 
@@ -123,7 +123,7 @@ def span(lo: float, hi: float) -> str:
 # kind test: u against a threshold -----------------------------------------------------------------------------------
 
 
-def _test_kept(case: Case) -> str:
+def _test_kept(case: NodeContext) -> str:
     chance = _without_slack(case)
     if chance is not None and chance < 1:
         return f"{_with_slack(case, chance)} This draw was one."
@@ -135,7 +135,7 @@ def _test_kept(case: Case) -> str:
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
 
 
-def _test_rejected(case: Case) -> str:
+def _test_rejected(case: NodeContext) -> str:
     chance = _without_slack(case)
     if chance is not None:
         return f"{_with_slack(case, chance)} This draw was not one."
@@ -146,14 +146,14 @@ def _test_rejected(case: Case) -> str:
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
 
 
-def _without_slack(case: Case) -> float | None:
+def _without_slack(case: NodeContext) -> float | None:
     """What the lossy rule adds its slack to: p/q, of a point mass p; None under another rule."""
     if not case.rule.adds_slack:
         return None
     return case.values.ratio if case.drawn else case.values.p
 
 
-def _with_slack(case: Case, ratio: float) -> str:
+def _with_slack(case: NodeContext, ratio: float) -> str:
     """The lossy rule says what it adds, and what a lossless one would have done."""
     v, name = case.values, "p/q" if case.drawn else "p"
     plain = "would" if v.u is not None and v.u < min(1.0, ratio) else "would not"
@@ -163,7 +163,7 @@ def _with_slack(case: Case, ratio: float) -> str:
     )
 
 
-def _named(case: Case) -> str:
+def _named(case: NodeContext) -> str:
     """A point mass: the draft gave a token and no odds."""
     chance = percent(case.values.thr)
     if case.n_failed:
@@ -171,18 +171,18 @@ def _named(case: Case) -> str:
     return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
 
 
-def _who(case: Case) -> str:
+def _who(case: NodeContext) -> str:
     return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
 
 
-def _p_and_q(case: Case) -> str:
+def _p_and_q(case: NodeContext) -> str:
     v = case.values
     if case.n_failed or v.p is None or v.q is None:
         return ""
     return f" (p {fine(v.p)} ≥ q {fine(v.q)})"
 
 
-def _too_sure(case: Case) -> str:
+def _too_sure(case: NodeContext) -> str:
     left, q = case.mass, case.values.q
     after = f" of what is left after {_failed(case)}" if case.n_failed else ""
     if not left or not q:
@@ -192,21 +192,21 @@ def _too_sure(case: Case) -> str:
     return f"The draft was {times(q / left)} too sure{after}."
 
 
-def _no_chance(case: Case) -> str:
+def _no_chance(case: NodeContext) -> str:
     if case.n_failed:
         return f"Nothing of {case.token} is left in the target's row after {_failed(case)}: no draw can keep it."
     cut = " once its unlikely tokens are cut" if case.cuts else ""
     return f"The target gives {case.token} no chance here{cut}: no draw can keep it."
 
 
-def _failed(case: Case) -> str:
+def _failed(case: NodeContext) -> str:
     return "its sibling failed" if case.n_failed == 1 else f"its {case.n_failed} siblings failed"
 
 
 # Never tested -------------------------------------------------------------------------------------------------------
 
 
-def _blocked(case: Case) -> str:
+def _blocked(case: NodeContext) -> str:
     blocker = case.blocker
     if blocker is None:
         return "The token before it was not kept, so the text never got here."
@@ -220,7 +220,7 @@ def _way(blocker: Blocker) -> str:
     return f"{who} lost its place to {blocker.taker.token}" if blocker.taker else f"{who} was not kept"
 
 
-def _sibling_kept(case: Case) -> str:
+def _sibling_kept(case: NodeContext) -> str:
     if case.own_test is not None and case.own_test.u is not None and case.own_test.thr is not None:
         sign = "below" if case.own_test.u < case.own_test.thr else "not below"  # one that came along with a longer one
         u, thr = apart(case.own_test.u, case.own_test.thr)
@@ -234,15 +234,15 @@ def _sibling_kept(case: Case) -> str:
     return f"{_kept(case.taker)} at this place, and a text has one token per place."
 
 
-def _kept(taker: Taker) -> str:
+def _kept(taker: PlaceTaker) -> str:
     return f"Its sibling {taker.token} was kept" if taker.by == "sibling" else f"{taker.token} was drawn"
 
 
-def _prefix_rejected(case: Case) -> str:
+def _prefix_rejected(case: NodeContext) -> str:
     return _blocked(case) if case.blocker else "No prefix that reaches it passed."
 
 
-def _pruned(case: Case) -> str:
+def _pruned(case: NodeContext) -> str:
     budget = f"the node budget ({case.budget})" if case.budget is not None else "the node budget"
     if case.blocker is not None or case.verdict is None or case.verdict.why == "budget":
         cum = case.node.src.get("cum")
@@ -251,11 +251,11 @@ def _pruned(case: Case) -> str:
     return "Pruned before the target saw it."
 
 
-def _after_stop(case: Case) -> str:
+def _after_stop(case: NodeContext) -> str:
     return f"The text ended before it: {ENDED.get(case.finish or '', 'a stop came')}."
 
 
-_UNTESTED: dict[str, Callable[[Case], str]] = {
+_UNTESTED: dict[str, Callable[[NodeContext], str]] = {
     "parent_rejected": _blocked,
     "sibling_kept": _sibling_kept,
     "prefix_rejected": _prefix_rejected,
@@ -266,7 +266,7 @@ _UNTESTED: dict[str, Callable[[Case], str]] = {
 }
 
 
-def flip(case: Case) -> Flip | None:
+def flip(case: NodeContext) -> Flip | None:
     """The flip of a tested node; None for an untested one, and where u plays no part (temperature 0)."""
     verdict, v = case.verdict, case.values
     if verdict is None or verdict.order is None or case.greedy or v.u is None or verdict.implied:
@@ -277,7 +277,7 @@ def flip(case: Case) -> Flip | None:
     return None if v.thr is None else _test(case, v.u, v.thr, kept)
 
 
-def _test(case: Case, u: float, thr: float, kept: bool) -> Flip:
+def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
     lo, hi = 0.0, min(1.0, max(0.0, thr))
     if hi >= 1:
         return Flip("no u rejects it", lo, hi, 0.0, "")
@@ -289,7 +289,7 @@ def _test(case: Case, u: float, thr: float, kept: bool) -> Flip:
     return Flip(f"kept below u < {fine(thr)}{slack}", lo, hi, thr - u)
 
 
-def _ratio_test(case: Case) -> bool:
+def _ratio_test(case: NodeContext) -> bool:
     """`slack` is added to p/q, so it speaks to a first test of a drawn token on a chain."""
     return case.drawn and case.n_failed == 0 and case.n_siblings == 0 and case.rule.replays_as == TOKENWISE
 

@@ -43,7 +43,7 @@ class Asked(Message):
 
 
 @dataclass
-class Seek(Message):
+class SeekAsked(Message):
     """The round with this index over the whole run (click or drag on the time line)."""
 
     index: int

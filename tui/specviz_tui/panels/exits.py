@@ -12,13 +12,13 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
-from specviz.view.panels.exits.model import ExitOptions, HeatMap, Layers
+from specviz.view.panels.exits.model import ExitOptions, HeatMap, LayersModel
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import STRONG, indented, painter_of
 from specviz_tui.common.pane import NARROW, PanelPane, opens
 from specviz_tui.panels import exits_views as views
-from specviz_tui.panels.exits_map import Spot, drawn
+from specviz_tui.panels.exits_map import MapColumn, drawn
 
 View = Literal["map", "staircase", "ledger", "curves", "cell"]
 VIEWS: tuple[View, ...] = ("map", "staircase", "ledger", "curves")
@@ -60,7 +60,7 @@ EXIT_PAGES = {
 }
 
 
-class LayersPane(PanelPane[ExitOptions, Layers]):
+class LayersPane(PanelPane[ExitOptions, LayersModel]):
     """The view that is chosen, and the inspector. The row under the cursor is the tree's selected node."""
 
     PANEL = ExitsPanel
@@ -73,7 +73,7 @@ class LayersPane(PanelPane[ExitOptions, Layers]):
         with VerticalScroll(id="cell-box", can_focus=False):
             yield Static("", id="cell", markup=False)
 
-    def show(self, frame: Frame, model: Layers) -> None:
+    def show(self, frame: Frame, model: LayersModel) -> None:
         """The cell, and the names of both."""
         self._title(frame)
         box = self.query_one("#cell-box")
@@ -148,7 +148,7 @@ class LayerView(FrameWidget):
     def __init__(self, pick: Callable[[int, int], None]) -> None:
         super().__init__(id="layers-painted")
         self._pick = pick
-        self._spots: list[Spot] = []
+        self._spots: list[MapColumn] = []
         self._layers: tuple[int, ...] = ()
 
     def part(self, frame: Frame) -> object:
@@ -173,7 +173,7 @@ class LayerView(FrameWidget):
             return views.cell(found.cell, painter, width)
         return self._map(found, found.heat, frame.cursor.index, width)
 
-    def _map(self, found: Layers, heat: HeatMap, index: int, width: int) -> Text:
+    def _map(self, found: LayersModel, heat: HeatMap, index: int, width: int) -> Text:
         below = views.below(found, heat, self.painter, width)
         if self.app.size.width < NARROW and found.cell is not None:
             below[1:1] = indented(found.cell.words, width, STRONG)[:3]

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.exits.model import Cell, Column, HeatMap
+from specviz.view.panels.exits.model import Column, ExitCell, HeatMap
 from specviz.view.words import palette
 from specviz.view.words.numbers import prob
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter
@@ -20,7 +20,7 @@ EXIT = palette.STYLES["exit"].glyph
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class MapColumn:
     """Cells `[x0, x1)` of a line belong to this column of the map."""
 
     x0: int
@@ -64,7 +64,7 @@ def _window(heat: HeatMap, height: int) -> tuple[int, ...]:
 
 def drawn(
     heat: HeatMap, index: int, painter: Painter, width: int, height: int
-) -> tuple[Text, list[Spot], tuple[int, ...]]:
+) -> tuple[Text, list[MapColumn], tuple[int, ...]]:
     """Tokens, one line a layer, fates; which cells belong to which column, which line to which layer."""
     plans = _plan(heat, index, width, height - 2)
     columns = range(plans.first, len(heat.columns))
@@ -72,7 +72,7 @@ def drawn(
     for k in columns:
         x += _bar(heat, plans, k)
         cells = 1 if k < plans.wide else plans.cells
-        spots.append(Spot(x, x + cells, k))
+        spots.append(MapColumn(x, x + cells, k))
         x += cells
     lines = [_tokens(heat, plans, painter)]
     lines += [_layer(heat, layer, plans, painter) for layer in plans.layers]
@@ -115,12 +115,12 @@ def _layer(heat: HeatMap, layer: int, plans: _Plan, painter: Painter) -> Text:
     return line
 
 
-def _narrow(cell: Cell, would: bool, here: bool, painter: Painter) -> tuple[str, Style]:
+def _narrow(cell: ExitCell, would: bool, here: bool, painter: Painter) -> tuple[str, Style]:
     glyph, style = _sign(cell, would, painter)
     return glyph, style + (CURSOR if here else PLAIN)
 
 
-def _sign(cell: Cell, would: bool, painter: Painter) -> tuple[str, Style]:
+def _sign(cell: ExitCell, would: bool, painter: Painter) -> tuple[str, Style]:
     """One cell: exit, would exit, band, or how it was computed when no head was asked."""
     if cell.took:
         return EXIT, painter.mark("exit") + STRONG
@@ -132,7 +132,7 @@ def _sign(cell: Cell, would: bool, painter: Painter) -> tuple[str, Style]:
     return ("·" if cell.kind else " "), FAINT
 
 
-def _wide(line: Text, column: Column, cell: Cell, would: bool, here: bool, cells: int, painter: Painter) -> None:
+def _wide(line: Text, column: Column, cell: ExitCell, would: bool, here: bool, cells: int, painter: Painter) -> None:
     """Band, confidence and, at an exit, its sign; a watched value is faint and in brackets."""
     cursor = CURSOR if here else PLAIN
     if cell.band is None:

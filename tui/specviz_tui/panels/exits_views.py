@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.exits.model import BANDS, CellInfo, Column, GateCurve, HeatMap, Layers, Stairs
+from specviz.view.panels.exits.model import BANDS, CellInfo, Column, GateCurve, HeatMap, LayersModel, PendingStairs
 from specviz.view.panels.exits.sweeps import SweepLine, Sweeps, calls_text
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
@@ -15,7 +15,7 @@ TOKEN = 12
 # Staircase ------------------------------------------------------------------------------------------------------------
 
 
-def staircase(found: Layers, index: int, painter: Painter, width: int) -> Text:
+def staircase(found: LayersModel, index: int, painter: Painter, width: int) -> Text:
     """Left: layers x rows by how each cell was computed. Right: how deep every row stood after each climb."""
     heat, stairs = found.heat, found.stairs
     mine = [column for column in heat.columns if column.index == index] if heat else []
@@ -64,7 +64,7 @@ def _kinds(heat: HeatMap, mine: list[Column], layer: int, cells: int, painter: P
     return line
 
 
-def _depths(stairs: Stairs, layer: int, cells: int, painter: Painter) -> Text:
+def _depths(stairs: PendingStairs, layer: int, cells: int, painter: Painter) -> Text:
     """A column a climb; in it a mark for each row that has passed the layer: the older, the further left."""
     line = Text(no_wrap=True)
     for step in stairs.steps:
@@ -76,7 +76,7 @@ def _depths(stairs: Stairs, layer: int, cells: int, painter: Painter) -> Text:
     return line
 
 
-def _under(stairs: Stairs, mine: list[Column], cells: int) -> Text:
+def _under(stairs: PendingStairs, mine: list[Column], cells: int) -> Text:
     """Where each row stopped, below both pictures."""
     line = Text("     ", no_wrap=True)
     for column in mine:
@@ -90,7 +90,7 @@ def _under(stairs: Stairs, mine: list[Column], cells: int) -> Text:
 # Ledger ---------------------------------------------------------------------------------------------------------------
 
 
-def ledger(layers: Layers, painter: Painter, width: int) -> Text:
+def ledger(layers: LayersModel, painter: Painter, width: int) -> Text:
     """Paid, earned and net of every climb, then the round in both currencies and in time."""
     found = layers.ledger
     if found is None:
@@ -170,7 +170,7 @@ def _swept(line: SweepLine, painter: Painter, width: int) -> list[Text]:
 # Under the map, and the cell ----------------------------------------------------------------------------------------
 
 
-def below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
+def below(found: LayersModel, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
     """Legend, numbers, the round's ledger and time, what other thresholds would have done; the cell in words."""
     parts = [
         (k, Text(palette.BANDS[k].glyph, style=painter.band(k)).append(f" {BANDS[k][1]}", style=FAINT))
@@ -195,7 +195,7 @@ def below(found: Layers, heat: HeatMap, painter: Painter, width: int) -> list[Te
     return lines
 
 
-def _sweep_line(found: Layers, width: int) -> list[Text]:
+def _sweep_line(found: LayersModel, width: int) -> list[Text]:
     """`wrong at τ  .70 → 8 %   ▶.80 → 3 %`."""
     line = found.sweeps.line("tau") if found.sweeps and not found.sweeps.missing else None
     if line is None:

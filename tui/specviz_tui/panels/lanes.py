@@ -10,14 +10,14 @@ from textual.reactive import reactive
 
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.model import CLOCKS, Block, Chart, LaneOptions, Lanes
+from specviz.view.panels.lanes.model import CLOCKS, Chart, LaneBlock, LaneOptions, LanesModel
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import KEEP
 from specviz_tui.common.paint import FAINT, indented, sentence
 from specviz_tui.common.pane import PanelPane, PartedPane, opens
 from specviz_tui.panels import lanes_views as views
-from specviz_tui.panels.lanes_views import LABEL, Window
+from specviz_tui.panels.lanes_views import LABEL, TimeWindow
 
 MOST_ROUNDS = 8
 LANE_KEYS: tuple[Key, ...] = (
@@ -53,7 +53,7 @@ LANE_PAGES = {
 }
 
 
-class LanesPane(PartedPane[LaneOptions, Lanes]):
+class LanesPane(PartedPane[LaneOptions, LanesModel]):
     """The chart on top, the parts of the round below. A block's first token is the tree's selected node."""
 
     PANEL = LanesPanel
@@ -129,7 +129,7 @@ class LaneChart(FrameWidget):
     def __init__(self, pick: Callable[[int], None]) -> None:
         super().__init__(id="lane-chart")
         self._pick = pick
-        self._seen: Window | None = None
+        self._seen: TimeWindow | None = None
         self._lanes: list[str] = []
 
     def part(self, frame: Frame) -> Chart | None:
@@ -170,13 +170,13 @@ class LaneChart(FrameWidget):
                 self._pick(place)
 
 
-def _beside(chart: Chart, here: Block, direction: str) -> Block | None:
+def _beside(chart: Chart, here: LaneBlock, direction: str) -> LaneBlock | None:
     mine = sorted((block for block in chart.blocks if block.lane == here.lane), key=lambda block: block.t0)
     at = mine.index(here) + (1 if direction == "right" else -1)
     return mine[at] if 0 <= at < len(mine) else None
 
 
-def _across(chart: Chart, here: Block, direction: str) -> Block | None:
+def _across(chart: Chart, here: LaneBlock, direction: str) -> LaneBlock | None:
     """The block of the next lane that is nearest in time."""
     keys = [lane.key for lane in chart.lanes]
     at = keys.index(here.lane) + (1 if direction == "down" else -1)

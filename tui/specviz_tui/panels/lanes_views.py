@@ -13,7 +13,7 @@ from rich.text import Text
 
 from specviz.text import clip, pad
 from specviz.view.panels.lanes.cost import CostCurve, CostPanel
-from specviz.view.panels.lanes.model import Block, Chart, Hrad, Lanes
+from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, LanesModel
 from specviz.view.words import palette
 from specviz.view.words.numbers import BARS, number, percent, prob, seconds
 from specviz.view.words.palette import glyph
@@ -25,7 +25,7 @@ NO_BOUND = "This method drafts on however unsure the draft model is."
 NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
 
 
-def steps(found: Lanes, painter: Painter, width: int) -> Text:
+def steps(found: LanesModel, painter: Painter, width: int) -> Text:
     """A line a drafted token: fate, token, bar of its confidence with the bound as a bar line, and the comparison."""
     if not found.steps:
         return Text("nothing drafted in this round", style=FAINT)
@@ -46,7 +46,7 @@ def steps(found: Lanes, painter: Painter, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def fan(model: Lanes, painter: Painter, width: int) -> Text:
+def fan(model: LanesModel, painter: Painter, width: int) -> Text:
     """k and why, then a line a branch: q of its first token, the tokens behind, ▶ the one that survived."""
     found = model.fan
     if found is None:
@@ -69,7 +69,7 @@ def fan(model: Lanes, painter: Painter, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def block(model: Lanes, painter: Painter, width: int) -> Text:
+def block(model: LanesModel, painter: Painter, width: int) -> Text:
     """The sentence on the block under the cursor, then its numbers."""
     found = model.block
     if found is None:
@@ -78,7 +78,7 @@ def block(model: Lanes, painter: Painter, width: int) -> Text:
     return Text("\n").join([title, *sentence(found.words, width), Text(""), *facts(found.rows, width)])
 
 
-def _hrad(found: Hrad | None, painter: Painter, width: int) -> Text:
+def _hrad(found: ClassifierView | None, painter: Painter, width: int) -> Text:
     """Probabilities of the three answers, and how often the classifier was right."""
     if found is None:
         return Text("\n").join(sentence(NO_HRAD, width, FAINT))
@@ -99,7 +99,7 @@ def _hrad(found: Hrad | None, painter: Painter, width: int) -> Text:
     return Text("\n").join([*lines, *sentence(found.words, width, FAINT)])
 
 
-def over_run(model: Lanes, painter: Painter, width: int) -> Text:
+def over_run(model: LanesModel, painter: Painter, width: int) -> Text:
     """The run on this clock, then the classifier."""
     return Text("\n").join([*facts(model.summary, width), Text(""), _hrad(model.hrad, painter, width)])
 
@@ -107,7 +107,7 @@ def over_run(model: Lanes, painter: Painter, width: int) -> Text:
 _MARKS = {"theorem": "untested", "branch": "exit", "pearl": "recovered"}
 
 
-def costs(found: Lanes, painter: Painter, width: int) -> Text:
+def costs(found: LanesModel, painter: Painter, width: int) -> Text:
     """A curve a line, lower is better; then the run's own point and what it comes to."""
     panel = found.cost
     if panel is None:
@@ -151,7 +151,7 @@ Cells = list[tuple[str, Style]]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """The stretch of time that is drawn, and how long a cell is."""
 
     t0: float
@@ -163,7 +163,7 @@ class Window:
         """Seconds of a cell."""
         return (self.t1 - self.t0) / self.cells or 1e-9
 
-    def span(self, block: Block) -> tuple[int, int]:
+    def span(self, block: LaneBlock) -> tuple[int, int]:
         """Cells `[x0, x1)` of a block, at least one; outside the window it may lie beyond either end."""
         x0 = int((block.t0 - self.t0) / self.step + 1e-6)
         return x0, max(x0 + 1, int((block.t1 - self.t0) / self.step + 0.5))
@@ -173,7 +173,7 @@ class Window:
         return max(0, min(self.cells - 1, int((t - self.t0) / self.step)))
 
 
-def window(chart: Chart, rounds: int, width: int) -> Window:
+def window(chart: Chart, rounds: int, width: int) -> TimeWindow:
     """The last `rounds` rounds of the chart, and in any case the block under the cursor."""
     spans = chart.rounds[-rounds:]
     t0, t1 = (spans[0].t0, spans[-1].t1) if spans else (chart.t0, chart.t1)
@@ -181,10 +181,10 @@ def window(chart: Chart, rounds: int, width: int) -> Window:
         chosen = chart.blocks[chart.cursor]
         t0, t1 = min(t0, chosen.t0), max(t1, chosen.t1)
     note = NOTE if width >= 100 else 0
-    return Window(t0, max(t1, t0 + 1e-9), max(10, width - LABEL - note - 2))
+    return TimeWindow(t0, max(t1, t0 + 1e-9), max(10, width - LABEL - note - 2))
 
 
-def drawn(chart: Chart, rounds: int, painter: Painter, width: int) -> tuple[Text, Window, list[str]]:
+def drawn(chart: Chart, rounds: int, painter: Painter, width: int) -> tuple[Text, TimeWindow, list[str]]:
     """The lanes, the rounds below them and the last arrow; which lane stands in which line."""
     seen = window(chart, rounds, width)
     keys = [lane.key for lane in chart.lanes]
@@ -199,7 +199,7 @@ def drawn(chart: Chart, rounds: int, painter: Painter, width: int) -> tuple[Text
     return Text("\n").join(lines), seen, shown
 
 
-def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) -> Text:
+def _lane(chart: Chart, key: str, seen: TimeWindow, painter: Painter, width: int) -> Text:
     lane = next(lane for lane in chart.lanes if lane.key == key)
     cells: Cells = [(" ", PLAIN)] * seen.cells
     mine = [block for block in chart.blocks if block.lane == key]
@@ -221,7 +221,7 @@ def _lane(chart: Chart, key: str, seen: Window, painter: Painter, width: int) ->
     return line
 
 
-def _put(cells: Cells, block: Block, seen: Window, painter: Painter, here: bool) -> None:
+def _put(cells: Cells, block: LaneBlock, seen: TimeWindow, painter: Painter, here: bool) -> None:
     style = palette.VOID if block.void else palette.BLOCKS[block.kind]
     look = painter.style(style) + (CURSOR if here else FAINT if block.open else PLAIN)
     x0, x1 = seen.span(block)
@@ -232,7 +232,7 @@ def _put(cells: Cells, block: Block, seen: Window, painter: Painter, here: bool)
         cells[x] = (style.glyph, look) if x < kept else (palette.VOID.glyph, void)
 
 
-def _rounds(chart: Chart, seen: Window) -> Text:
+def _rounds(chart: Chart, seen: TimeWindow) -> Text:
     """`├─ r35 ────┤` under every round."""
     cells = [" "] * seen.cells
     for span in chart.rounds:
@@ -246,7 +246,7 @@ def _rounds(chart: Chart, seen: Window) -> Text:
     return Text(f" {'rounds':<{LABEL - 2}} {''.join(cells)}", style=FAINT, no_wrap=True)
 
 
-def _arrow(chart: Chart, seen: Window, painter: Painter) -> list[Text]:
+def _arrow(chart: Chart, seen: TimeWindow, painter: Painter) -> list[Text]:
     """From the pass of the last round that voided something back to the cells it voids."""
     known = [arrow for arrow in chart.arrows if chart.blocks[arrow.source].t1 > seen.t0]
     if not known:
@@ -264,7 +264,7 @@ def _arrow(chart: Chart, seen: Window, painter: Painter) -> list[Text]:
     return [line.append("".join(cells), style=painter.style(palette.VOID))]
 
 
-def legend(seen: Window, painter: Painter) -> Text:
+def legend(seen: TimeWindow, painter: Painter) -> Text:
     """`1 cell = 2 ms · ▣ draft ▤ verify ..`."""
     line = Text(f"Lanes · 1 cell = {seconds(seen.step)} · ", style=STRONG)
     for kind in ("draft", "verify", "branch", "idle"):

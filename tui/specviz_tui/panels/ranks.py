@@ -18,7 +18,7 @@ from specviz.view.frame.frame import Frame
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.learning.model import Learning
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, RankOptions, Ranks
+from specviz.view.panels.ranks.model import BUCKETS, RankOptions, RanksModel
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import NodePicked
@@ -91,7 +91,7 @@ RANK_PAGES = {
 }
 
 
-class RanksPane(PartedPane[RankOptions, Ranks]):
+class RanksPane(PartedPane[RankOptions, RanksModel]):
     """The part on the left, its companion on the right."""
 
     PANEL, BESIDE = RanksPanel, (LearningPanel,)
@@ -105,7 +105,7 @@ class RanksPane(PartedPane[RankOptions, Ranks]):
         with VerticalScroll(id="rank-side", can_focus=False):
             yield RankView("offers", self.pick, id="rank-right").data_bind(PanelPane.frame)
 
-    def show(self, frame: Frame, model: Ranks) -> None:
+    def show(self, frame: Frame, model: RanksModel) -> None:
         self._titles()
 
     def put_parts(self) -> None:
@@ -247,7 +247,7 @@ class RankView(FrameWidget):
             self._cursor_line += 1
         return Text("\n").join([Text(f" v · {TITLES[self.part_shown]}", style=FAINT, no_wrap=True), text])
 
-    def _painted(self, found: Ranks, cells: int) -> Text:
+    def _painted(self, found: RanksModel, cells: int) -> Text:
         painter, part, learnt = self.painter, self.part_shown, LearningPanel.of(self.frame) or Learning("")
         self._listed, self._cursor_line = [], None
         if part == "tree" and found.tree is not None:
@@ -275,7 +275,7 @@ class RankView(FrameWidget):
             self._pick(*cell)
 
 
-_PAINTED: dict[str, Callable[[Ranks, Painter, int], Text]] = {
+_PAINTED: dict[str, Callable[[RanksModel, Painter, int], Text]] = {
     "offers": ranks_views.offers,
     "buckets": ranks_views.buckets,
     "widths": ranks_views.widths,

@@ -18,7 +18,7 @@ from specviz.view.panels.ranks.model import (
     ConfusionCell,
     ExpansionView,
     RankNode,
-    Ranks,
+    RanksModel,
     RankTree,
 )
 from specviz.view.words import palette
@@ -68,7 +68,7 @@ def _node(node: RankNode, painter: Painter, room: int, cells: int) -> Text:
     return line
 
 
-def offers(found: Ranks, painter: Painter, cells: int) -> Text:
+def offers(found: RanksModel, painter: Painter, cells: int) -> Text:
     """Why the round ended, what was offered at the node under the cursor, why the tree has this shape."""
     lines = [Text(line, style=STRONG) for line in wrapped(found.ending, cells)]
     lines += [Text("")] if lines else []
@@ -131,7 +131,7 @@ _SENT = "sent: nodes of the budget, by the block that offered them first; kept: 
 NO_EXPANSIONS = "No expansion has been judged yet"
 
 
-def buckets(found: Ranks, painter: Painter, cells: int) -> Text:
+def buckets(found: RanksModel, painter: Painter, cells: int) -> Text:
     """The table with its margins, what being wrong costs, and every (block, slot)."""
     table = found.confusion
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
@@ -186,7 +186,7 @@ def _legend(painter: Painter, cells: int) -> Text:
     return Text(" ", no_wrap=True).append_text(joined(parts, cells - 2, "  "))
 
 
-def _slots(found: Ranks, painter: Painter, cells: int) -> list[Text]:
+def _slots(found: RanksModel, painter: Painter, cells: int) -> list[Text]:
     if not found.slot_rows:
         return []
     lines = [Text(" block slot      n  first right  bucket right  covered  children", style=FAINT, no_wrap=True)]
@@ -223,7 +223,7 @@ def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, in
     return Text("\n").join(lines), cursor
 
 
-def widths(found: Ranks, painter: Painter, cells: int) -> Text:
+def widths(found: RanksModel, painter: Painter, cells: int) -> Text:
     """What every width was given, spent and brought; what any width would have covered."""
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
     if not found.widths:
@@ -250,7 +250,7 @@ def widths(found: Ranks, painter: Painter, cells: int) -> Text:
     return Text("\n").join(lines)
 
 
-def blocks(found: Ranks, painter: Painter, cells: int) -> Text:
+def blocks(found: RanksModel, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
     lines = facts(found.summary, cells)
     if found.block_rows:

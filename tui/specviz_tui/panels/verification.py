@@ -7,7 +7,7 @@ from textual.containers import Horizontal, Vertical
 
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import Scan, Stairs, Verification
+from specviz.view.panels.verification.model import RatioStairs, Scan, VerificationModel
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.messages import Moved, NodePicked
@@ -70,7 +70,7 @@ SCAN_PAGES = {
 }
 
 
-class ScanPane(PanelPane[PanelOptions, Verification]):
+class ScanPane(PanelPane[PanelOptions, VerificationModel]):
     """The table on top; the rest beside or below each other, as the width allows."""
 
     PANEL = VerificationPanel
@@ -88,7 +88,7 @@ class ScanPane(PanelPane[PanelOptions, Verification]):
         yield self.box(views.branches, _BRANCHES, "branches")
         yield self.box(views.over_run, "Over the run · survival: observed against exactly expected", "over-run")
 
-    def show(self, frame: Frame, model: Verification) -> None:
+    def show(self, frame: Frame, model: VerificationModel) -> None:
         """What is known over the run stands there without a scan too."""
         self.query_one("#over-run").display = model.survival is not None and not model.survival.missing
 
@@ -138,7 +138,7 @@ class StairChart(FrameWidget):
 
     EXPLAIN = "scan"
 
-    def part(self, frame: Frame) -> Stairs | None:
+    def part(self, frame: Frame) -> RatioStairs | None:
         model = VerificationPanel.of(frame)
         return model.stairs if model else None
 

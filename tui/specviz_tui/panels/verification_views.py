@@ -11,14 +11,14 @@ from rich.text import Text
 
 from specviz.text import clip, pad
 from specviz.view.panels.verification.model import (
+    RatioStairs,
     RuleReplay,
     Scan,
     ScanColumn,
     ScanRow,
-    Stairs,
     Survival,
-    Verification,
-    Weighed,
+    VerificationModel,
+    WeighedToken,
 )
 from specviz.view.words.numbers import fine, joint, number, percent, prob
 from specviz.view.words.palette import glyph
@@ -134,7 +134,7 @@ def said(words: str, width: int) -> Text:
 ENTRIES = 5  # tokens of a row; the dashboard shows more
 
 
-def rules(model: Verification, painter: Painter, width: int) -> Text:
+def rules(model: VerificationModel, painter: Painter, width: int) -> Text:
     """`token-wise  ✗·····  0 of 6  3.28`, a line each, then what it comes to."""
     found = model.comparison
     if found is None:
@@ -160,7 +160,7 @@ def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Te
     return [line, *indented(f"  {rule.note}", width, FAINT)]
 
 
-def closing(model: Verification, painter: Painter, width: int) -> Text:
+def closing(model: VerificationModel, painter: Painter, width: int) -> Text:
     """The tokens of the row, what p and q give them, what is left, and which was drawn."""
     found = model.closing
     if found is None:
@@ -178,7 +178,7 @@ def closing(model: Verification, painter: Painter, width: int) -> Text:
     return Text("\n").join([*lines, *indented(found.words, width, FAINT)])
 
 
-def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], against: bool) -> Text:
+def _weighed(entry: WeighedToken, painter: Painter, cells: tuple[int, int, int], against: bool) -> Text:
     token, bars, width = cells
     mine = STRONG if entry.drawn else PLAIN
     line = Text(no_wrap=True).append(" → " if entry.drawn else "   ", style=painter.tint("recovered"))
@@ -194,7 +194,7 @@ def _weighed(entry: Weighed, painter: Painter, cells: tuple[int, int, int], agai
     return line
 
 
-def branches(model: Verification, painter: Painter, width: int) -> Text:
+def branches(model: VerificationModel, painter: Painter, width: int) -> Text:
     """One bar a branch: what both laws give, then what the target misses and what the draft has too much of."""
     found = model.branches
     if not found:
@@ -216,7 +216,7 @@ def branches(model: Verification, painter: Painter, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def over_run(found: Verification, painter: Painter, width: int) -> Text:
+def over_run(found: VerificationModel, painter: Painter, width: int) -> Text:
     """The paired difference to token-wise, then survival: observed beside exactly expected, position by position."""
     lines = [line for p in found.paired for line in indented(p.words or p.missing or "", width)]
     if found.survival is not None:
@@ -248,7 +248,7 @@ WIDEST = 10
 class _Scale:
     """Rows of the chart for logs, the largest on top. What is minus infinity lies on the last row."""
 
-    def __init__(self, stairs: Stairs, height: int) -> None:
+    def __init__(self, stairs: RatioStairs, height: int) -> None:
         values = (*stairs.log_r, *stairs.log_c, *stairs.cap)
         finite = [y for y in values if y is not None]
         self.top, self.low, self.height = max(*finite, 0.0), min(*finite, 0.0), height
@@ -279,7 +279,7 @@ class _Canvas:
         self.cap, self.ratio = painter.tint("rejected"), painter.tint("accepted") + STRONG
         self.weight = painter.tint("recovered") + STRONG
 
-    def step(self, stairs: Stairs, k: int, step: int) -> None:
+    def step(self, stairs: RatioStairs, k: int, step: int) -> None:
         """Position k: its piece of the cap line, its c, its r with the riser from the one before."""
         left, place, r = k * step, k * step + step // 2, stairs.log_r[k]
         self._flat(stairs.cap[k], left, step, CAP, self.cap)
@@ -313,7 +313,7 @@ class _Canvas:
         return out
 
 
-def chart(stairs: Stairs, painter: Painter, width: int, height: int) -> Text:
+def chart(stairs: RatioStairs, painter: Painter, width: int, height: int) -> Text:
     """`height` lines and one of positions. What fell to probability 0 leaves at the bottom, with an arrow."""
     step = max(3, min(WIDEST, (width - LABEL - 2) // len(stairs.xs)))
     canvas = _Canvas(step * len(stairs.xs), _Scale(stairs, height), painter)

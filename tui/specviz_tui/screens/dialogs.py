@@ -60,7 +60,7 @@ class AskScreen(ModalScreen[str | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListChoice:
     """A line of the list; `id` is the answer."""
 
     id: str
@@ -78,7 +78,7 @@ class PickScreen(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, title: str, choices: list[Choice], hint: str, leave: str = "esc back", enters: str = "opens"
+        self, title: str, choices: list[ListChoice], hint: str, leave: str = "esc back", enters: str = "opens"
     ) -> None:
         super().__init__()
         self._title, self._choices, self._hint = title, choices, f"{hint}enter {enters} · {leave}"

@@ -13,7 +13,7 @@ from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.sources.worker import unused
 from specviz.view import Player
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.screens.dialogs import Choice
+from specviz_tui.screens.dialogs import ListChoice
 
 LIVE = "live"
 PRELUDE = (
@@ -22,7 +22,7 @@ PRELUDE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class WorkerStart:
     """How to start a worker: its arguments, where to record, and what to decode first (None: ask).
 
     `redact`: what is recorded, now or later, holds no text.
@@ -42,7 +42,7 @@ class Library:
 
     animate: bool = True
     ascii: bool = False
-    core: Core = field(default_factory=Core)
+    core: WorkerStart = field(default_factory=WorkerStart)
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
@@ -86,12 +86,12 @@ class Library:
     def open(self, choice: str) -> RunFeed:
         return self.live() if choice == LIVE else self.trace(choice)
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[ListChoice]:
         """Bundled traces first, then those of the working folder, then the core."""
-        found = [Choice(str(path), name, "bundled") for name, path in bundled_traces().items()]
-        found += [Choice(str(path), trace_name(path), "in this folder") for path in traces_in(Path.cwd())]
+        found = [ListChoice(str(path), name, "bundled") for name, path in bundled_traces().items()]
+        found += [ListChoice(str(path), trace_name(path), "in this folder") for path in traces_in(Path.cwd())]
         if find_spec("torch") is not None and find_spec("transformers") is not None:
-            found.append(Choice(LIVE, "decode live", "loads the models, asks for a prompt"))
+            found.append(ListChoice(LIVE, "decode live", "loads the models, asks for a prompt"))
         return found
 
     def _feed(self, source: Source, name: str, *, paced: bool = False, prelude: Player | None = None) -> RunFeed:

@@ -26,7 +26,7 @@ from specviz_tui.common.messages import (
     NodePicked,
     OpenAsked,
     Pressed,
-    Seek,
+    SeekAsked,
 )
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import all_panes, screen_keys
@@ -169,8 +169,8 @@ class MainScreen(LiveActions, LookingActions):
             self.select(self.feed.options.selected)
         self.paint_soon()
 
-    @on(Seek)
-    def _sought(self, message: Seek) -> None:
+    @on(SeekAsked)
+    def _sought(self, message: SeekAsked) -> None:
         self.go(self.feed.player.seek_index(message.index))
 
     @on(Pressed)

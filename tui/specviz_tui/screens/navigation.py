@@ -10,7 +10,7 @@ from specviz.view.frame.run_header import warned
 from specviz.view.play.seek import is_place
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import node_record
-from specviz_tui.screens.dialogs import AskScreen, Choice, PickScreen, Question
+from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.text_strip import MODES, TextStrip
 from specviz_tui.widgets.tree.box import neighbour
@@ -178,7 +178,7 @@ class LookingActions(RunScreen):
     def action_bookmarks(self) -> None:
         rounds = self.feed.player.run.rounds
         choices = [
-            Choice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several
+            ListChoice(f"{record.index}-{k}", f"r{record.r}", note.text)  # a round may have several
             for record in rounds
             for k, note in enumerate(record.notes)
         ]
@@ -198,12 +198,14 @@ class LookingActions(RunScreen):
         if not found:
             self.notify("the core has warned of nothing in this run", markup=False)
             return
-        choices = [Choice(f"{'' if w.index is None else w.index}-{k}", w.place, w.text) for k, w in enumerate(found)]
+        choices = [
+            ListChoice(f"{'' if w.index is None else w.index}-{k}", w.place, w.text) for k, w in enumerate(found)
+        ]
         self.app.push_screen(PickScreen("Warnings", choices, "", "esc back", "goes there"), self._go_to_mark)
 
     def action_export(self) -> None:
         """The screen as SVG, or the node as JSON, into the working folder."""
-        choices = [Choice("svg", "screen as SVG"), Choice("json", "this node as JSON")]
+        choices = [ListChoice("svg", "screen as SVG"), ListChoice("json", "this node as JSON")]
         self.app.push_screen(PickScreen("Export", choices, f"to {Path.cwd()} · "), self._export)
 
     def _export(self, what: str | None) -> None:

@@ -10,7 +10,7 @@ from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
 from specviz.view.words import palette
 from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.messages import NodePicked, Seek
+from specviz_tui.common.messages import NodePicked, SeekAsked
 from specviz_tui.common.paint import FAINT, spread
 
 MODES = ("text", "tokens", "ids")
@@ -91,7 +91,7 @@ class TextStrip(FrameWidget, can_focus=True):
         points = self.frame.timeline.points
         at = [p.index for p in points if p.r == meta["round"] and p.q == self.frame.query]
         if at:
-            self.post_message(Seek(at[0]))
+            self.post_message(SeekAsked(at[0]))
 
 
 def _last_cells(text: Text, cells: int) -> Text:

@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Timeline
 from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.messages import Pressed, Seek
+from specviz_tui.common.messages import Pressed, SeekAsked
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
 
 LABEL = " tok/round "
@@ -54,7 +54,7 @@ class Sparkline(FrameWidget):
         if self.frame is not None:
             index = self._start() + event.x - len(LABEL)
             if 0 <= index < len(self.frame.timeline.points):
-                self.post_message(Seek(index))
+                self.post_message(SeekAsked(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +162,4 @@ class Transport(FrameWidget):
 
     def _seek(self, x: int) -> None:
         if self._track.n:
-            self.post_message(Seek(self._track.index(x)))
+            self.post_message(SeekAsked(self._track.index(x)))

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
 from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Scene
-from specviz.view.panels.exits.climbs import Climbs, Oracle
-from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, Layers
+from specviz.view.panels.exits.climbs import Climbs, HeadWords
+from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent, stairs, timing
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
@@ -38,7 +38,7 @@ _NUMBERS = (  # name, label, help
 )
 
 
-class ExitsPanel(Panel[ExitOptions, Layers]):
+class ExitsPanel(Panel[ExitOptions, LayersModel]):
     """Of one run."""
 
     id, title, options = "exits", "Layers", ExitOptions
@@ -46,7 +46,7 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._climbs: OrderedDict[int, tuple[Any, Climbs, tuple[Column, ...]]] = OrderedDict()
-        self._oracles: dict[int, tuple[Any, Oracle]] = {}
+        self._oracles: dict[int, tuple[Any, HeadWords]] = {}
         self._sweeps = Last[Sweeps]()
         self._gates = GateTally()
 
@@ -55,10 +55,10 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         """A drafter that goes through the target's own layers."""
         return traits.exits != "none"
 
-    def empty(self, reason: str) -> Layers:
-        return Layers(reason)
+    def empty(self, reason: str) -> LayersModel:
+        return LayersModel(reason)
 
-    def build(self, scene: Scene, options: ExitOptions) -> Layers:
+    def build(self, scene: Scene, options: ExitOptions) -> LayersModel:
         """The rows of this round and of those before it."""
         family, now, ascii = scene.family, scene.now, scene.ascii
         here, _ = self._known(family.record, family, ascii)
@@ -66,10 +66,10 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         columns = here.columns(self._shown(here, now), judged) if here.climbs else ()
         before = self._before(family.record, COLUMNS - len(columns), ascii)
         if not columns and not before:
-            return Layers(self._missing(family.record))
+            return LayersModel(self._missing(family.record))
         self._gates.add(self.run.rounds)
         heat = self._heat(here, (*before, *columns), scene.selected, options)
-        return Layers(
+        return LayersModel(
             missing=None,
             heat=heat,
             stairs=stairs(here, columns),
@@ -84,20 +84,20 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
 
     # The rows ---------------------------------------------------------------------------------------------------------
 
-    def _known(self, record: RoundRecord, family: Family | None, ascii: bool) -> tuple[Climbs, tuple[Column, ...]]:
+    def _known(self, record: RoundRecord, family: RoundTree | None, ascii: bool) -> tuple[Climbs, tuple[Column, ...]]:
         """A round's climbs and all of its rows as they ended."""
         oracle = self._oracle(record)
         key = (record.serial, record.stamp, id(oracle), ascii)
         held = self._climbs.get(record.index)
         if held is None or held[0] != key:
-            climbs = Climbs(self.run, family or Family(record), ascii, oracle)
+            climbs = Climbs(self.run, family or RoundTree(record), ascii, oracle)
             held = (key, climbs, climbs.columns() if climbs.climbs else ())
             self._climbs[record.index] = held
             if len(self._climbs) > _KEPT:
                 self._climbs.popitem(last=False)
         return held[1], held[2]
 
-    def _oracle(self, record: RoundRecord) -> Oracle | None:
+    def _oracle(self, record: RoundRecord) -> HeadWords | None:
         target = self.run.header.models.target if self.run.header else None
         if target is None or not target.n_layers:
             return None
@@ -106,7 +106,7 @@ class ExitsPanel(Panel[ExitOptions, Layers]):
         key = (id(query), len(query.exit_table), 0 if query.exit_table else query.n_rounds, alpha)
         held = self._oracles.get(query.number)
         if held is None or held[0] != key:
-            held = (key, Oracle(query, float(alpha), target.n_layers))
+            held = (key, HeadWords(query, float(alpha), target.n_layers))
             self._oracles[query.number] = held
             if len(self._oracles) > _ORACLES:
                 self._oracles.pop(next(iter(self._oracles)))

@@ -12,8 +12,8 @@ from specviz.cost.exit_replay import UNADVISED, layers_named
 from specviz.events import Climb, ExitTable, Gate, Verify
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
-from specviz.runlog.tree import Family
-from specviz.view.panels.exits.model import BANDS, Cell, Column
+from specviz.runlog.tree import RoundTree
+from specviz.view.panels.exits.model import BANDS, Column, ExitCell
 from specviz.view.tree.nodes import node_text
 from specviz.view.words.palette import ROOT, CellKind, glyph
 
@@ -93,9 +93,9 @@ class Climbs:
     """The climbs of one round."""
 
     run: Run
-    family: Family
+    family: RoundTree
     ascii: bool = False
-    oracle: "Oracle | None" = None  # what heads say of the finished text
+    oracle: "HeadWords | None" = None  # what heads say of the finished text
 
     @property
     def record(self) -> RoundRecord:
@@ -211,11 +211,11 @@ class Climbs:
         verdict = self.record.verdicts.get(node)
         return "drafted" if not judged or verdict is None else verdict.status
 
-    def _cell(self, row: int, layer: int, shown: int, chosen: int | None) -> Cell:
+    def _cell(self, row: int, layer: int, shown: int, chosen: int | None) -> ExitCell:
         how = self.computed.get((row, layer))
         if how is not None and how[1] >= shown:
             how = None
-        bare = Cell(layer, *how) if how else Cell(layer, None, None, None)
+        bare = ExitCell(layer, *how) if how else ExitCell(layer, None, None, None)
         gate = self.gates.get((row, layer))
         if gate is not None and (how is not None or not gate.observed_only):
             return _of_gate(self.run, bare, gate, self.climbs[row].exit_layer == layer, chosen)
@@ -235,7 +235,7 @@ class Climbs:
             agrees=table.top1 == chosen,
         )
 
-    def _drafted(self, bare: Cell, climb: Climb, chosen: int | None) -> Cell:
+    def _drafted(self, bare: ExitCell, climb: Climb, chosen: int | None) -> ExitCell:
         """A layer that always drafts: what stood behind it had a confidence, but no say in the stop (kangaroo)."""
         token, conf = climb.draft_token, climb.raw_conf
         return replace(
@@ -250,7 +250,7 @@ class Climbs:
         )
 
 
-def _of_gate(run: Run, bare: Cell, gate: Gate, took: bool, chosen: int | None) -> Cell:
+def _of_gate(run: Run, bare: ExitCell, gate: Gate, took: bool, chosen: int | None) -> ExitCell:
     return replace(
         bare,
         conf=gate.conf,
@@ -269,7 +269,7 @@ def band(conf: float) -> int:
     return max((k for k, (least, _) in enumerate(BANDS) if conf >= least), default=0)
 
 
-class Oracle:
+class HeadWords:
     """What all heads say of the finished text of a query, from `exit_table` or, failing that, from watched rows."""
 
     def __init__(self, query: Query, alpha: float, n_layers: int) -> None:

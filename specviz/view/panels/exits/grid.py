@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from specviz.cost.exit_grid import AXES, grid
-from specviz.cost.exit_replay import Query, Setting, Text, Total, added, n_layers_of, queries
+from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added, n_layers_of, queries
 from specviz.errors import SpecvizError
 from specviz.events import GRID, Climb, ExitRound, Gate
 from specviz.runlog.fold import Run
@@ -57,17 +57,17 @@ MEASURES = (
 
 
 @dataclass(frozen=True)
-class Replay:
+class TextReplay:
     """A text that can be decoded again under any setting. `own`: the run's, None where it was no such run.
 
     `moved`: a knob changed on the way, so that `own` is only how it began. `head_cost`: of a test, in layers, as
     measured in this run.
     """
 
-    queries: tuple[Query, ...]
+    queries: tuple[ReplayQuery, ...]
     texts: tuple[Text, ...]  # as many
     n_layers: int
-    own: Setting | None
+    own: ExitKnobs | None
     own_missing: str
     moved: bool
     head_cost: float | None
@@ -81,15 +81,15 @@ class Replay:
         return self.texts[0].table.layers
 
     @property
-    def start(self) -> Setting:
+    def start(self) -> ExitKnobs:
         """Where the sliders begin."""
-        return self.own or Setting(d_max=self.n_layers // 2, layers=self.layers)
+        return self.own or ExitKnobs(d_max=self.n_layers // 2, layers=self.layers)
 
-    def total(self, setting: Setting) -> Total:
+    def total(self, setting: ExitKnobs) -> Total:
         """All texts under a setting. Raises SpecvizError for an alpha that is off the grid."""
         return added([text.total(setting) for text in self.texts])
 
-    def grid(self, base: Setting, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
+    def grid(self, base: ExitKnobs, x: str, xs: Sequence[float], y: str, ys: Sequence[float]) -> Totals:
         """`total` of all pairs of two knobs, others from `base`."""
         others = tuple(getattr(base, name) for name in (*KNOBS, "layers") if name not in (x, y))
         key = (others, x, y)
@@ -105,7 +105,7 @@ class Replay:
         return self.known[key]
 
 
-def replay_of(run: Run) -> Replay:
+def replay_of(run: Run) -> TextReplay:
     """The run's texts, ready to be replayed. Raises SpecvizError with the reason when they are not."""
     if run.header is None:
         raise SpecvizError(NOT_SWEPT)
@@ -116,7 +116,7 @@ def replay_of(run: Run) -> Replay:
     found = [query for query in found if query.records]
     own, why = _own(run)
     changes = {change.name for change in run.changes}
-    return Replay(
+    return TextReplay(
         tuple(found),
         tuple(query.text(n_layers) for query in found),
         n_layers,
@@ -160,7 +160,7 @@ class ExitGrid:
     missing: str | None = None
 
 
-def exit_grid(replay: Replay, picked: Setting, measure: Measure, x: str = "alpha", y: str = "tau") -> ExitGrid:
+def exit_grid(replay: TextReplay, picked: ExitKnobs, measure: Measure, x: str = "alpha", y: str = "tau") -> ExitGrid:
     """The map of two of the four knobs around a setting."""
     xs, ys = _axis(replay, x), _axis(replay, y)
     totals = replay.grid(picked, x, xs, y, ys)
@@ -187,7 +187,7 @@ def exit_grid(replay: Replay, picked: Setting, measure: Measure, x: str = "alpha
     )
 
 
-def _axis(replay: Replay, knob: str) -> tuple[float, ...]:
+def _axis(replay: TextReplay, knob: str) -> tuple[float, ...]:
     axes: dict[str, Sequence[float]] = {"alpha": GRID, "tau": TAUS, "d_max": range(replay.n_layers), "w_max": WIDTHS}
     return tuple(axes[knob])
 
@@ -234,7 +234,7 @@ def bounds_text(bounds: tuple[float, float]) -> str:
     return number(least) if number(least) == number(most) else f"{number(least)} to {number(most)}"
 
 
-def _hover(found: Total, replay: Replay) -> str:
+def _hover(found: Total, replay: TextReplay) -> str:
     setting = found.setting
     cost = value(found, "layers", replay.head_cost)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
@@ -251,7 +251,7 @@ def _hover(found: Total, replay: Replay) -> str:
 # The run itself -----------------------------------------------------------------------------------------------------
 
 
-def _own(run: Run) -> tuple[Setting | None, str]:
+def _own(run: Run) -> tuple[ExitKnobs | None, str]:
     """The setting the run began with; else why it has none."""
     header = run.header
     assert header is not None
@@ -263,7 +263,7 @@ def _own(run: Run) -> tuple[Setting | None, str]:
     found = exit_setting(run, run.rounds[0]) if run.rounds else None
     if found is None:
         return None, "the trace does not say how it was set"
-    return Setting(found.alpha or 0.0, found.tau or 0.0, found.deepest, found.w_max or 0, found.layers), ""
+    return ExitKnobs(found.alpha or 0.0, found.tau or 0.0, found.deepest, found.w_max or 0, found.layers), ""
 
 
 def _ran(run: Run, n_layers: int) -> Total | None:
@@ -275,7 +275,7 @@ def _ran(run: Run, n_layers: int) -> Total | None:
     verdicts = [v.status for record in ended for v in record.verdicts.values()]
     kept = verdicts.count("accepted")
     return Total(
-        setting=Setting(),
+        setting=ExitKnobs(),
         n_layers=n_layers,
         n_new=sum(r.end.n_emitted for r in ended if r.end),
         n_rounds=len(ended),

@@ -1,7 +1,7 @@
 """What the screens *Layers* and *Early exit* show: who climbed how far, what the heads said, who paid and who earned.
 
 Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown, layers count from 1.
-`Layers.missing` and the `missing` of a part say in a sentence why it is empty. A *column* is a row of the model: a
+`LayersModel.missing` and the `missing` of a part say in a sentence why it is empty. A *column* is a row of the model: a
 token that climbs. What a head says there is about the token after it.
 """
 
@@ -36,7 +36,7 @@ class ExitOptions(PanelOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ExitCell:
     """One layer at one row. `conf` is at the annealed temperature; `source` None where no head was asked."""
 
     layer: int
@@ -74,7 +74,7 @@ class Column:
     first_right: int | None  # oracle: first layer whose head says what the target chose; n_layers when none does
     settled: int | None  # oracle: first layer from which all heads say it
     regret: int | None  # stop less first right layer; negative: stopped too early, and wrong
-    cells: tuple[Cell, ...]  # layer 1 first
+    cells: tuple[ExitCell, ...]  # layer 1 first
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class StairStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Stairs:
+class PendingStairs:
     """Pending depth over the climbs of the round."""
 
     steps: tuple[StairStep, ...]
@@ -117,7 +117,7 @@ class Stairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ClimbEntry:
     """What one climb paid and earned, in layer calls."""
 
     row: int
@@ -135,7 +135,7 @@ class Entry:
 class Ledger:
     """The round in both currencies. `missing`: the verdict is not in yet."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ClimbEntry, ...]
     paid: int
     earned: int
     net: int
@@ -170,7 +170,7 @@ class GateCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RoundTimes:
     """Predicted and measured time of the round, without verdict and commit."""
 
     predicted_ns: int | None
@@ -194,15 +194,15 @@ class CellInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Layers:
+class LayersModel:
     """Everything about early exits at one moment. `missing`: why there is nothing in this round."""
 
     missing: str | None
     heat: HeatMap | None = None
-    stairs: Stairs | None = None
+    stairs: PendingStairs | None = None
     ledger: Ledger | None = None
     gates: GateCurve | None = None
-    timing: Timing | None = None
+    timing: RoundTimes | None = None
     cell: CellInfo | None = None
     numbers: tuple[Metric, ...] = ()
     sweeps: Sweeps | None = None

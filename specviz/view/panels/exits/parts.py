@@ -8,14 +8,23 @@ from specviz.cost.ledger import RoundCost
 from specviz.events import Climb, ExitRound, Gate
 from specviz.runlog.run import RoundRecord
 from specviz.view.panels.exits.climbs import Climbs, ExitSetting
-from specviz.view.panels.exits.model import Column, Entry, GateCurve, GateLayer, Ledger, Stairs, StairStep, Timing
+from specviz.view.panels.exits.model import (
+    ClimbEntry,
+    Column,
+    GateCurve,
+    GateLayer,
+    Ledger,
+    PendingStairs,
+    RoundTimes,
+    StairStep,
+)
 from specviz.view.words.numbers import MINUS, UNKNOWN, duration, growth, number, plural, prob
 
 
-def stairs(climbs: Climbs, columns: Sequence[Column]) -> Stairs | None:
+def stairs(climbs: Climbs, columns: Sequence[Column]) -> PendingStairs | None:
     """The staircase after every climb that is shown."""
     steps = tuple(_step(climbs, columns, climb) for climb in climbs.climbs[: len(columns)])
-    return Stairs(steps, climbs.n_layers, _stair_words(climbs, steps)) if steps else None
+    return PendingStairs(steps, climbs.n_layers, _stair_words(climbs, steps)) if steps else None
 
 
 def _step(climbs: Climbs, columns: Sequence[Column], climb: Climb) -> StairStep:
@@ -53,7 +62,7 @@ def ledger(climbs: Climbs, columns: Sequence[Column], judged: bool) -> Ledger:
     kept = sum(column.wrong is False for column in columns)
     cost, n = RoundCost(climbs.n_layers, exits, kept), climbs.n_layers
     entries = tuple(
-        Entry(
+        ClimbEntry(
             column.row,
             column.shown,
             column.mark,
@@ -192,7 +201,7 @@ def _gate_words(found: Sequence[GateLayer], setting: ExitSetting) -> str:
 # Time ----------------------------------------------------------------------------------------------------------------
 
 
-def timing(record: RoundRecord) -> Timing | None:
+def timing(record: RoundRecord) -> RoundTimes | None:
     """Predicted from measured layers, beside what the draft and target stages took."""
     costs = record.every(ExitRound)
     if not costs or record.end is None:
@@ -201,11 +210,11 @@ def timing(record: RoundRecord) -> Timing | None:
     measured = stages.get("draft", 0) + stages.get("target", 0)
     predicted = costs[-1].predicted_ns
     if predicted is None or not measured:
-        return Timing(
+        return RoundTimes(
             predicted, measured or None, f"measured {duration(measured or None)}, no prediction in this trace"
         )
     more = growth(measured / predicted)
-    return Timing(predicted, measured, f"predicted {fine_ms(predicted)}, measured {fine_ms(measured)} ({more})")
+    return RoundTimes(predicted, measured, f"predicted {fine_ms(predicted)}, measured {fine_ms(measured)} ({more})")
 
 
 def spent(record: RoundRecord) -> str:

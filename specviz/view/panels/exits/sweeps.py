@@ -12,7 +12,7 @@ from specviz.errors import SpecvizError
 from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
-    from specviz.cost.exit_replay import Setting, Text, Total
+    from specviz.cost.exit_replay import ExitKnobs, Text, Total
     from specviz.events import Event, Header
     from specviz.runlog.fold import Run
     from specviz.runlog.run import RoundRecord
@@ -79,7 +79,7 @@ def nothing(why: str) -> Sweeps:
 
 def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     """The lines of the run at the setting of a round. Costs tens of milliseconds: keep what it returns."""
-    from specviz.cost.exit_replay import Setting, queries  # numpy: not needed to open a window
+    from specviz.cost.exit_replay import ExitKnobs, queries  # numpy: not needed to open a window
     from specviz.view.panels.exits.climbs import exit_setting
 
     found = exit_setting(run, record)
@@ -90,7 +90,7 @@ def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
         texts = [query.text(found.n_layers) for query in queries(replay_events(run))[1] if query.records]
     except SpecvizError as error:
         return nothing(str(error))
-    own = Setting(round(found.alpha, 1), found.tau, found.n_layers, found.w_max or 0, found.layers)
+    own = ExitKnobs(round(found.alpha, 1), found.tau, found.n_layers, found.w_max or 0, found.layers)
     taus = _line("tau", "τ", sorted({*TAUS, own.tau}), own, texts)
     alphas = _line("alpha", "α", sorted({*ALPHAS, own.alpha}), own, texts)
     held = f"α {number(own.alpha)}, τ {number(own.tau)}, layers {', '.join(map(str, found.layers))}, w_max {own.w_max}"
@@ -132,7 +132,7 @@ def replay_events(run: "Run") -> "list[Event]":
 
 
 def _line(
-    knob: Literal["alpha", "tau"], symbol: str, values: Sequence[float], own: "Setting", texts: "Sequence[Text]"
+    knob: Literal["alpha", "tau"], symbol: str, values: Sequence[float], own: "ExitKnobs", texts: "Sequence[Text]"
 ) -> SweepLine:
     from specviz.cost.exit_grid import AXES, grid
 

@@ -6,7 +6,7 @@ from specviz.events import prob as linear
 from specviz.text import quoted
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.exits.climbs import Climbs
-from specviz.view.panels.exits.model import Cell, CellInfo, Column
+from specviz.view.panels.exits.model import CellInfo, Column, ExitCell
 from specviz.view.panels.exits.parts import signed
 from specviz.view.words.numbers import BARS, UNKNOWN, apart, number, plural, prob
 
@@ -35,7 +35,7 @@ def cell_info(climbs: Climbs, column: Column, layer: int, columns: Sequence[Colu
     )
 
 
-def _rows(climbs: Climbs, column: Column, cell: Cell) -> list[WhyRow]:
+def _rows(climbs: Climbs, column: Column, cell: ExitCell) -> list[WhyRow]:
     setting, final = climbs.setting, _final(climbs, column)
     rows = [WhyRow("top-1 here", cell.top1 or UNKNOWN, cell.raw, prob(cell.raw) if cell.raw is not None else "")]
     rows.append(WhyRow("final top-1", final[0], final[1], prob(final[1]) if final[1] is not None else ""))
@@ -118,7 +118,7 @@ def _traces(climbs: Climbs, column: Column) -> tuple[WhyRow, ...]:
     )
 
 
-def _spark(cell: Cell | None, token: str) -> str:
+def _spark(cell: ExitCell | None, token: str) -> str:
     if cell is None or cell.conf is None:
         return " "
     return BARS[min(7, int(cell.conf * 8))] if cell.top1 == token else "·"
@@ -127,7 +127,7 @@ def _spark(cell: Cell | None, token: str) -> str:
 # Words ---------------------------------------------------------------------------------------------------------------
 
 
-def _words(climbs: Climbs, column: Column, cell: Cell, columns: Sequence[Column]) -> str:
+def _words(climbs: Climbs, column: Column, cell: ExitCell, columns: Sequence[Column]) -> str:
     if cell.kind is None and cell.source is None:
         return "Not computed yet at this moment: a later row, or the last climb, takes this row through this layer."
     parts = [_said(climbs, column, cell)] if cell.source is not None else [_way(column, cell, columns)]
@@ -145,7 +145,7 @@ def _name(shown: str | None) -> str:
     return quoted(shown) if shown else "a token"
 
 
-def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
+def _said(climbs: Climbs, column: Column, cell: ExitCell) -> str:
     """What the head said, and what came of it."""
     tau = climbs.setting.tau if climbs.setting else None
     conf, thr = apart(cell.conf, tau)
@@ -187,7 +187,7 @@ def _said(climbs: Climbs, column: Column, cell: Cell) -> str:
     return f"{says} with {conf}. {who}, {here}."
 
 
-def _way(column: Column, cell: Cell, columns: Sequence[Column]) -> str:
+def _way(column: Column, cell: ExitCell, columns: Sequence[Column]) -> str:
     """How the row came through a layer where no head was asked."""
     if cell.kind == "own":
         return f"The row climbs through layer {cell.layer}, {_wide(cell.width)}. No head is asked here."
@@ -221,7 +221,7 @@ def _top(column: Column) -> str:
     )
 
 
-def _worth(climbs: Climbs, column: Column, cell: Cell) -> list[str]:
+def _worth(climbs: Climbs, column: Column, cell: ExitCell) -> list[str]:
     """What the exit cost or earned, or what one here would have."""
     n = climbs.n_layers
     if cell.took:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specviz.cost.exit_replay import Setting, Text, Total
-from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, Replay, bounds_text
+from specviz.cost.exit_replay import ExitKnobs, Text, Total
+from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, TextReplay, bounds_text
 from specviz.view.words.numbers import UNKNOWN, number, percent
 
 _SAME = 5e-3  # differences that are not shown
@@ -36,7 +36,7 @@ class ExitChange:
     regrets: tuple[tuple[int, int | None, int], ...]  # stop less first right layer: tokens of the run, tokens here
 
 
-def exit_change(replay: Replay, picked: Setting) -> ExitChange:
+def exit_change(replay: TextReplay, picked: ExitKnobs) -> ExitChange:
     """What would change. Raises SpecvizError for an alpha off the grid."""
     here = replay.total(picked)
     again = replay.total(replay.own) if replay.own is not None else None
@@ -79,7 +79,7 @@ def exit_change(replay: Replay, picked: Setting) -> ExitChange:
     return ExitChange(setting_text(picked), rows, words, *_check(replay, again), _regrets(replay, picked))
 
 
-def setting_text(setting: Setting) -> str:
+def setting_text(setting: ExitKnobs) -> str:
     """`α .5 · τ .75 · d 8 · w 6 · layers 7, 8`."""
     knobs = [f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS]
     layers = ", ".join(map(str, setting.layers)) if setting.layers else "none"
@@ -115,19 +115,19 @@ def _bounded(label: str, ran: Bounds | None, here: Bounds | None, help_: str) ->
     return ChangeRow(label, bounds_text(ran), bounds_text(here), change, better, help_)
 
 
-def _regrets(replay: Replay, picked: Setting) -> tuple[tuple[int, int | None, int], ...]:
+def _regrets(replay: TextReplay, picked: ExitKnobs) -> tuple[tuple[int, int | None, int], ...]:
     here = Counter(_gaps(replay, picked))
     ran = Counter(_gaps(replay, replay.own)) if replay.own is not None else None
     every = range(min([*here, *(ran or ()), 0]), max([*here, *(ran or ()), 0]) + 1)
     return tuple((gap, ran[gap] if ran is not None else None, here[gap]) for gap in every)
 
 
-def _gaps(replay: Replay, setting: Setting) -> list[int]:
+def _gaps(replay: TextReplay, setting: ExitKnobs) -> list[int]:
     """Stop layer less first right layer, of every token at which the setting would stop."""
     return [gap for text in replay.texts for gap in text.table.regret(setting) if gap is not None]
 
 
-def _regret(replay: Replay, setting: Setting) -> tuple[float | None, int]:
+def _regret(replay: TextReplay, setting: ExitKnobs) -> tuple[float | None, int]:
     found = _gaps(replay, setting)
     late = [gap for gap in found if gap >= 0]
     return (float(np.mean(late)) if late else None), len(found) - len(late)
@@ -151,7 +151,7 @@ def _words(ran: Total | None, here: Total, n_layers: int) -> str:
     return f"{rate}, {against}; {cost}. The text stays the same."
 
 
-def _check(replay: Replay, again: Total | None) -> tuple[str, bool | None]:
+def _check(replay: TextReplay, again: Total | None) -> tuple[str, bool | None]:
     if again is None or replay.ran is None:
         return f"There is nothing to check the replay against: {replay.own_missing}.", None
     run, twin = replay.ran.tokens_per_round, again.tokens_per_round
@@ -200,7 +200,7 @@ class ExitText:
     words: str
 
 
-def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48) -> ExitText:
+def exit_text(replay: TextReplay, picked: ExitKnobs, q: int, pos: int, span: int = 48) -> ExitText:
     """The text of a query around a position, under a setting."""
     k = next((k for k, query in enumerate(replay.queries) if query.q == q), 0)
     text, query = replay.texts[k], replay.queries[k]
@@ -232,7 +232,7 @@ def exit_text(replay: Replay, picked: Setting, q: int, pos: int, span: int = 48)
     )
 
 
-def _cells(text: Text, setting: Setting) -> list[TextCell]:
+def _cells(text: Text, setting: ExitKnobs) -> list[TextCell]:
     """Every token of a text under a setting: the rounds are walked, so rows that are never tested are told apart."""
     table, found = text.table, text.rounds(setting)
     columns, _ = table.stops(setting)

@@ -18,12 +18,12 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
-from specviz.cost.model_clock import Facts, Forward, ModelClock, Played, Rates, Work, work_of
+from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, RoundFacts, Work, work_of
 from specviz.cost.timing import facts_of
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels.lanes.model import Block, Fate
+from specviz.view.panels.lanes.model import Fate, LaneBlock
 from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import BlockKind
 
@@ -38,7 +38,7 @@ class Known:
     """One complete round. `played` is None where the modelled clock knows no such round (self-drafting)."""
 
     key: Any
-    facts: Facts | None
+    facts: RoundFacts | None
     played: Played | None
 
 
@@ -212,17 +212,17 @@ class RunFacts:
         return out
 
 
-def _self_drafted(record: RoundRecord) -> Facts:
+def _self_drafted(record: RoundRecord) -> RoundFacts:
     """A round that drafted with the target's own layers: no modelled clock, but forwards and fates all the same."""
     assert record.end is not None
     words: Mapping[str, Fate] = {"accepted": "accepted", "rejected": "rejected", "untested": "orphaned"}
     nodes = [node for node in record.nodes.values() if node.kept]
     fates = [(v.node, words[v.status]) for v in record.verdicts.values() if v.status in words]
-    return Facts(
+    return RoundFacts(
         record.r,
         record.end.n_emitted,
         1 + sum(node.fed for node in nodes),
-        tuple(Forward(1, (node.node,)) for node in nodes),
+        tuple(DraftForward(1, (node.node,)) for node in nodes),
         fates=tuple(fates),
     )
 
@@ -241,7 +241,7 @@ _WAITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LanePiece:
     """A stretch before it is dressed: which forward it was, if any."""
 
     lane: str
@@ -249,13 +249,13 @@ class Piece:
     t0: float
     t1: float
     size: int = 0
-    forward: Forward | None = None
+    forward: DraftForward | None = None
     why: str = ""
     forwards: int = 1
 
 
 @dataclass
-class Dresser:
+class LaneBlockBuilder:
     """Makes blocks of the pieces of one round, with what is known of their tokens in round `until`."""
 
     run: Run
@@ -264,7 +264,7 @@ class Dresser:
     until: int
     judged: bool  # whether the fates of round `until` may be told
 
-    def blocks(self, pieces: Sequence[Piece]) -> Iterator[Block]:
+    def blocks(self, pieces: Sequence[LanePiece]) -> Iterator[LaneBlock]:
         """In order of lane and time; a batch over several branches stands in their lanes too."""
         counts: dict[str, int] = {}
         for piece in pieces:
@@ -273,7 +273,7 @@ class Dresser:
                 counts[lane] = at[2] + 1
                 yield self._block(piece, at, kind, nodes)
 
-    def _places(self, piece: Piece) -> Iterator[tuple[str, BlockKind, tuple[int, ...]]]:
+    def _places(self, piece: LanePiece) -> Iterator[tuple[str, BlockKind, tuple[int, ...]]]:
         nodes = piece.forward.nodes if piece.forward is not None else ()
         branches = {self._branch(node) for node in nodes} - {None}
         yield piece.lane, "branch" if piece.kind == "draft" and branches else piece.kind, nodes
@@ -284,11 +284,11 @@ class Dresser:
         found = self.record.query.nodes.get(node)
         return found.branch if found is not None else None
 
-    def _block(self, piece: Piece, at: tuple[int, str, int], kind: BlockKind, nodes: tuple[int, ...]) -> Block:
+    def _block(self, piece: LanePiece, at: tuple[int, str, int], kind: BlockKind, nodes: tuple[int, ...]) -> LaneBlock:
         fates = [self._fate(node) for node in nodes]
         settled = [fate for fate in fates if fate is not None]
         kept = sum(fate == "accepted" for fate in settled)
-        return Block(
+        return LaneBlock(
             at=at,
             lane=at[1],
             kind=kind,
@@ -312,7 +312,7 @@ class Dresser:
             return None
         return found[0]
 
-    def _shown(self, piece: Piece, nodes: Sequence[int]) -> str:
+    def _shown(self, piece: LanePiece, nodes: Sequence[int]) -> str:
         known = self.record.query.nodes
         if nodes:
             return " ".join(self.run.word(known[node].token) for node in nodes if node in known)
@@ -320,7 +320,7 @@ class Dresser:
         return words.get(piece.kind, piece.why or UNKNOWN)
 
 
-def modelled(played: Played) -> list[Piece]:
+def modelled(played: Played) -> list[LanePiece]:
     """A round as the modelled clock plays it."""
     forwards = {"before": list(played.facts.before), "beside": list(played.facts.beside)}
     queue = [*forwards["before"], *forwards["beside"]]
@@ -331,11 +331,11 @@ def modelled(played: Played) -> list[Piece]:
         )
         forward = queue.pop(0) if segment.kind == "draft_fwd" and queue else None
         why = _WAITS.get(segment.why or "", "")
-        out.append(Piece(segment.lane, kind, segment.t0, segment.t1, segment.size, forward, why))
+        out.append(LanePiece(segment.lane, kind, segment.t0, segment.t1, segment.size, forward, why))
     return out
 
 
-def measured(record: RoundRecord, known: Known | None, zero: int, serial: bool) -> list[Piece]:
+def measured(record: RoundRecord, known: Known | None, zero: int, serial: bool) -> list[LanePiece]:
     """A round as its spans were written; a lane is idle where it has none while the other works."""
     facts = known.facts if known is not None else None
     spans = sorted(record.spans, key=lambda span: span.t0)
@@ -348,7 +348,7 @@ def measured(record: RoundRecord, known: Known | None, zero: int, serial: bool) 
     return [*pieces, *_gaps(pieces, serial)]
 
 
-def _paired(facts: Facts | None, n_spans: int) -> list[tuple[Forward, int]] | None:
+def _paired(facts: RoundFacts | None, n_spans: int) -> list[tuple[DraftForward, int]] | None:
     """The forward of each span, and how many there were: one span for a whole draft holds them all."""
     if facts is None:
         return None
@@ -357,18 +357,18 @@ def _paired(facts: Facts | None, n_spans: int) -> list[tuple[Forward, int]] | No
         return [(forward, 1) for forward in forwards]
     if n_spans == 1:
         nodes = tuple(node for forward in forwards for node in forward.nodes)
-        return [(Forward(max((f.batch for f in forwards), default=1), nodes), len(forwards))]
+        return [(DraftForward(max((f.batch for f in forwards), default=1), nodes), len(forwards))]
     return None
 
 
-def _piece(span: Span, forward: Forward | None, facts: Facts | None, zero: int, count: int) -> Piece:
+def _piece(span: Span, forward: DraftForward | None, facts: RoundFacts | None, zero: int, count: int) -> LanePiece:
     kinds: dict[str, BlockKind] = {"target": "verify", "draft": "draft", "hrad": "hrad", "sync": "sync"}
     t0 = (span.t0 - zero) / 1e9
     size = forward.batch if forward else facts.rows if facts is not None and span.lane == "target" else 0
-    return Piece(span.lane, kinds.get(span.lane, "sync"), t0, t0 + span.dur_ns / 1e9, size, forward, forwards=count)
+    return LanePiece(span.lane, kinds.get(span.lane, "sync"), t0, t0 + span.dur_ns / 1e9, size, forward, forwards=count)
 
 
-def _gaps(pieces: Sequence[Piece], serial: bool) -> Iterator[Piece]:
+def _gaps(pieces: Sequence[LanePiece], serial: bool) -> Iterator[LanePiece]:
     """Idle stretches of the two models between the first and the last thing that happened in the round."""
     if not pieces:
         return
@@ -378,14 +378,14 @@ def _gaps(pieces: Sequence[Piece], serial: bool) -> Iterator[Piece]:
         if not mine and lane == "draft":
             continue
         now = start
-        for piece in [*mine, Piece(lane, "idle", end, end)]:
+        for piece in [*mine, LanePiece(lane, "idle", end, end)]:
             why = _waiting(lane, pieces, now, piece.t0, serial)
             if piece.t0 > now and why:
-                yield Piece(lane, "idle", now, piece.t0, why=why)
+                yield LanePiece(lane, "idle", now, piece.t0, why=why)
             now = max(now, piece.t1)
 
 
-def _waiting(lane: str, pieces: Sequence[Piece], t0: float, t1: float, serial: bool) -> str:
+def _waiting(lane: str, pieces: Sequence[LanePiece], t0: float, t1: float, serial: bool) -> str:
     """What the other lane did most of this time; nothing for a gap in which nobody worked."""
     other = [p for p in pieces if p.lane not in (lane, "sync") and min(p.t1, t1) > max(p.t0, t0)]
     if not other:

@@ -9,9 +9,9 @@ from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Scene
-from specviz.view.panels.lanes.blocks import Dresser, Piece, RunFacts, measured, modelled
+from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
-from specviz.view.panels.lanes.model import Arrow, Block, Chart, Clock, Lane, LaneOptions, Lanes, RoundSpan
+from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
 from specviz.view.words.numbers import number, percent, seconds
 from specviz.view.words.palette import Phase
@@ -31,7 +31,7 @@ _NUMBERS = (  # name, label, kind
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
 
 
-class LanesPanel(Panel[LaneOptions, Lanes]):
+class LanesPanel(Panel[LaneOptions, LanesModel]):
     """Of one run."""
 
     id, title, options = "lanes", "Lanes", LaneOptions
@@ -42,15 +42,15 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         self._worked = Worked()
         self._cost = Last[CostPanel]()
 
-    def empty(self, reason: str) -> Lanes:
-        return Lanes(reason)
+    def empty(self, reason: str) -> LanesModel:
+        return LanesModel(reason)
 
-    def build(self, scene: Scene, options: LaneOptions) -> Lanes:
+    def build(self, scene: Scene, options: LaneOptions) -> LanesModel:
         """The lanes of the last rounds, and what drafted in this one."""
         record, now, metrics = scene.record, scene.now, scene.metrics
         missing = self._missing()
         if missing:
-            return Lanes(missing)
+            return LanesModel(missing)
         self.facts.c = options.model_c
         self.facts.update(record.index)
         judged = now.all_tested or now.phase >= Phase.CLOSE
@@ -63,7 +63,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         chart = self._chart(record, clock, now, judged, scene.selected, options.block)
         drafted = now.phase > Phase.ROOT
         there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else None
-        return Lanes(
+        return LanesModel(
             missing=None,
             chart=chart,
             steps=conf_steps(self.run, record, fates) if drafted else (),
@@ -102,10 +102,12 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
         return Chart(clock, text, lanes, blocks, arrows, spans, t0, t1, cursor)
 
-    def _round(self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool) -> list[Block]:
+    def _round(
+        self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
+    ) -> list[LaneBlock]:
         """A round's blocks; of the one on screen only what has happened."""
         known = self.facts.known(record.index)
-        pieces: list[Piece] = []
+        pieces: list[LanePiece] = []
         if clock == "measured":
             header = self.run.header
             serial = header is None or header.lanes in ("", "serial")
@@ -115,9 +117,9 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         if now is not None and now.phase < Phase.VERIFY:
             verify = min((p.t0 for p in pieces if p.kind == "verify"), default=0.0)
             pieces = [p for p in pieces if now.phase == Phase.DRAFT and p.t1 <= verify and p.kind != "verify"]
-        return list(Dresser(self.run, self.facts, record, until, judged).blocks(pieces))
+        return list(LaneBlockBuilder(self.run, self.facts, record, until, judged).blocks(pieces))
 
-    def _lane(self, key: str, blocks: Sequence[Block], total: float) -> Lane:
+    def _lane(self, key: str, blocks: Sequence[LaneBlock], total: float) -> Lane:
         mine = [block for block in blocks if block.lane == key]
         busy = sum(block.took for block in mine if block.kind != "idle")
         share = busy / total if total else None
@@ -129,7 +131,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         return Lane(key, label, (info.device or "") if info else "", branch, share, _lane_text(key, mine, share))
 
     def _cursor(
-        self, blocks: Sequence[Block], index: int, selected: int | None, wanted: tuple[int, str, int] | None
+        self, blocks: Sequence[LaneBlock], index: int, selected: int | None, wanted: tuple[int, str, int] | None
     ) -> int | None:
         places = {block.at: k for k, block in enumerate(blocks)}
         if wanted is not None and wanted in places:
@@ -141,7 +143,7 @@ class LanesPanel(Panel[LaneOptions, Lanes]):
         return verifies[-1] if verifies else len(blocks) - 1 if blocks else None
 
     def _arrows(
-        self, rounds: Sequence[RoundRecord], blocks: Sequence[Block], clock: Clock, until: int
+        self, rounds: Sequence[RoundRecord], blocks: Sequence[LaneBlock], clock: Clock, until: int
     ) -> Iterator[Arrow]:
         for record in rounds:
             if record.index > until:
@@ -229,20 +231,20 @@ def _row(metrics: Any, name: str, label: str, kind: str) -> WhyRow | None:
     return WhyRow(label, percent(value) if kind == "percent" else number(value))
 
 
-def _lost(block: Block, voided: Mapping[int, str]) -> bool:
+def _lost(block: LaneBlock, voided: Mapping[int, str]) -> bool:
     """Whether a round's verdict left nothing of a forward, or cut the tail of a whole draft."""
     tail = block.kind == "draft" and block.useful < 1
     return (block.void or tail) and any(node in voided for node in block.nodes)
 
 
-def _lanes(blocks: Sequence[Block]) -> list[str]:
+def _lanes(blocks: Sequence[LaneBlock]) -> list[str]:
     """Target first, then the draft with its branches, then the rest."""
     keys = {block.lane for block in blocks if block.kind != "idle"}
     branches = sorted((key for key in keys if key.startswith("branch")), key=lambda key: int(key.split()[1]))
     return [key for key in ("target", "draft", *branches, "hrad", "sync") if key in keys]
 
 
-def _lane_text(key: str, mine: Sequence[Block], share: float | None) -> str:
+def _lane_text(key: str, mine: Sequence[LaneBlock], share: float | None) -> str:
     if key.startswith("branch"):
         settled = [block for block in mine if block.nodes and not block.open]
         kept = sum(not block.void for block in settled)
@@ -255,6 +257,6 @@ def _lane_text(key: str, mine: Sequence[Block], share: float | None) -> str:
     return f"{busy}, useful {percent(useful)}"
 
 
-def _span(record: RoundRecord, blocks: Sequence[Block]) -> RoundSpan:
+def _span(record: RoundRecord, blocks: Sequence[LaneBlock]) -> RoundSpan:
     t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
     return RoundSpan(record.index, record.r, t0, t1, f"{sequence(blocks)} · {seconds(t1 - t0)}")

@@ -30,7 +30,7 @@ FATES: dict[Fate, tuple[Mark, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LaneBlock:
     """A stretch of one lane. `at`: (round over the run, lane, place in it). `void`: nothing that came of it is text."""
 
     at: tuple[int, str, int]
@@ -72,7 +72,7 @@ class LaneOptions(PanelOptions):
     """What was chosen in the panel."""
 
     clock: Clock = "measured"
-    block: tuple[int, str, int] | None = None  # `Block.at` of the block under the cursor; None: the selected node's
+    block: tuple[int, str, int] | None = None  # `LaneBlock.at` of the block under the cursor; None: the selected node's
     model_c: float | None = None  # a speed ratio to try on the modelled clock
 
     def moved(self) -> "LaneOptions":
@@ -110,7 +110,7 @@ class Chart:
     clock: Clock
     clock_text: str  # which clock, and how far to trust it
     lanes: tuple[Lane, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaneBlock, ...]
     arrows: tuple[Arrow, ...]
     rounds: tuple[RoundSpan, ...]
     t0: float
@@ -139,7 +139,7 @@ class ConfStep:
 
 
 @dataclass(frozen=True, slots=True)
-class BranchToken:
+class LaneBranchToken:
     """A token of a branch behind its first."""
 
     node: int
@@ -162,7 +162,7 @@ class BranchView:
     survivor: bool
     fate: str
     mark: Mark
-    tokens: tuple[BranchToken, ...]
+    tokens: tuple[LaneBranchToken, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class HradCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Hrad:
+class ClassifierView:
     """The classifier in this round, and over the run: rows said, columns true."""
 
     calls: tuple[HradCall, ...]
@@ -216,7 +216,7 @@ class BlockInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LanesModel:
     """Everything about lanes at one moment. `missing`: why there is nothing at all."""
 
     missing: str | None
@@ -224,7 +224,7 @@ class Lanes:
     steps: tuple[ConfStep, ...] = ()
     fan: Fan | None = None
     fan_missing: str = ""
-    hrad: Hrad | None = None
+    hrad: ClassifierView | None = None
     block: BlockInfo | None = None
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
     cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands

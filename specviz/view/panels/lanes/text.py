@@ -12,16 +12,16 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.lanes.blocks import RunFacts
 from specviz.view.panels.lanes.model import (
     FATES,
-    Block,
     BlockInfo,
-    BranchToken,
     BranchView,
+    ClassifierView,
     Clock,
     ConfStep,
     Fan,
     Fate,
-    Hrad,
     HradCall,
+    LaneBlock,
+    LaneBranchToken,
 )
 from specviz.view.words.numbers import UNKNOWN, apart, percent, plural, prob, seconds
 
@@ -135,10 +135,10 @@ def _branch(run: Run, record: RoundRecord, fork: Fork, born: Any, match: Match |
     )
 
 
-def _branch_token(run: Run, node: Node, fates: Fates) -> BranchToken:
+def _branch_token(run: Run, node: Node, fates: Fates) -> LaneBranchToken:
     mark, fate = marked(fates.get(node.node))
     conf = linear(node.log_conf) if node.log_conf is not None else None
-    return BranchToken(node.node, run.word(node.token), conf, mark, fate)
+    return LaneBranchToken(node.node, run.word(node.token), conf, mark, fate)
 
 
 def _k_text(fork: Fork) -> str:
@@ -177,7 +177,7 @@ def _fan_words(fork: Fork, match: Match | None, token: str | None, judged: bool)
 # The classifier -------------------------------------------------------------------------------------------------------
 
 
-def hrad(record: RoundRecord, metrics: "Metrics | None") -> Hrad | None:
+def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | None:
     """What the classifier said in this round, and how often it was right over the run."""
     calls = tuple(
         HradCall(s.stage, s.s, tuple(s.probs) if s.probs else None, _SOURCES.get(s.source, s.source), _SAID[s.s])
@@ -194,7 +194,7 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> Hrad | None:
         if total
         else ("the right answer of a call is known only where the whole list was judged: none so far")
     )
-    return Hrad(calls, confusion, right, words)
+    return ClassifierView(calls, confusion, right, words)
 
 
 def _square(table: Any) -> tuple[tuple[int, ...], ...] | None:
@@ -224,7 +224,7 @@ _NAMES = {
 }
 
 
-def block_info(run: Run, facts: RunFacts, block: Block, fates: Fates, judged: bool, clock: Clock) -> BlockInfo:
+def block_info(run: Run, facts: RunFacts, block: LaneBlock, fates: Fates, judged: bool, clock: Clock) -> BlockInfo:
     """Numbers and words of a block. `judged`: whether the verdict of its round may be told."""
     record = run.rounds[block.at[0]]
     if block.kind == "verify":
@@ -250,7 +250,7 @@ def _token(run: Run, record: RoundRecord, node: int, fates: Fates) -> WhyRow:
     return WhyRow(f"n{node}", run.word(born.token) if born else f"n{node}", None, marked(fates.get(node))[1])
 
 
-def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: Block, judged: bool, clock: Clock) -> str:
+def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, judged: bool, clock: Clock) -> str:
     """What the target's pass judged, what it kept, and what fell."""
     pending = [
         run.name(n.token)
@@ -295,7 +295,7 @@ def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
     return f"{cause} makes {plural(total, 'drafted token')} void ({parts}){cost}."
 
 
-def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: Block, fates: Fates) -> str:
+def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, fates: Fates) -> str:
     """What came of a draft forward, whom it fed, and why it was for nothing."""
     if not block.nodes:
         return f"A draft forward, {seconds(block.took)}; nothing was drawn after it: the draft model was too unsure."
@@ -317,7 +317,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: Block, fates
     return f"{text} {'It' if len(words) == 1 else 'All of it'} became text."
 
 
-def _role(record: RoundRecord, block: Block) -> str:
+def _role(record: RoundRecord, block: LaneBlock) -> str:
     """Which part of the round the forward belongs to."""
     fork = next(iter(record.every(Fork)), None)
     if block.kind == "branch" and fork is not None:
@@ -332,7 +332,7 @@ def _role(record: RoundRecord, block: Block) -> str:
     return " It feeds the target's pass of this round."
 
 
-def _waits(block: Block) -> str:
+def _waits(block: LaneBlock) -> str:
     if block.kind == "idle":
         return f"The {'draft' if block.lane == 'draft' else 'target'} lane {block.why}: {seconds(block.took)} idle."
     if block.kind == "hrad":
@@ -340,7 +340,7 @@ def _waits(block: Block) -> str:
     return f"Verdict and bookkeeping: {seconds(block.took)}, with both models waiting."
 
 
-def sequence(blocks: Sequence[Block]) -> str:
+def sequence(blocks: Sequence[LaneBlock]) -> str:
     """A round's way through time: `draft 3.0 → verify 12.4 ‖ draft 9.1 ms`."""
     verify = next((b for b in blocks if b.kind == "verify"), None)
     drafts = [b for b in blocks if b.lane == "draft" and b.kind in ("draft", "branch")]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits, TreeKind
 from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
@@ -12,7 +12,7 @@ from specviz.view.frame.steps import Moment
 from specviz.view.panel import Panel, Remark, Scene
 from specviz.view.panels.ranks import counts
 from specviz.view.panels.ranks.facts import RankFacts
-from specviz.view.panels.ranks.model import ExpansionView, RankOptions, Ranks
+from specviz.view.panels.ranks.model import ExpansionView, RankOptions, RanksModel
 from specviz.view.panels.ranks.text import ending_words, offered_words, shape_words
 from specviz.view.panels.ranks.tree import chosen, drafted_rows, expansion_views, rank_tree
 from specviz.view.why.closing_text import closing_words
@@ -43,7 +43,7 @@ _DRAWN = (
 )
 
 
-class RanksPanel(Panel[RankOptions, Ranks]):
+class RanksPanel(Panel[RankOptions, RanksModel]):
     """Of one run."""
 
     id, title, options = "ranks", "Ranks", RankOptions
@@ -51,22 +51,22 @@ class RanksPanel(Panel[RankOptions, Ranks]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.facts = RankFacts(run)
-        self._tables, self._views = Last[Ranks](), Last[tuple[ExpansionView, ...]]()
+        self._tables, self._views = Last[RanksModel](), Last[tuple[ExpansionView, ...]]()
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
         """A drafter of trees by rank."""
         return traits.tree != "none"
 
-    def empty(self, reason: str) -> Ranks:
-        return Ranks(reason)
+    def empty(self, reason: str) -> RanksModel:
+        return RanksModel(reason)
 
-    def follows(self, family: Family, now: Moment) -> int | None:
+    def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The closing token: here the question is which token was missing."""
         return CLOSING if now.phase >= Phase.CLOSE else None
 
     @classmethod
-    def explain(cls, run: Run, family: Family, node: int) -> Remark | None:
+    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
         """Why the tree has its shape, why a node was offered, why the walk ended."""
         if node == CLOSING:
             return Remark(words=ending_words(run, family))
@@ -74,12 +74,12 @@ class RanksPanel(Panel[RankOptions, Ranks]):
             return Remark(words=shape_words(run, family.record))
         return Remark(drafted_rows(family, node), offered_words(run, family.record, node))
 
-    def build(self, scene: Scene, options: RankOptions) -> Ranks:
+    def build(self, scene: Scene, options: RankOptions) -> RanksModel:
         """The tree of the round with its ranks, and the tables of the run."""
         family, now = scene.family, scene.now
         missing = self._missing()
         if missing:
-            return Ranks(missing)
+            return RanksModel(missing)
         self.facts.update()
         judged = now.all_tested or now.phase >= Phase.CLOSE
         views: tuple[ExpansionView, ...] = ()
@@ -99,17 +99,17 @@ class RanksPanel(Panel[RankOptions, Ranks]):
             ending=self._ending(family) if judged else "",
         )
 
-    def _ending(self, family: Family) -> str:
+    def _ending(self, family: RoundTree) -> str:
         """Why the walk over the tree stopped; where there was no tree, why not."""
         words = closing_words if family.record.tree is None else ending_words
         return words(self.run, family)
 
-    def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> Ranks:
+    def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> RanksModel:
         """What is counted over all finished rounds."""
         wanted, cell = options.filter, options.cell
         picked = self.facts.pick(wanted)
         widths = counts.width_rows(picked)
-        return Ranks(
+        return RanksModel(
             missing=None,
             notes=self._notes(),
             filter=wanted,

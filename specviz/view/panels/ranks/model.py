@@ -104,7 +104,7 @@ class RankTree:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedToken:
     """A token of an expansion's distribution."""
 
     rank: int
@@ -140,7 +140,7 @@ class ExpansionView:
     on_path: bool
     valid_prefix: bool | None
     entropy: float | None
-    offers: tuple[Offered, ...]  # empty at level summary
+    offers: tuple[OfferedToken, ...]  # empty at level summary
     phi: tuple[WhyRow, ...]  # what the rank head read, empty at level summary
     words: str  # why this width, what was true, what would have covered it
 
@@ -281,7 +281,7 @@ class DepthRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
+class RanksModel:
     """Everything about ranks at one moment. `missing`: why there is nothing; `notes`: what does not apply."""
 
     missing: str | None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from specviz.events import Expansion
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, Outcome
@@ -168,7 +168,7 @@ def _widths(record: RoundRecord) -> str:
     return f"Children by predicted rank: {', '.join(parts)}."
 
 
-def ending_words(run: Run, family: Family) -> str:
+def ending_words(run: Run, family: RoundTree) -> str:
     """Why the walk over the drafted tree stopped where it did; empty where nothing is to be said about ranks."""
     record = family.record
     closing = record.closing
@@ -186,7 +186,7 @@ def ending_words(run: Run, family: Family) -> str:
     return _elsewhere(family, closing.token, token)
 
 
-def _was_pruned(run: Run, family: Family, node: int, token: str) -> str:
+def _was_pruned(run: Run, family: RoundTree, node: int, token: str) -> str:
     born, tree = family.nodes[node], family.record.tree
     cum = born.src.get("cum")
     sent = [n.src["cum"] for n in family.nodes.values() if n.kept and isinstance(n.src.get("cum"), int | float)]
@@ -221,13 +221,13 @@ def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool
     return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"
 
 
-def _leaf_note(run: Run, family: Family, here: Sequence[Expansion]) -> list[str]:
+def _leaf_note(run: Run, family: RoundTree, here: Sequence[Expansion]) -> list[str]:
     """Where all children were pruned, the target saw a leaf."""
     children = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
     return [] if children else ["All its children were pruned, so the target found a leaf there."]
 
 
-def _no_children(family: Family) -> str:
+def _no_children(family: RoundTree) -> str:
     """A leaf at which nothing was offered."""
     record = family.record
     depth, deepest = family.depth.get(family.stop, 0), family.n_levels
@@ -243,7 +243,7 @@ def _no_children(family: Family) -> str:
     return "No block started at it: a sibling gets children only where a later block starts, and likelier nodes did."
 
 
-def _elsewhere(family: Family, written: int, token: str) -> str:
+def _elsewhere(family: RoundTree, written: int, token: str) -> str:
     """Without expansions: by the draft's row, which the first of the siblings carries."""
     siblings = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
     top = next((family.nodes[i].top for i in siblings if family.nodes[i].top), None)
@@ -256,7 +256,7 @@ def _elsewhere(family: Family, written: int, token: str) -> str:
     return f"{token} is not among them: {offered}."
 
 
-def node_phrase(run: Run, family: Family, node: int) -> str:
+def node_phrase(run: Run, family: RoundTree, node: int) -> str:
     """A node as sentences name it: `n14 “ the”`, `the root`."""
     if node == ROOT:
         return "the root"

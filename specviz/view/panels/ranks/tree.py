@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from specviz.events import Expansion, Node, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.runlog.tree import Family
-from specviz.view.frame.frame import Tree, TreeNode
+from specviz.runlog.tree import RoundTree
+from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels.ranks.facts import offering, true_token
-from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, Offered, Outcome, RankNode, RankTree
+from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome, RankNode, RankTree
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
 from specviz.view.tree.nodes import node_text, root_text
 from specviz.view.words.numbers import UNKNOWN, fine, number
@@ -20,7 +20,7 @@ from specviz.view.words.palette import CLOSING, ROOT, RankCost
 RAILS = {(False, False): "├─", (False, True): "└─", (True, False): "┝━", (True, True): "┕━"}  # spine, last
 
 
-def rank_tree(family: Family, seen: Tree, now: Moment) -> RankTree:
+def rank_tree(family: RoundTree, seen: TreeFrame, now: Moment) -> RankTree:
     """The nodes that `seen` shows, with their badges."""
     record = family.record
     children: dict[int, list[TreeNode]] = {}
@@ -52,7 +52,7 @@ def rank_tree(family: Family, seen: Tree, now: Moment) -> RankTree:
 
 
 def _walk(
-    family: Family, children: dict[int, list[TreeNode]], parent: int, before: str
+    family: RoundTree, children: dict[int, list[TreeNode]], parent: int, before: str
 ) -> Iterator[tuple[TreeNode, str]]:
     """Depth first, each with the lines before it."""
     mine = children.get(parent, [])
@@ -67,7 +67,7 @@ def _spine(node: Node | None) -> bool:
 
 
 def _row(
-    family: Family, node: TreeNode, rails: str, makers: dict[int, int | None], levels: dict[int, int], path: set[int]
+    family: RoundTree, node: TreeNode, rails: str, makers: dict[int, int | None], levels: dict[int, int], path: set[int]
 ) -> RankNode:
     born = family.nodes.get(node.id)
     src = born.src if born is not None else {}
@@ -115,7 +115,7 @@ def badge(node: Node | None) -> str:
     return f"head {src['head']} #{rank}" if "head" in src else f"level {node.depth} #{rank}"
 
 
-def drafted_rows(family: Family, id: int) -> tuple[WhyRow, ...]:
+def drafted_rows(family: RoundTree, id: int) -> tuple[WhyRow, ...]:
     """Which block and slot, level or head drafted a node, and as which choice."""
     node = family.nodes[id]
     text, src = badge(node), node.src
@@ -144,7 +144,7 @@ def _flags(node: Node | None, levels: dict[int, int]) -> Iterator[str]:
         yield "pruned"
 
 
-def _text(family: Family, now: Moment, n_kept: int) -> str:
+def _text(family: RoundTree, now: Moment, n_kept: int) -> str:
     """`102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted`."""
     tree, n = family.record.tree, len(family.nodes)
     parts = [f"{tree.n_raw} offered", f"{tree.n_merged} merged"] if tree is not None else [f"{n} drafted"]
@@ -171,13 +171,13 @@ def cost_of(bucket: int, true: int | None, gives_up: bool) -> RankCost | None:
     return "gave_up" if gives_up else "wide"
 
 
-def expansion_views(run: Run, family: Family, judged: bool) -> tuple[ExpansionView, ...]:
+def expansion_views(run: Run, family: RoundTree, judged: bool) -> tuple[ExpansionView, ...]:
     """All of the round; what is true stays unknown until it may be told."""
     children = _offers(family)
     return tuple(_view(run, family, each, judged, children.get(each.id, {})) for each in family.record.expansions)
 
 
-def _view(run: Run, family: Family, each: Expansion, judged: bool, children: Mapping[int, bool]) -> ExpansionView:
+def _view(run: Run, family: RoundTree, each: Expansion, judged: bool, children: Mapping[int, bool]) -> ExpansionView:
     true = each.true_bucket if judged else None
     best, written = (each.true_rank_argmax, each.true_rank_emitted) if judged else (None, None)
     outcome = _outcome(family.record, each, children) if judged else "unknown"
@@ -206,7 +206,9 @@ def _view(run: Run, family: Family, each: Expansion, judged: bool, children: Map
         valid_prefix=each.valid_prefix if judged else None,
         entropy=each.entropy,
         offers=tuple(
-            Offered(rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written)
+            OfferedToken(
+                rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written
+            )
             for rank, (token, log) in enumerate(each.top or (), 1)
         ),
         phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, each.phi or (), strict=False)),
@@ -214,13 +216,13 @@ def _view(run: Run, family: Family, each: Expansion, judged: bool, children: Map
     )
 
 
-def _shown(run: Run, family: Family, node: int) -> str:
+def _shown(run: Run, family: RoundTree, node: int) -> str:
     if node == ROOT or node not in family.nodes:
         return root_text(run, family.record)
     return node_text(run, family, node)
 
 
-def _offers(family: Family) -> Children:
+def _offers(family: RoundTree) -> Children:
     """By expansion: the tokens it offered, and whether they were sent. A merged node was offered by several."""
     out: Children = {}
     record = family.record
@@ -245,7 +247,7 @@ def _outcome(record: RoundRecord, each: Expansion, children: Mapping[int, bool])
 
 
 def chosen(
-    run: Run, family: Family, views: Sequence[ExpansionView], selected: int | None
+    run: Run, family: RoundTree, views: Sequence[ExpansionView], selected: int | None
 ) -> tuple[str, tuple[ExpansionView, ...]]:
     """The expansions to look at for a selected node, with a title: those behind it, else those that offered it.
 

@@ -12,9 +12,9 @@ from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.panel import Panel, Scene
-from specviz.view.panels.verification.model import Branch, ClosingRow, Stairs, Verification, Weighed
+from specviz.view.panels.verification.model import ClosingRow, PrefixMass, RatioStairs, VerificationModel, WeighedToken
 from specviz.view.panels.verification.rules import comparison, paired, survival
-from specviz.view.panels.verification.scan import Look, excess, scan
+from specviz.view.panels.verification.scan import ScanView, excess, scan
 from specviz.view.tree.nodes import node_text
 from specviz.view.why.node_context import case, looked_at, why_no_chain
 from specviz.view.why.values_text import node_words
@@ -22,37 +22,37 @@ from specviz.view.words.numbers import fine, joint, prob
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:
-    from specviz.metrics.replay_rules import Link
+    from specviz.metrics.replay_rules import ChainPosition
 
 _BEFORE = "Longer prefixes are tested first: each `.` tests one, right to left, until one passes."
 _FORWARD = "This rule tests left to right. The rows say what a backward scan makes of the same draft."
 
 
-class VerificationPanel(Panel[PanelOptions, Verification]):
+class VerificationPanel(Panel[PanelOptions, VerificationModel]):
     """Of one run."""
 
     id, title = "verification", "HSD"
 
-    def empty(self, reason: str) -> Verification:
+    def empty(self, reason: str) -> VerificationModel:
         verifier = self.run.header.verifier if self.run.header else ""
-        return Verification(reason, None, None, (), None, None, None, None, (), verifier)
+        return VerificationModel(reason, None, None, (), None, None, None, None, (), verifier)
 
-    def build(self, scene: Scene, options: PanelOptions) -> Verification:
+    def build(self, scene: Scene, options: PanelOptions) -> VerificationModel:
         """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
         return _verification(self.run, scene)
 
 
-def _verification(run: Run, scene: Scene) -> Verification:
+def _verification(run: Run, scene: Scene) -> VerificationModel:
     family, now, selected, metrics = scene.family, scene.now, scene.selected, scene.metrics
     verifier = run.header.verifier if run.header else ""
     over_run = survival(run.rule.replays_as, metrics), paired(metrics)
     path = looked_at(run, family, selected)
     if path is None:
-        return Verification(why_no_chain(run, family), None, None, (), None, None, None, *over_run, verifier)
-    look = Look(run, family, now, path, selected, scene.ascii)
+        return VerificationModel(why_no_chain(run, family), None, None, (), None, None, None, *over_run, verifier)
+    look = ScanView(run, family, now, path, selected, scene.ascii)
     found = branches(look) if now.has_p else ()
     chained = any(link.chain is not None for link in path.links)
-    return Verification(
+    return VerificationModel(
         missing=None,
         scan=scan(look, _words(look)),
         stairs=stairs(look) if now.has_p else None,
@@ -66,7 +66,7 @@ def _verification(run: Run, scene: Scene) -> Verification:
     )
 
 
-def _words(look: Look) -> str:
+def _words(look: ScanView) -> str:
     """The sentence on the position under the cursor, once its verdict may be told."""
     if not look.backward and not look.judged:
         return _FORWARD
@@ -82,7 +82,7 @@ _ENTRIES = 8
 NO_ROWS = "the branches need whole rows, which only a recording at level full has"
 
 
-def stairs(look: Look) -> Stairs:
+def stairs(look: ScanView) -> RatioStairs:
     """log r step by step, the cap line (its running maximum) and log c, what is left below the cap."""
     links = look.path.links
     cap, peak = [0.0], 0.0
@@ -96,31 +96,31 @@ def stairs(look: Look) -> Stairs:
         words += f"; it peaked at {joint(peak)} (position {at})"
     words += f", so the whole draft carries weight {fine(math.exp(last.log_c))}."
     log_r, log_c = [_finite(link.log_r) for link in links], [_finite(link.log_c) for link in links]
-    return Stairs(tuple(range(len(links) + 1)), (0.0, *log_r), tuple(cap), (0.0, *log_c), words)
+    return RatioStairs(tuple(range(len(links) + 1)), (0.0, *log_r), tuple(cap), (0.0, *log_c), words)
 
 
 def _finite(log: float) -> float | None:
     return None if log == -math.inf else log
 
 
-def branches(look: Look) -> tuple[Branch, ...]:
+def branches(look: ScanView) -> tuple[PrefixMass, ...]:
     """One branch below every prefix that has a next drafted token: both laws agree on `1 - D-` of the draft's mass."""
     links, stop = look.path.links, look.stop()
     out = []
     first = look.family.record.verdicts.get(links[0].node)
     gap = first.tv_pq if first is not None else None
     if gap is not None:  # nothing is drafted yet: the weight is 1, so both excesses are the distance of the two rows
-        out.append(Branch(0, "at the root", 1 - gap, gap, gap, stop == 0))
+        out.append(PrefixMass(0, "at the root", 1 - gap, gap, gap, stop == 0))
     out += [found for link in links if (found := _branch(look, link, stop)) is not None]
     return tuple(out)
 
 
-def _branch(look: Look, link: "Link", stop: int | None) -> Branch | None:
+def _branch(look: ScanView, link: "ChainPosition", stop: int | None) -> PrefixMass | None:
     plus, minus = excess(look, link)
     if plus is None or minus is None:
         return None
     shown = f"after {node_text(look.run, look.family, link.node)}"
-    return Branch(link.t, shown, max(0.0, 1 - minus), plus, minus, link.t == stop)
+    return PrefixMass(link.t, shown, max(0.0, 1 - minus), plus, minus, link.t == stop)
 
 
 # The row at the stop ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class _Weights:
     several: bool = False  # candidates before it have taken their part of the row: p and q alone do not make it
 
 
-def closing_row(look: Look) -> ClosingRow | None:
+def closing_row(look: ScanView) -> ClosingRow | None:
     """The row the closing token was drawn from, against p and q; None before it is drawn."""
     closing = look.family.record.closing
     if closing is None or look.now.phase < Phase.CLOSE:
@@ -166,7 +166,7 @@ def _unlisted(closing: Closing) -> list[tuple[int, float, float | None, float, f
     return [(closing.token, prob_of(closing.logp) or 0.0, None, share * mass, share)]
 
 
-def _weights(look: Look, closing: Closing) -> _Weights:
+def _weights(look: ScanView, closing: Closing) -> _Weights:
     if closing.kind == "bonus" or look.rule.draws:
         return _Weights(1.0, 1.0, residual=False)
     link = look.path.link(closing.node)
@@ -178,7 +178,7 @@ def _weights(look: Look, closing: Closing) -> _Weights:
     return _Weights(math.exp(link.log_c) if link is not None else 1.0, 1.0, f"{look.rule.letter}·p", "q")
 
 
-def _title(look: Look, closing: Closing, weights: _Weights) -> str:
+def _title(look: ScanView, closing: Closing, weights: _Weights) -> str:
     if closing.kind == "bonus":
         return "The target's row after the whole draft: a bonus token comes from it"
     if not weights.residual:
@@ -196,15 +196,15 @@ def _title(look: Look, closing: Closing, weights: _Weights) -> str:
 
 
 def _weighed(
-    look: Look, closing: Closing, entry: tuple[int, float, float | None, float, float], weights: _Weights
-) -> Weighed:
+    look: ScanView, closing: Closing, entry: tuple[int, float, float | None, float, float], weights: _Weights
+) -> WeighedToken:
     token, p, q, weight, share = entry  # the weight is normalised where a rule handles a normalised row
     left = weight if closing.mass is None or not weights.residual else share * closing.mass
     drafted = any(
         link.t == look.family.depth.get(look.family.stop, 0) + 1 and look.family.nodes[link.node].token == token
         for link in look.path.links
     )
-    return Weighed(
+    return WeighedToken(
         shown=look.run.word(token),
         p=p,
         q=q,

@@ -1,7 +1,7 @@
 """What the screens *HSD* and *Verification* show: one draft scanned backward, and the same rules over the whole run.
 
-Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. `Verification.missing`
-and the `missing` of a part say in a sentence why it is empty.
+Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown. `missing` of the whole
+and of a part say in a sentence why it is empty.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Stairs:
+class RatioStairs:
     """The ratio staircase: `log_r`, its running maximum, and `log_c` below zero; None is minus infinity.
 
     `xs` are positions 0..gamma, position 0 the root, where all three are 0.
@@ -76,7 +76,7 @@ class Stairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class PrefixMass:
     """The continuations of a prefix of `t` tokens: mass both agree on, target mass missing, draft mass in excess."""
 
     t: int
@@ -88,7 +88,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeighedToken:
     """A token of the row the closing token was drawn from: p and q, both as they are weighed, and what is left."""
 
     shown: str
@@ -110,7 +110,7 @@ class ClosingRow:
     title: str
     p_label: str
     q_label: str
-    entries: tuple[Weighed, ...]
+    entries: tuple[WeighedToken, ...]
     words: str
     missing: str | None = None
 
@@ -178,13 +178,13 @@ class Paired:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerificationModel:
     """Everything about the verdict on one draft. `missing`: why there is no scan in this round."""
 
     missing: str | None
     scan: Scan | None
-    stairs: Stairs | None
-    branches: tuple[Branch, ...]
+    stairs: RatioStairs | None
+    branches: tuple[PrefixMass, ...]
     branches_missing: str | None
     closing: ClosingRow | None
     comparison: Comparison | None

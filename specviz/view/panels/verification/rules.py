@@ -8,7 +8,7 @@ from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric, one_series
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
-from specviz.view.panels.verification.scan import LABELS, Look
+from specviz.view.panels.verification.scan import LABELS, ScanView
 from specviz.view.tree.nodes import node_text
 from specviz.view.why.node_context import n_carried
 from specviz.view.words.numbers import number, plural
@@ -21,7 +21,7 @@ _OBSERVED_ONLY = "Observed only: what a rule must give is known exactly for draf
 _CAVEAT = "Same drafts, same uniforms; a run of its own would have gone on with other text."
 
 
-def comparison(look: Look) -> Comparison | None:
+def comparison(look: ScanView) -> Comparison | None:
     """Three verifiers, and the run's own where it is none of them; None before the verdicts are on screen."""
     if not look.judged:
         return None
@@ -36,7 +36,7 @@ def comparison(look: Look) -> Comparison | None:
     return Comparison(us, tokens, tuple(rules), _words(rules))
 
 
-def _replayed(look: Look, rule: "Rule") -> RuleReplay:
+def _replayed(look: ScanView, rule: "Rule") -> RuleReplay:
     from specviz.metrics.replay_rules import kept, passed
 
     links, n = look.path.links, len(look.path.links)
@@ -70,14 +70,14 @@ def _times(mark: Mark, n: int) -> tuple[Mark, ...]:
     return (mark,) * n
 
 
-def _note(look: Look, rule: str, stop: int | None) -> str:
+def _note(look: ScanView, rule: str, stop: int | None) -> str:
     if stop is None or rule != NAIVE:
         return ""
     more = n_carried(look.family, stop, len(look.path.links))
     return f"then {plural(more, 'carried round')}" if more else ""
 
 
-def _own(look: Look) -> RuleReplay:
+def _own(look: ScanView) -> RuleReplay:
     """The run's own rule, as recorded."""
     verdicts = look.family.record.verdicts
     found = [verdicts.get(link.node) for link in look.path.links]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
-from specviz.runlog.tree import Family
+from specviz.runlog.tree import RoundTree
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, Letter, Order, VerifierTraits
 from specviz.view.frame.run_header import badge
 from specviz.view.frame.steps import Moment
@@ -20,7 +20,7 @@ from specviz.view.words.numbers import UNKNOWN, apart, fine, joint
 from specviz.view.words.palette import Phase, glyph
 
 if TYPE_CHECKING:
-    from specviz.metrics.replay_rules import Link
+    from specviz.metrics.replay_rules import ChainPosition
 
 LABELS: dict[str, str] = {TOKENWISE: "token-wise", CAPPED: "blockwise = hsd", NAIVE: "hsd_naive"}
 _MASSES = "target mass missing │ draft's excess"
@@ -49,11 +49,11 @@ _SUMMARY = "recorded at level summary: D+ and D- need whole rows, which only lev
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ScanView:
     """What every part of the screen is made from."""
 
     run: Run
-    family: Family
+    family: RoundTree
     now: Moment
     path: Path
     selected: int | None
@@ -81,7 +81,7 @@ class Look:
         """Whether every verdict of the round is on screen."""
         return self.now.all_tested
 
-    def keep(self, link: "Link") -> float | None:
+    def keep(self, link: "ChainPosition") -> float | None:
         """The keep chance that the scan compares with u: the recorded one where this run scans backward."""
         if self.backward:
             verdict = self.family.record.verdicts.get(link.node)
@@ -99,7 +99,7 @@ class Look:
         return max(held, default=0)
 
 
-def excess(look: Look, link: "Link") -> tuple[float | None, float | None]:
+def excess(look: ScanView, link: "ChainPosition") -> tuple[float | None, float | None]:
     """D+ and D- of the branch below a position, in the form the scan uses."""
     chain = link.chain
     if chain is None:
@@ -107,7 +107,7 @@ def excess(look: Look, link: "Link") -> tuple[float | None, float | None]:
     return (chain.dhat_pq, chain.dhat_qp) if look.naive else (chain.d_pq, chain.d_qp)
 
 
-def scan(look: Look, words: str) -> Scan:
+def scan(look: ScanView, words: str) -> Scan:
     """The table. `words` is the sentence on the column under the cursor."""
     stop = look.stop()
     columns = tuple(_column(look, link, stop) for link in look.path.links)
@@ -116,7 +116,7 @@ def scan(look: Look, words: str) -> Scan:
     return Scan(_title(look), columns, tuple(rows), words, not look.backward, "" if chained else _SUMMARY)
 
 
-def _column(look: Look, link: "Link", stop: int | None) -> ScanColumn:
+def _column(look: ScanView, link: "ChainPosition", stop: int | None) -> ScanColumn:
     """One position, with what this moment may show of it."""
     now, family = look.now, look.family
     keep, has_p = look.keep(link), now.has_p
@@ -145,7 +145,7 @@ def _column(look: Look, link: "Link", stop: int | None) -> ScanColumn:
     )
 
 
-def _title(look: Look) -> str:
+def _title(look: ScanView) -> str:
     record, path = look.family.record, look.path
     parts = [f"Round {record.r} · γ={len(path.links)}"]
     parts += [f"candidate {path.number} of {path.count}"] if path.count > 1 else []
@@ -162,7 +162,7 @@ def _title(look: Look) -> str:
 # Rows ---------------------------------------------------------------------------------------------------------------
 
 
-def _known_rows(look: Look, columns: tuple[ScanColumn, ...]) -> list[ScanRow]:
+def _known_rows(look: ScanView, columns: tuple[ScanColumn, ...]) -> list[ScanRow]:
     """From the token to its uniform; before the target's pass there are only tokens."""
     rows = [_row("t", "t", [str(c.t) for c in columns], ""), _row("draft", "draft", [c.shown for c in columns], "")]
     if not look.now.has_p:
@@ -190,7 +190,7 @@ def _excess(column: ScanColumn) -> str:
     return f"{fine(column.d_plus)}│{fine(column.d_minus)}"
 
 
-def _verdicts(look: Look, columns: tuple[ScanColumn, ...], stop: int | None) -> ScanRow:
+def _verdicts(look: ScanView, columns: tuple[ScanColumn, ...], stop: int | None) -> ScanRow:
     alone = next((c for c in columns if c.alone_failed), None)
     help_ = ""
     if alone is not None:
@@ -201,7 +201,7 @@ def _verdicts(look: Look, columns: tuple[ScanColumn, ...], stop: int | None) -> 
     return _row("verdict", label, [_verdict(look, column) for column in columns], help_)
 
 
-def _verdict(look: Look, column: ScanColumn) -> str:
+def _verdict(look: ScanView, column: ScanColumn) -> str:
     good, bad = glyph("accepted", look.ascii), glyph("rejected", look.ascii)
     if not column.decided:
         return f"{glyph('testing', look.ascii)} now" if column.node == look.now.testing else ""
@@ -214,7 +214,7 @@ def _verdict(look: Look, column: ScanColumn) -> str:
     return f"{bad} failed" if column.passes is False else UNKNOWN
 
 
-def _other(look: Look, columns: tuple[ScanColumn, ...]) -> ScanRow:
+def _other(look: ScanView, columns: tuple[ScanColumn, ...]) -> ScanRow:
     """Token-wise on the same draws; where the run's own rule goes forward, its own verdicts."""
     if look.backward or look.rule.replays_as == TOKENWISE:
         several = [UNKNOWN] * len(columns), "several candidates: their tests depend on each other"
@@ -225,7 +225,7 @@ def _other(look: Look, columns: tuple[ScanColumn, ...]) -> ScanRow:
     return _row("token", look.verifier, cells, f"this run: keeps {n_kept or 'nothing'}" if look.judged else "")
 
 
-def _tokenwise(look: Look) -> tuple[list[str], str]:
+def _tokenwise(look: ScanView) -> tuple[list[str], str]:
     from specviz.metrics.replay_rules import kept
 
     links = look.path.links
@@ -245,7 +245,7 @@ def _tokenwise(look: Look) -> tuple[list[str], str]:
     return cells, f"same u: stops at {n_kept + 1}, keeps {n_kept or 'nothing'}{gap if n_kept else ''}"
 
 
-def _forward(look: Look, link: "Link", n_kept: int) -> str:
+def _forward(look: ScanView, link: "ChainPosition", n_kept: int) -> str:
     if link.t > n_kept + 1:
         return glyph("untested", look.ascii)
     mark = glyph("accepted" if link.t <= n_kept else "rejected", look.ascii)

@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widgets import Static
 
-from specviz.view.frame.frame import Frame, Tree, TreeNode
+from specviz.view.frame.frame import Frame, TreeFrame, TreeNode
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import FAINT, STRONG, spread
@@ -78,7 +78,7 @@ def _title(frame: Frame | None) -> str:
     return f"Draft tree · {query}round {frame.round} · {frame.phase_text}{steps}"
 
 
-def neighbour(tree: Tree, selected: int | None, direction: str, listed: bool) -> int | None:
+def neighbour(tree: TreeFrame, selected: int | None, direction: str, listed: bool) -> int | None:
     """The node in a direction; None when there is none. Without a selection: the root."""
     here = tree.node(selected) if selected is not None else None
     if here is None:
@@ -91,14 +91,14 @@ def neighbour(tree: Tree, selected: int | None, direction: str, listed: bool) ->
     return _in_list(tree, here, step) if listed else _in_columns(tree, here, step)
 
 
-def _child(tree: Tree, here: TreeNode) -> int | None:
+def _child(tree: TreeFrame, here: TreeNode) -> int | None:
     """The child on the winning path, else the first."""
     children = [node for node in tree.nodes if node.parent == here.id and node.depth == here.depth + 1]
     best = [node for node in children if node.winning] or sorted(children, key=lambda node: node.row)
     return best[0].id if best else None
 
 
-def _in_columns(tree: Tree, here: TreeNode, step: int) -> int | None:
+def _in_columns(tree: TreeFrame, here: TreeNode, step: int) -> int | None:
     """The nearest node above or below in this column, else the nearest row that has any."""
     beyond = [node for node in tree.nodes if (node.row - here.row) * step > 0]
     same = [node for node in beyond if node.column == here.column]
@@ -106,7 +106,7 @@ def _in_columns(tree: Tree, here: TreeNode, step: int) -> int | None:
     return nearest.id if nearest else None
 
 
-def _in_list(tree: Tree, here: TreeNode, step: int) -> int | None:
+def _in_list(tree: TreeFrame, here: TreeNode, step: int) -> int | None:
     order = [node.id for node in sorted(tree.nodes, key=lambda node: (node.row, node.column))]
     at = order.index(here.id) + step
     return order[at] if 0 <= at < len(order) else None

@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from specviz.view.frame.frame import Frame, Tree
+from specviz.view.frame.frame import Frame, TreeFrame
 from specviz_tui.common.keymap import TREE_KEYS, bindings
 from specviz_tui.common.messages import Moved, NodePicked
 from specviz_tui.common.paint import Painter, painter_of
@@ -56,7 +56,7 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
         super().notify_style_update()
         self._strips.clear()
 
-    def rebuild(self, tree: Tree) -> None:
+    def rebuild(self, tree: TreeFrame) -> None:
         """Cut the tree into rows, keep the cursor in sight."""
         make = rows.listed if self.listed else rows.columns
         width, height = self.scrollable_content_region.size

@@ -1,4 +1,4 @@
-"""Lines of the tree canvas: pure functions from a `Tree` to styled pieces with the spots a click can hit."""
+"""Lines of the tree canvas: pure functions from a `TreeFrame` to styled pieces with the spots a click can hit."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -7,13 +7,13 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from specviz.text import clip
-from specviz.view.frame.frame import Fold, Link, Tree, TreeNode
+from specviz.view.frame.frame import Fold, TreeFrame, TreeLine, TreeNode
 from specviz.view.words import palette
 from specviz.view.words.numbers import prob, ratio
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 
 Piece = tuple[str, Style]
-Thing = TreeNode | Link | Fold
+Thing = TreeNode | TreeLine | Fold
 LINK, GAP = 3, 1
 FITS = (
     (18, 6),
@@ -70,7 +70,7 @@ class _Columns:
         return self.starts[column] + room + (GAP + self.bar if self.bar and value else 0)
 
 
-def _columns(tree: Tree, most: int, bar_cells: int) -> _Columns:
+def _columns(tree: TreeFrame, most: int, bar_cells: int) -> _Columns:
     tokens = tuple(min(cells, most) for cells in tree.column_cells)
     values = [0] * tree.n_columns
     for node in tree.nodes:
@@ -82,7 +82,7 @@ def _columns(tree: Tree, most: int, bar_cells: int) -> _Columns:
     return _Columns(tuple(starts), tokens, tuple(values), bar_cells)
 
 
-def _fitting(tree: Tree, width: int) -> _Columns:
+def _fitting(tree: TreeFrame, width: int) -> _Columns:
     for most, bar_cells in FITS:
         plan = _columns(tree, most, bar_cells)
         if plan.end(tree.n_columns - 1) < width:
@@ -90,7 +90,7 @@ def _fitting(tree: Tree, width: int) -> _Columns:
     return _columns(tree, 12, 0)  # it scrolls sideways
 
 
-def columns(tree: Tree, painter: Painter, width: int) -> list[Row]:
+def columns(tree: TreeFrame, painter: Painter, width: int) -> list[Row]:
     """Columns by depth, as wide as their tokens; bars as long as the width allows, none when it is short."""
     if not tree.nodes:
         return []
@@ -102,14 +102,14 @@ def columns(tree: Tree, painter: Painter, width: int) -> list[Row]:
     rows = []
     for y in range(max(by_row) + 1):
         row = Row()
-        for thing in sorted(by_row[y], key=lambda t: (t.column, isinstance(t, Link))):
+        for thing in sorted(by_row[y], key=lambda t: (t.column, isinstance(t, TreeLine))):
             _place(row, thing, plan, painter)
         rows.append(row)
     return rows
 
 
 def _place(row: Row, thing: Thing, plan: _Columns, painter: Painter) -> None:
-    if isinstance(thing, Link):
+    if isinstance(thing, TreeLine):
         x = plan.end(thing.column) + GAP
         if thing.shape in ("line", "tee"):
             row.to(row.cells + GAP)
@@ -140,7 +140,7 @@ def _node(row: Row, node: TreeNode, plan: _Columns, painter: Painter) -> None:
     row.spot(x0, node)
 
 
-def listed(tree: Tree, painter: Painter, width: int) -> list[Row]:
+def listed(tree: TreeFrame, painter: Painter, width: int) -> list[Row]:
     """One node a line, depth as indent: the path to the cursor, what was kept, and the siblings beside them."""
     nodes = sorted(_near_cursor(tree), key=lambda n: (n.row, n.column))
     below = _hidden_below(tree, nodes)
@@ -148,7 +148,7 @@ def listed(tree: Tree, painter: Painter, width: int) -> list[Row]:
     return [_listed(node, below.get(node.id, 0), painter, number_at, width) for node in nodes]
 
 
-def _near_cursor(tree: Tree) -> list[TreeNode]:
+def _near_cursor(tree: TreeFrame) -> list[TreeNode]:
     by_id = {node.id: node for node in tree.nodes}
     open_ids = {node.id for node in tree.nodes if node.winning or node.cursor or node.depth == 0}
     at = next((node for node in tree.nodes if node.cursor), None)
@@ -159,7 +159,7 @@ def _near_cursor(tree: Tree) -> list[TreeNode]:
     return [node for node in tree.nodes if node.depth == 0 or node.parent in open_ids]
 
 
-def _hidden_below(tree: Tree, shown: list[TreeNode]) -> dict[int, int]:
+def _hidden_below(tree: TreeFrame, shown: list[TreeNode]) -> dict[int, int]:
     """How many nodes are left out under each shown one."""
     by_id, ids = {node.id: node for node in tree.nodes}, {node.id for node in shown}
     below: dict[int, int] = defaultdict(int)
@@ -222,7 +222,7 @@ class _JudgedColumns:
     ratio: int
 
 
-def judged(tree: Tree, painter: Painter, width: int, room: int) -> list[Row]:
+def judged(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]:
     """One row a node, in the order of the tests; [] when there is no room. Of a chain, the untested nodes too."""
     is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
     nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
