@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from adapt.stage import trained
 from cli.conftest import Cli
+from methods.online.stage import trained
 from specviz import events
 from specviz.engine.run.local import load_pair
 from specviz.methods.specblock.files import KIND

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from blocks.test_published import medusa_folder
+from methods.trained.test_published import medusa_folder
 from specviz.commands import Start
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.run.local import LocalRun, Pair, load_pair

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from early_exit.stage import Hearsay, Placed
+from methods.early_exit.stage import Hearsay, Placed
 from specviz.engine.decode.context import Observation
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model import rows as rows_module

@@ -11,8 +11,8 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from blocks.test_medusa import made as medusa_made
-from blocks.test_published import eagle_folder, medusa_folder
+from methods.medusa.test_medusa import made as medusa_made
+from methods.trained.test_published import eagle_folder, medusa_folder
 from specviz.cli.train.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load

@@ -252,7 +252,7 @@ def test_costs_are_of_what_is_left():
 def test_decoding_is_counted():
     """Against what the rounds say by themselves: an adapter that is right, and plain decoding."""
     target = ModelAdapter(planted(0, layers=4)[0])
-    from early_exit.kangaroo_stage import adapter_for
+    from methods.kangaroo.kangaroo_stage import adapter_for
     from specviz.methods.kangaroo.drafter import over
 
     adapter = adapter_for(target, 2, noise=0.0)
