@@ -38,12 +38,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "pairs of arms that are worth reading, declared",
     ),
     "specviz/cli/measure/compare.py": ("tokenwise blockwise hsd walk", "what is compared when nobody says what"),
-    "specviz/cost/pipelines.py": ("sps pearl", "names of cost formulas"),
     "specviz/view/panels/lanes/cost.py": ("sps pearl", "names of cost formulas"),
     "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),
-    "tui/specviz_tui/panels/lanes.py": ("pearl", "the name of a cost formula"),
-    "tui/specviz_tui/common/keymap.py": ("hsd", "the id of a screen"),
-    "tui/specviz_tui/screens/main.py": ("hsd", "the id of a screen"),
+    "tui/specviz_tui/panels/lanes_views.py": ("pearl", "the name of a cost formula"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
     "specviz/prove/closed_form.py": ("*", "closed forms by verifier"),
     "specviz/prove/golden.py": ("*", "numbers of the paper by verifier"),

@@ -44,14 +44,14 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
     PANEL: ClassVar[AnyPanel]
     BESIDE: ClassVar[tuple[AnyPanel, ...]] = ()  # other panels whose models it shows
     OPEN: ClassVar[Key]  # how the screen is called up
-    KEYS: ClassVar[tuple[Key, ...]]  # while it has the focus, of one group
+    KEYS: ClassVar[tuple[Key, ...]] = ()  # while it has the focus, of one group
     PAGES: ClassVar[Mapping[str, tuple[str, str]]]  # of the guide: name to title and text, its own first
     EXPLAIN: ClassVar[str] = ""  # the page of F1
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
 
     def __init_subclass__(cls, **how: Any) -> None:
         """Keys are bound, F1 leads to the first page."""
-        if hasattr(cls, "KEYS"):
+        if cls.KEYS:
             cls.BINDINGS, cls.EXPLAIN = bindings(cls.KEYS), next(iter(cls.PAGES))
         super().__init_subclass__(**how)
 
