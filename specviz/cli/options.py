@@ -6,7 +6,6 @@ checked by the spec of the chosen method, because range and default may differ b
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import click
@@ -23,7 +22,6 @@ _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
 _METAVARS = {"int": "N", "float": "X", "choice": "NAME", "bool": "on|off", "texts": "TEXT"}
 
 
-@cache
 def knob_specs() -> dict[str, dict[str, KnobSpec]]:
     """`{knob: {method: its spec}}` over all methods; the knobs of single methods first, those of every run last."""
     specs: dict[str, dict[str, KnobSpec]] = defaultdict(dict)
@@ -75,9 +73,10 @@ def given_knobs(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises KnobError for a value out of range, and for a knob the method lacks, naming the methods that have it; and
     SpecvizError when the verifier could not judge what would be drafted, naming those that can.
     """
-    typed = {name: options[name] for name in knob_specs() if options.get(name) not in (None, ())}
+    known = knob_specs()
+    typed = {name: options[name] for name in known if options.get(name) not in (None, ())}
     for name in typed:
-        holders = knob_specs()[name]
+        holders = known[name]
         if method.name not in holders:
             flag = next(iter(holders.values())).flag
             raise KnobError(f"method {method.name} has no knob {flag}; methods that have it: {', '.join(holders)}")
