@@ -14,9 +14,10 @@ from streamlit.util import calc_hash
 
 import toy
 from app.conftest import Open, open_page, packages_are_asked_once, server
-from specviz import LocalRun, Pair, Start, load_pair
+from specviz import LocalRun, Start, load_pair
 from specviz.cli import main, method_list, options
 from specviz.cli.look.schema import schema
+from specviz.engine.model.pair import Pair
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import NAMES, End, Event, Header, RoundEnd, Warn, decode, encode, register
 from specviz.methods import all_methods, get_method
@@ -41,7 +42,7 @@ from toy.record import Guess
 
 __all__ = ["open_page", "packages_are_asked_once", "server"]
 
-PROMPT = "1 1 1 1 1 1 1 1"
+PROMPT = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return"
 KNOBS = {"max_new_tokens": 24, "seed": 3}
 
 
@@ -55,7 +56,7 @@ def recorded(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real run of the toy, as a file."""
     toy.bring()
     recorder = Recorder(tmp_path_factory.mktemp("toy") / "run")
-    for _ in LocalRun(pair, Start(prompt=PROMPT, method="echo", knobs={"times": 2, **KNOBS}), recorder.write).rounds():
+    for _ in LocalRun(pair, Start(prompt=PROMPT, method="echo", knobs={"most": 3, **KNOBS}), recorder.write).rounds():
         pass
     recorder.close()
     toy.take_back()
@@ -86,36 +87,42 @@ def text_of(app: SpecvizApp, word: str) -> list[str]:
 def test_the_method_is_listed_and_its_knob_checked() -> None:
     assert "echo" in all_methods()
     assert list(all_methods()) == sorted(all_methods())
-    assert "echo: draft the last token again and again" in options.method_help()
+    assert "echo: draft what followed the last token before" in options.method_help()
     assert any("echo" in names.split(", ") for title, names in method_list.rows() if title == "run")
     assert [info.name for info in catalogue().methods] == list(all_methods())
-    assert options.given_knobs(get_method("echo"), {"times": "5"}) == {"times": 5}
-    with pytest.raises(KnobError, match="times"):
-        options.given_knobs(get_method("echo"), {"times": "17"})
+    assert options.given_knobs(get_method("echo"), {"most": "5"}) == {"most": 5}
+    with pytest.raises(KnobError, match="most"):
+        options.given_knobs(get_method("echo"), {"most": "17"})
     with pytest.raises(KnobError, match="methods that have it: echo"):
-        options.given_knobs(get_method("ar"), {"times": "5"})
+        options.given_knobs(get_method("ar"), {"most": "5"})
 
 
-def test_the_command_line_lists_and_runs_it_where_it_was_brought_first(tmp_path: Path) -> None:
-    """In a fresh interpreter: until the run begins no torch is imported, although all parts of the toy are there."""
+def test_the_command_line_has_its_flag_where_it_was_brought_first(tmp_path: Path) -> None:
+    """In a fresh interpreter, which imports no torch although all parts of the toy are there."""
     code = (
         "import sys, toy; toy.bring()\n"
         "from specviz.cli import main\n"
         "assert main(['run', '--help']) == 0\n"
-        "assert 'torch' not in sys.modules\n"
-        "sys.exit(main(['run', '--prompt', '1 1 1 1', '--method', 'echo', '--times', '5', '--max-new-tokens', '6',"
-        " '--json', '--quiet', '--record', 'run']))"
+        "assert main(['run', '--prompt', 'a', '--method', 'echo', '--most', '99']) == 2\n"
+        "assert 'torch' not in sys.modules"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    helped, _, result = done.stdout.partition("\n{")
-    assert "--times" in helped
-    assert "echo: draft the last token again and again" in " ".join(helped.split())
-    assert json.loads("{" + result)["method"] == "echo"
-    header = read_events(next(tmp_path.glob("run*")))[0]
-    assert isinstance(header, Header)
-    assert header.knobs == {"times": 5}
+    assert "--most" in done.stdout
+    assert "echo: draft what followed the last token before" in " ".join(done.stdout.split())
+    assert done.stderr == "specviz: knob most: 99 is out of range; it takes 1 to 16\n"
+
+
+@pytest.mark.usefixtures("brought")
+def test_the_command_line_runs_and_records_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--record", str(tmp_path / "run"), "--json", "--quiet"]
+    assert main(["run", "--prompt", PROMPT, "--method", "echo", "--max-new-tokens", "6", *where]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "echo"
+    events = read_events(tmp_path / "run", check=True)
+    assert isinstance(events[0], Header)
+    assert (events[0].method, events[0].knobs) == ("echo", {"most": 3})
+    assert any(isinstance(event, Guess) for event in events)
 
 
 @pytest.mark.usefixtures("brought")
@@ -294,7 +301,7 @@ def test_the_browser_says_why_there_is_nothing(tmp_path: Path, open_page: Open) 
     at._page_hash = calc_hash("guess")
     at.run()
     assert not at.exception
-    assert [info.value for info in at.info] == ["This method guesses nothing."]
+    assert [info.value for info in at.info] == ["This method guesses nothing\\."]
 
 
 # Gone -----------------------------------------------------------------------------------------------------------------
@@ -306,7 +313,7 @@ def test_what_was_brought_is_gone_afterwards(recorded: Path, capsys: pytest.Capt
     assert GuessPane not in pane.all_panes()
     assert "guess" not in [page.path for page in all_pages()]
     assert "echo" not in all_methods()
-    assert "times" not in options.knob_specs()
+    assert "most" not in options.knob_specs()
     assert "guess" not in NAMES
     assert not {"guessed_right"} & {*METRICS, *RATIOS}
     assert "echo" not in options.method_help()

@@ -94,7 +94,7 @@ class _Tag(msgspec.Struct):
 
 
 def _tag(kind: type[Event]) -> str:
-    return str(kind.__struct_config__.tag)  # type: ignore[misc]
+    return str(kind.__struct_config__.tag)
 
 
 def _reader() -> "msgspec.json.Decoder[Event]":

@@ -4,9 +4,9 @@
 """
 
 from specviz import events, methods, metrics
-from specviz.view import panel
+from specviz.view import panel as panels
 from specviz_app.ui import pages
-from specviz_tui.common import pane
+from specviz_tui.common import pane as panes
 from toy.metric import declare
 from toy.page import PAGE
 from toy.pane import GuessPane
@@ -20,8 +20,8 @@ def bring() -> None:
     events.register(Guess)
     methods.register(ECHO)
     declare()
-    panel.register(GuessPanel)
-    pane.register(GuessPane)
+    panels.register(GuessPanel)
+    panes.register(GuessPane)
     pages.register_page(PAGE)
 
 
@@ -30,6 +30,6 @@ def take_back() -> None:
     events.unregister(Guess)
     methods.unregister(ECHO.name)
     metrics.unregister("guessed_right")
-    panel.unregister(GuessPanel.id)
-    pane.unregister(GuessPane.PANEL.id)
+    panels.unregister(GuessPanel.id)
+    panes.unregister(GuessPane.PANEL.id)
     pages.unregister_page(PAGE.path)

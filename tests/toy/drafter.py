@@ -1,6 +1,4 @@
-"""The drafter: a chain of the last token, and a guess at how much of it will be kept."""
-
-from itertools import takewhile
+"""The drafter: what followed the last token when it stood there before, and a guess at how much of it will be kept."""
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
@@ -12,18 +10,21 @@ from toy.record import Guess
 
 
 class Echo(Drafter):
-    """Guesses that a token which stands there k times in a row comes k - 1 times more."""
+    """Guesses that of a token's echo as many tokens are kept as the text has had that token before."""
 
     def propose(self, ctx: Context) -> Draft:
-        tree, last, node = DraftTree(ctx), ctx.tokens[-1], ROOT
-        for _ in range(min(ctx.knobs["times"], ctx.reach)):
-            node = tree.add(last, node)
-            if tree.ends(node):
-                break
+        tree, node = DraftTree(ctx), ROOT
+        *before, last = ctx.tokens
+        places = [place for place, token in enumerate(before) if token == last]
+        if places:
+            start = places[-1] + 1
+            for token in ctx.tokens[start : start + min(ctx.knobs["most"], ctx.reach)]:
+                node = tree.add(token, node)
+                if tree.ends(node):
+                    break
         if ctx.level != "none":
-            again = sum(1 for _ in takewhile(last.__eq__, reversed(ctx.tokens))) - 1
-            ctx.note(Guess(n=min(again, len(tree))))
-        return tree.draft("full")
+            ctx.note(Guess(n=min(len(places), len(tree))))
+        return tree.draft("full" if places else "no_match")
 
 
 def make(models: FactoryModels, knobs: Knobs) -> Echo:

@@ -6,9 +6,9 @@ from specviz.methods.common.knobs import CHAIN, sample
 
 ECHO = Method(
     name="echo",
-    help="draft the last token again and again",
+    help="draft what followed the last token before",
     drafter="toy.drafter:make",
     verifiers=("walk", "tokenwise"),
     example=lambda knobs: sample(CHAIN, drawn=False),
-    knobs=(KnobSpec(name="times", kind="int", lo=1, hi=16, default=3, help="how often it is drafted"),),
+    knobs=(KnobSpec(name="most", kind="int", lo=1, hi=16, default=3, help="most drafted tokens"),),
 )
