@@ -111,7 +111,7 @@ def test_the_command_line_has_its_flag_where_it_was_brought_first(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "--most" in done.stdout
     assert "echo: draft what followed the last token before" in " ".join(done.stdout.split())
-    assert done.stderr == "specviz: knob most: 99 is out of range; it takes 1 to 16\n"
+    assert done.stderr == "specviz: knob most: '99' is not a whole number in 1..16 (default 3)\n"
 
 
 @pytest.mark.usefixtures("brought")
