@@ -16,12 +16,12 @@ from specviz.traits import MethodTraits
 from specviz.view import Options, Player
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panel import Panel, Remark, Scene, all_panels, register, unregister
+from specviz.view.panels import Panel, Remark, Scene, all_panels, register, unregister
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import guide, pane
+from specviz_tui.common import pane
 from specviz_tui.common.keymap import Key
 from specviz_tui.common.paint import Painter
-from specviz_tui.screens.page import help_page
+from specviz_tui.screens.page import guide_page, help_page, pages
 from support.live import WIDE, Script, catalogue, live_app, shown
 from support.traces import make_events
 
@@ -163,14 +163,14 @@ async def test_the_terminal_paints_it_under_its_own_keys() -> None:
         await pilot.press("f1")
         await pilot.pause()
         assert "It guesses how much of a draft will be kept." in shown(app)
-        assert f"of {len(guide.pages())}" in shown(app)
+        assert f"of {len(pages())}" in shown(app)
 
 
 @pytest.mark.usefixtures("brought")
 def test_help_and_guide_know_its_keys_and_pages() -> None:
     assert GuessPane.KEYS in pane.key_tables()
     assert ("6", "Guess", "guess") in pane.screens()
-    assert guide.page("guess")[0] == "Guess"
+    assert guide_page("guess")[0] == "Guess"
     assert help_page(Painter(), 80) is not None
 
 

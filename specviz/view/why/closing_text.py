@@ -6,11 +6,9 @@ from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
-from specviz.view.panel import remarks
 from specviz.view.why.node_context import carried, paths
 from specviz.view.why.values_text import ENDED, span
 from specviz.view.words.numbers import percent, prob
-from specviz.view.words.palette import CLOSING
 
 N_ENTRIES = 5
 _EMPTY = {
@@ -23,8 +21,8 @@ _EMPTY = {
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
 
 
-def closing_words(run: Run, family: RoundTree) -> str:
-    """Why the round ends with this token, or without one."""
+def closing_words(run: Run, family: RoundTree, said: str = "") -> str:
+    """Why the round ends with this token, or without one. `said`: what the panels add."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
         return _no_token(run, family)
@@ -34,7 +32,7 @@ def closing_words(run: Run, family: RoundTree) -> str:
     else:
         text = _recovered(run, family, closing, token)
         text += " That is a drafted token after all." if closing.equals_drafted else ""
-    return " ".join(filter(None, (text, _missed(run, family), remarks(run, family, CLOSING).words)))
+    return " ".join(filter(None, (text, _missed(run, family), said)))
 
 
 def _no_token(run: Run, family: RoundTree) -> str:

@@ -18,9 +18,8 @@ from specviz.view.frame.frame import Frame
 from specviz.view.frame.knob_bar import label
 from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.words.numbers import knob as shown
-from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.frame_widget import FrameWidget, KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.keymap import KNOB_KEYS, bindings
-from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, joined, spread, track
 
 CELL, SLIDER = 25, 8

@@ -9,11 +9,10 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
-from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
-from specviz.view.panel import Panel, Scene
+from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.exits.climbs import Climbs, HeadWords
 from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent, stairs, timing

@@ -9,11 +9,10 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
-from specviz.view.frame.steps import Moment
+from specviz.view.frame.steps import Moment, node_text, root_text
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome, RankNode, RankTree
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
-from specviz.view.tree.nodes import node_text, root_text
 from specviz.view.words.numbers import UNKNOWN, fine, number
 from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
