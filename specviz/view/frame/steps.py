@@ -1,4 +1,4 @@
-"""Steps of a round: which moments there are between its root and its commit, and what is known at each.
+"""Steps of a round: which moments lie between its root and its commit, what is known at each, and the text so far.
 
 Phases 2 and 4 have several steps (a tree level, a test); the others have one. A phase with nothing to show is left
 out: no draft, no tests. An unfinished round has the steps its records allow.
@@ -146,11 +146,8 @@ def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
 def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:
     """The path under consideration: the draft's first guess, then what the tests have left of it."""
     path = _spine(family, now) if now.phase <= Phase.VERIFY else _tested(family, now)
-    out = []
-    for k, node in enumerate(path):
-        mark = now.mark(family, node)
-        out.append(_token(run, family, node, mark, family.record.start.n + k, k == 0))
-    return out
+    start = family.record.start.n
+    return [_token(run, family, i, now.mark(family, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
 
 
 def _spine(family: RoundTree, now: Moment) -> list[int]:
@@ -170,12 +167,9 @@ def _tested(family: RoundTree, now: Moment) -> list[int]:
         return list(family.path(now.testing))
     if now.testing is not None:
         return [*(i for i in kept if family.depth[i] < family.depth[now.testing]), now.testing]
-    return [*kept, CLOSING] if now.phase >= Phase.CLOSE and now.visible(family, CLOSING) and _closes(family) else kept
-
-
-def _closes(family: RoundTree) -> bool:
     closing = family.record.closing
-    return closing is not None and closing.token is not None
+    closes = now.visible(family, CLOSING) and closing is not None and closing.token is not None
+    return [*kept, CLOSING] if closes else kept
 
 
 def _token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int, breaks: bool) -> TextToken:
@@ -183,17 +177,8 @@ def _token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int, breaks:
     closing = family.record.closing
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
-    return TextToken(
-        shown(text, raw),
-        running(text, raw, LONGEST),
-        token,
-        mark,
-        family.record.r,
-        pos,
-        node,
-        provisional=True,
-        breaks=breaks,
-    )
+    said, r = running(text, raw, LONGEST), family.record.r
+    return TextToken(shown(text, raw), said, token, mark, r, pos, node, provisional=True, breaks=breaks)
 
 
 _TAIL = 8  # characters of a prompt that stand for its unnamed last token

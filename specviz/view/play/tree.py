@@ -1,4 +1,8 @@
-"""The tree of a frame: nodes with the marks and numbers that may be shown at this moment, where the layout put them."""
+"""The tree of a frame: where each node of a round stands, and what of it may be shown at this moment.
+
+Places come from the finished tree, so that nothing jumps: depth is the column, siblings stack in id order, a parent
+stands beside its first child, the closing token hangs below its last sibling. What is folded away is counted there.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -55,7 +59,9 @@ class _Builder:
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        below = (*self.family.children.get(node, ()), *((CLOSING,) if self._closes(node) else ()))
+        closing = self.family.record.closing
+        closes = closing is not None and closing.kind != "none"
+        below = (*self.family.children.get(node, ()), *((CLOSING,) if closes and node == self.family.stop else ()))
         every = [child for child in below if self.drafted(child)]
         shown = [child for child in every if not self.hidden(child)]
         rows = []
@@ -68,10 +74,6 @@ class _Builder:
         self._fold(node, column, [c for c in every if self.hidden(c)], bool(shown))
         self.links += _lines(column, rows)
         self.open_links += _lines(column, rows[:-1] if shown and shown[-1] == CLOSING else rows)
-
-    def _closes(self, node: int) -> bool:
-        closing = self.family.record.closing
-        return closing is not None and closing.kind != "none" and node == self.family.stop
 
     def _fold(self, node: int, column: int, gone: list[int], beside: bool) -> None:
         if not gone:
@@ -132,6 +134,9 @@ def tree(
         if now.visible(family, i)
     ]
     seen = {node.id for node in nodes}
+    cells = [0] * places.n_columns
+    for node, (column, _) in places.places.items():
+        cells[column] = max(cells[column], width(node_text(run, family, node)))
     links = places.links if now.phase >= Phase.CLOSE else places.open_links
     return TreeFrame(
         nodes=tuple(nodes),
@@ -139,7 +144,7 @@ def tree(
         folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
         n_columns=places.n_columns,
         n_rows=places.n_rows,
-        column_cells=_cells(family, run, places),
+        column_cells=tuple(cells),
         flash=now.phase == Phase.VERIFY,
         missing=run.missing(family.record),
     )
@@ -231,10 +236,3 @@ def _note(family: RoundTree, now: Moment, node: int) -> str:
         return ""
     below = never_tested(family, node)
     return f"+ {below} never" if below else ""
-
-
-def _cells(family: RoundTree, run: Run, places: TreeLayout) -> tuple[int, ...]:
-    cells = [0] * places.n_columns
-    for node, (column, _) in places.places.items():
-        cells[column] = max(cells[column], width(node_text(run, family, node)))
-    return tuple(cells)

@@ -81,19 +81,14 @@ def _bonus(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
         window = next(iter(family.record.every(Window)), None)
         if window is not None:
             return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
-        reason = _why_empty(run, end.draft_end if end else None)
+        reason = _EMPTY.get((end.draft_end if end else None) or "", "Nothing was drafted")
+        if end is not None and end.draft_end == "no_match" and run.method_traits.tree != "none":
+            reason = "The drafter had nothing to go on, no state of the target yet or no finite numbers"
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
     free = f"the same target pass has one more row{after}: a token for free"
     return f"A drafted path was kept to its end, and {free}. {how}."
-
-
-def _why_empty(run: Run, reason: str | None) -> str:
-    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states, numbers."""
-    if reason == "no_match" and run.method_traits.tree != "none":
-        return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
-    return _EMPTY.get(reason or "", "Nothing was drafted")
 
 
 def _drew(run: Run, family: RoundTree, closing: Closing, token: str) -> str:

@@ -83,6 +83,9 @@ def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
+    words, verdict = node_words(facts) if decided else _expectation(facts, now), facts.verdict
+    lost = decided and verdict is not None and verdict.status == "rejected"
+    drawn_here = lost and now.phase >= Phase.CLOSE and family.same_row(node)  # what was drawn in its place is on screen
     return Why(
         node=node,
         title=title(run, family, node),
@@ -91,18 +94,14 @@ def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said
         headline=_headline(facts, mark, now.all_tested),
         rule=_rule(facts),
         rows=(*said.rows, *_rows(facts, now.has_p, decided)),
-        words=_join(node_words(facts) if decided else _expectation(facts, now), said.words),
-        residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
-        cost=_cost(facts) if decided else None,
+        words=" ".join(filter(None, (words, said.words))),
+        residual=residual(run, family) if drawn_here else None,
+        cost=f"{plural(facts.n_below, 'node')} below never tested" if lost and facts.n_below else None,
         flip=flip(facts) if decided else None,
         rank=_ranks(facts) if now.has_p else None,
         decided=decided,
-        record=_record(facts),
+        record={"node": _plain(facts.node), "verify": _plain(verdict) if verdict is not None else {}},
     )
-
-
-def _join(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
 
 
 def _headline(facts: NodeContext, mark: Any, all_tested: bool) -> str:
@@ -220,29 +219,12 @@ def _expectation(facts: NodeContext, now: Moment) -> str:
     return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
 
 
-def _shows_residual(family: RoundTree, facts: NodeContext, now: Moment) -> bool:
-    """A rejected node shows what was drawn in its place, once that is on screen."""
-    lost = facts.verdict is not None and facts.verdict.status == "rejected"
-    return lost and now.phase >= Phase.CLOSE and family.same_row(facts.node.node)
-
-
-def _cost(facts: NodeContext) -> str | None:
-    if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
-        return None
-    return f"{plural(facts.n_below, 'node')} below never tested"
-
-
 def _ranks(facts: NodeContext) -> str | None:
     verdict = facts.verdict
     if verdict is None or verdict.rank_p is None:
         return None
     draft = f"the draft ranked it {ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
     return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
-
-
-def _record(facts: NodeContext) -> dict[str, Any]:
-    verdict = _plain(facts.verdict) if facts.verdict is not None else {}
-    return {"node": _plain(facts.node), "verify": verdict}
 
 
 def _plain(event: msgspec.Struct) -> dict[str, Any]:

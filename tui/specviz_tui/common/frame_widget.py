@@ -1,4 +1,5 @@
-"""The base of all widgets: one frame comes in, and only a change of the widget's own part repaints it."""
+"""The base of all widgets, and what they tell the screen: one frame comes in, only a change of the widget's own part
+repaints it, and a widget never acts on the run itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Screen 2: the layers a round climbed. One view at a time on the left, the cell under the cursor on the right."""
+"""Screen 2: the layers a round climbed. One view at a time on the left, the cell under the cursor on the right.
+
+On the map rows of the round on screen are wide, with tokens and numbers; earlier ones take one cell each, oldest left.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""One question, one line: a place to go to, a knob's value, the words of a bookmark.
-
-A list to choose from: traces to open, bookmarks to go to.
-"""
+"""Dialogs: one question on one line, a list to choose from, and what to decode next with settings as one types them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -136,11 +133,23 @@ class StartScreen(ModalScreen[Start | None]):
             yield TextArea(self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus")
             with Horizontal(id="choices"):
                 chosen = self._chosen()
-                yield Select(self._names(), value=chosen, allow_blank=False, id="method")
+                yield Select(
+                    [
+                        (Text(name) if method.missing is None else Text(f"{name} (not here)", style=FAINT), name)
+                        for name, method in self._methods.items()
+                    ],
+                    value=chosen,
+                    allow_blank=False,
+                    id="method",
+                )
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
                 lanes = self._wanted.lanes if self._wanted.lanes in LANES else LANES[0]
                 yield Select([(f"lanes {n}", n) for n in LANES], value=lanes, allow_blank=False, id="run-lanes")
-            yield Input(self._settings(chosen), placeholder="knobs, as in gamma=6 temperature=.8", id="knobs")
+            yield Input(
+                settings(self._wanted.knobs, self._methods[chosen].knobs),
+                placeholder="knobs, as in gamma=6 temperature=.8",
+                id="knobs",
+            )
             yield Static("", id="hint", markup=False, classes="dialog-hint")
 
     def on_mount(self) -> None:
@@ -154,19 +163,9 @@ class StartScreen(ModalScreen[Start | None]):
         can = wanted is not None and wanted.lacks(self._wanted.knobs) is None
         return wanted.name if wanted is not None and can else next(iter(self._methods))
 
-    def _names(self) -> list[tuple[Text, str]]:
-        """Those that lack something here stand last, faint and marked: a terminal may show no grey."""
-        return [
-            (Text(name) if method.missing is None else Text(f"{name} (not here)", style=FAINT), name)
-            for name, method in self._methods.items()
-        ]
-
     def _help(self, method: str) -> str:
         info = self._methods[method]
         return f"{method}: {info.help}\n{HINT if info.missing is None else info.lacks({})}"
-
-    def _settings(self, method: str) -> str:
-        return settings(self._wanted.knobs, self._methods[method].knobs)
 
     def _say(self, text: str, refused: bool = False) -> None:
         hint = self.query_one("#hint", Static)

@@ -1,4 +1,6 @@
-"""Pages to read over the screen: keys, a panel explained, an error. Esc, q or the key that opened it closes it."""
+"""Pages to read over the screen: keys, a panel explained (`F1`), an error. Esc, q or the key that opened it closes it.
+
+`F1` opens the page of the panel in focus; not every panel can have it, so from each page arrows lead to all others."""
 
 from rich.console import Group
 from rich.table import Table

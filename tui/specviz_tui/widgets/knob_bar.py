@@ -200,14 +200,13 @@ def stepped(item: KnobItem, value: Any, step: int) -> Any:
     if item.kind == "int":
         return int(_inside(item, int(value) + step))
     if item.kind == "float":
-        return _inside(item, round(float(value) + step * _grain(item), 6))
+        return _inside(
+            item,
+            round(
+                float(value) + step * (0.1 if item.lo is None or item.hi is None else (item.hi - item.lo) / STEPS), 6
+            ),
+        )
     return value
-
-
-def _grain(item: KnobItem) -> float:
-    if item.lo is None or item.hi is None:
-        return 0.1
-    return (item.hi - item.lo) / STEPS
 
 
 def _inside(item: KnobItem, value: float) -> float:

@@ -1,4 +1,4 @@
-"""The first lines: what runs, what state it is in, and the numbers of the run so far."""
+"""The first lines (what runs, its state, the numbers of the run so far) and the last one: keys by importance."""
 
 from dataclasses import replace
 

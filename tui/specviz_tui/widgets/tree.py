@@ -1,7 +1,7 @@
-"""The frame around the tree: which round and phase in its title, the counts below, or why there is no tree.
+"""The draft tree: its canvas, the box with title and counts around it, and where an arrow leads.
 
-Where an arrow leads in the tree: a pure function over what is visible.
-"""
+The view has fixed the places for the whole round, so nothing jumps while nodes appear. Columns hold `glyph token
+value`, with a bar where there is room; three cells between columns hold the lines."""
 
 from rich.segment import Segment
 from rich.text import Text

@@ -1,4 +1,4 @@
-"""The parts of the screen *Layers* about one round: staircase, ledger, gates, predicted and measured time."""
+"""Staircase, ledger, gates and times of a round; over the run, predicted and measured times and the wrong exits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

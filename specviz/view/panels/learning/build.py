@@ -1,4 +1,7 @@
-"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it."""
+"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it.
+
+Seconds unless said otherwise; `gain` is a rise of the mean acceptance length.
+"""
 
 import math
 from collections import Counter
