@@ -19,7 +19,7 @@ import numpy as np
 from specviz.errors import SpecvizError
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import CASES, Iid, Markov, PrefixTable, Problem, Table
-from specviz.prove.golden import TREE, Golden, golden
+from specviz.prove.known import TREE, Golden, golden
 from specviz.prove.layouts import DraftLayout, get_layout, layout_of, meant_for, misfit
 from specviz.prove.proof import memory
 from specviz.registry import pick as named

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from specviz.bench.ablation.results import Ablation, Claim, VariantResult
+from specviz.bench.ablation import Ablation, Claim, VariantResult
 from specviz.bench.report.sheets import (
     Column,
     Sheet,

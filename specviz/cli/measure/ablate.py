@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from specviz.bench.ablation.results import VARIANTS
+from specviz.bench.ablation import VARIANTS
 from specviz.bench.settings import BenchSettings
 from specviz.cli import flags
 from specviz.cli.measure import shared
@@ -78,7 +78,7 @@ def command(**given: Any) -> None:
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     import msgspec
 
-    from specviz.bench.ablation.run import AblationSettings, ablate
+    from specviz.bench.ablation import AblationSettings, ablate
     from specviz.bench.report import ablation
     from specviz.bench.report import sheets as reports
 

@@ -73,7 +73,7 @@ def command(**given: Any) -> None:
     import msgspec
 
     from specviz.bench.report import sheets, speed
-    from specviz.bench.speed.run import bench
+    from specviz.bench.speed import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     if page is not None:

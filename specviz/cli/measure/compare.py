@@ -23,7 +23,7 @@ from specviz.traits import TOKENWISE, VerifierTraits
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
-    from specviz.bench.compare.run import ComparisonSettings, Progress
+    from specviz.bench.compare import ComparisonSettings, Progress
 
 _SECTIONS = {
     "What": ("verifiers", "method"),
@@ -72,7 +72,7 @@ def command(**given: Any) -> int:
     question = _question(method, given)
     import msgspec
 
-    from specviz.bench.compare.run import compare
+    from specviz.bench.compare import compare
 
     with _progress(given["quiet"]) as progress:
         report = compare(question, prompts, _command(question, prompts, given), progress)
@@ -95,7 +95,7 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     knobs = _drafted_with(method, snapshot) | knobs
     names = asked or _that_fit(method, snapshot)
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
-    from specviz.bench.compare.run import ComparisonSettings
+    from specviz.bench.compare import ComparisonSettings
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     models |= {name: given[name] for name in ("target", "draft", "threads")}
