@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from methods.medusa.test_medusa import made as medusa_made
 from methods.trained.test_published import eagle_folder, medusa_folder
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError

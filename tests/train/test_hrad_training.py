@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from methods.branch.test_hrad import blank
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model

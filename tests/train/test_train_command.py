@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.errors import KnobError, SpecvizError
 from specviz.train.common import corpus, target_text, tokens
 from specviz.train.common.console import Console

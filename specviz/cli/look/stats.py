@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import max_mb_option
+from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
 from specviz.events import End, Header
@@ -29,8 +29,8 @@ class Measured(msgspec.Struct, kw_only=True):
 
 @click.command("stats")
 @click.argument("files", metavar="FILE [FILE]...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@click.option("--check", is_flag=True, help="Decide every recorded test again, and compare the file's hash.")
+@flag("--json as_json", "One JSON object on standard output.")
+@flag("--check", "Decide every recorded test again, and compare the file's hash.")
 @max_mb_option
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.

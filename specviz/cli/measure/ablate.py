@@ -13,6 +13,7 @@ import click
 from specviz.bench.ablation import VARIANTS
 from specviz.bench.settings import BenchSettings
 from specviz.cli import flags
+from specviz.cli.flags import value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.cli.request import check_models
@@ -29,9 +30,7 @@ _SECTIONS = {
 
 
 @click.command("ablate", cls=flags.SectionedCommand, sections=_SECTIONS)
-@click.option(
-    "--gamma", type=click.IntRange(1, 16), default=4, show_default=True, help="Drafted tokens, for all alike."
-)
+@value("--gamma", click.IntRange(1, 16), 4, "Drafted tokens, for all alike.")
 @shared.length("Tokens every run writes.")
 @shared.knob("A knob of one of the methods, of all its rows that do not switch it off; repeatable.")
 @click.option(

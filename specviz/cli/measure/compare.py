@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.cli import INTERRUPTED, OK, flags, options
+from specviz.cli.flags import text, value
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
@@ -38,18 +39,16 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
 @click.command("compare", cls=flags.SectionedCommand, sections=_SECTIONS)
-@click.option(
+@text(
     "--verifiers",
-    metavar="LIST",
-    help="Of those that fit the draft; differences are taken to the first "
+    "LIST",
+    "Of those that fit the draft; differences are taken to the first "
     f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
 )
-@click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
+@text("--method", "NAME", options.method_help(), default="draft", show_default=True)
 @flags.PROMPTS
 @flags.LIMIT
-@click.option(
-    "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of every prompt, from --seed on."
-)
+@value("--seeds", click.IntRange(1), 1, "Runs of every prompt, from --seed on.")
 @flags.minutes("Begin no prompt after so long.")
 @options.knob_options
 @options.model_options

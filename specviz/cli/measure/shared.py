@@ -9,10 +9,11 @@ import click
 
 from specviz.bench.settings import LANES, BenchSettings, parse_knobs
 from specviz.cli import flags
+from specviz.cli.flags import text, value
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import SpecvizError
 
-HTML = click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
+HTML = text("--html", "FILE", "Also write the report as one HTML file.")
 OUTPUT = flags.with_options((HTML, flags.JSON_LINE, flags.quiet()))
 
 
@@ -20,10 +21,8 @@ def length(words: str) -> flags.Option:
     """How much every run writes and how."""
     return flags.with_options(
         (
-            click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help=words),
-            click.option(
-                "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
-            ),
+            value("--max-new-tokens", click.IntRange(2), 64, words),
+            value("--temperature", click.FloatRange(0), 0.0, "0 is greedy."),
         )
     )
 
@@ -40,7 +39,7 @@ def amounts(repeats: int) -> flags.Option:
         (
             flags.PROMPTS,
             flags.LIMIT,
-            click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help=times),
+            value("--repeats", click.IntRange(1), repeats, times),
             flags.minutes("Stop measuring in time."),
         )
     )
@@ -54,7 +53,7 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
             flags.DEVICE,
             flags.DTYPE,
             click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
-            click.option("--lanes", type=click.Choice(LANES), default="auto", show_default=True, help=where),
+            value("--lanes", click.Choice(LANES), "auto", where),
         )
     )
 
