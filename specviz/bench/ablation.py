@@ -9,6 +9,7 @@ also for other ratios c, with the rounds as they were run.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from specviz.bench.results import ratio_of
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.bench.speed import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import Equality, PairedRatio, Spread, check_equal, spread
-from specviz.cost.model_clock import ModelTiming, Rates, TimingTally, timing
+from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, timing
 from specviz.cost.timing import run_facts
 from specviz.engine.decode.overlap_choice import calibrate
 from specviz.engine.model.adapter import FactoryModels
@@ -129,7 +130,7 @@ class Ablation(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedRuns:
     """The runs of one variant: records in order, and the prompt of each."""
 
@@ -145,21 +146,25 @@ class RecordedRuns:
                 tally.add(event)
         return tally.summary()
 
+    @property
+    def signals(self) -> list[Signal]:
+        """Of all runs."""
+        return [event for events in self.runs for event in events if isinstance(event, Signal)]
+
     def hrad_s(self) -> float:
         """Median time of the classifier, 0 where there is none."""
-        took = [e.dur_ns for events in self.runs for e in events if isinstance(e, Signal) and e.source == "hrad"]
+        took = [signal.dur_ns for signal in self.signals if signal.source == "hrad"]
         return float(np.median(took)) / 1e9 if took else 0.0
 
-    def source(self) -> str | None:
-        """Where the signals came from."""
-        names = {e.source for events in self.runs for e in events if isinstance(e, Signal)}
-        return ", ".join(sorted(names)) or None
+    @cached_property
+    def facts(self) -> list[list[RoundFacts]]:
+        """The rounds of every run, folded once for all costs."""
+        return [list(run_facts(events)) for events in self.runs]
 
     def on_clock(self, rates: Rates) -> OnClock:
         """The rounds at these costs; the speed-up with an interval over prompts."""
         over_all, by_prompt = TimingTally(), dict[int, list[ModelTiming]]()
-        for prompt, events in zip(self.prompts, self.runs, strict=True):
-            rounds = list(run_facts(events))
+        for prompt, rounds in zip(self.prompts, self.facts, strict=True):
             by_prompt.setdefault(prompt, []).append(timing(rounds, rates))
             over_all.forget()  # nodes of one run are not those of another
             for facts in rounds:
@@ -173,9 +178,7 @@ class RecordedRuns:
             c=rates.c,
             speedup=RatioOfSums(plain, took).estimate(),
             seconds=[(float(a), float(b)) for a, b in zip(plain, took, strict=True)],
-            bubble_target=whole.bubble_target,
-            bubble_draft=whole.bubble_draft,
-            overlap_efficiency=whole.overlap_efficiency,
+            **{name: getattr(whole, name) for name in ("bubble_target", "bubble_draft", "overlap_efficiency")},
             wasted_share=whole.wasted / whole.busy_draft if whole.busy_draft else None,
         )
 
@@ -189,26 +192,18 @@ def claims_of(rows: Sequence[VariantResult]) -> list[Claim]:
             continue
         peer = by_name[other]
         if full.rollback_rate and peer.rollback_rate:
-            out.append(_claim(f"rolls back less than {other}", full.rollback_rate, peer.rollback_rate, less=True))
+            found = full.rollback_rate.value, peer.rollback_rate.value
+            out.append(Claim(text=f"rolls back less than {other}", found=found, holds=found[0] < found[1]))
         if full.modelled and peer.modelled:
             for ours, theirs in zip(full.modelled, peer.modelled, strict=True):
                 text = f"modelled clock, c = {ours.c:.3g}: faster than {other}"
-                claim = _claim(text, ours.speedup, theirs.speedup, less=False)
-                claim = msgspec.structs.replace(claim, difference=difference_of(_ratio(ours), _ratio(theirs)))
-                out.append(claim)
+                one, two = (RatioOfSums(*np.array(at.seconds).T) for at in (ours, theirs))
+                found = ours.speedup.value, theirs.speedup.value
+                out.append(Claim(text=text, found=found, holds=found[0] > found[1], difference=difference_of(one, two)))
     return out
 
 
-def _claim(text: str, ours: Estimate, theirs: Estimate, less: bool) -> Claim:
-    holds = ours.value < theirs.value if less else ours.value > theirs.value
-    return Claim(text=text, found=(ours.value, theirs.value), holds=holds)
-
-
-def _ratio(at: OnClock) -> RatioOfSums:
-    plain, took = np.array(at.seconds).T
-    return RatioOfSums(plain, took)
-
-
+_SETTINGS = ("gamma", "max_new_tokens", "repeats", "temperature", "minutes", "lanes")
 _CALIBRATED = ("t_ns", "c", "kappa_q", "kappa_p", "widths", "target_ns", "draft_ns", "repeats")
 PATIENCE_S = 10.0  # of the calibration: it is what the modelled clock stands on
 
@@ -254,7 +249,13 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
         command=command,
         machine=machine_of(pair, before),
         models=models_of(pair),
-        settings=_plain(question),
+        settings={
+            **{name: getattr(settings, name) for name in _SETTINGS},
+            "knobs": settings.checked_knobs,
+            "threads": torch.get_num_threads(),
+            "ratios": list(question.ratios),
+            "noise": question.noise,
+        },
         costs={name: getattr(costs, name) for name in _CALIBRATED},
         prompts={
             "source": prompts.source,
@@ -314,7 +315,7 @@ def _row(
         method=arm.method.name,
         lanes=arm.used_lanes,
         knobs={spec.name: arm.knobs[spec.name] for spec in arm.method.knobs},
-        hrad=recorded.source(),
+        hrad=", ".join(sorted({signal.source for signal in recorded.signals})) or None,
         hrad_ms=hrad_s * 1e3,
         tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
@@ -340,14 +341,6 @@ def disturb(pair: Pair, noise: float) -> None:
             weight.add_(step * weight.std() * noise)
     info = msgspec.structs.replace(pair.draft.info, name=f"{pair.draft.info.name} + noise {noise:g}")
     object.__setattr__(pair.draft, "info", info)
-
-
-def _plain(question: AblationSettings) -> dict[str, Any]:
-    settings = question.settings
-    names = ("gamma", "max_new_tokens", "repeats", "temperature", "minutes", "lanes")
-    values = {name: getattr(settings, name) for name in names}
-    rest = {"threads": torch.get_num_threads(), "ratios": list(question.ratios), "noise": question.noise}
-    return {**values, "knobs": settings.checked_knobs, **rest}
 
 
 def _notes(rows: Sequence[VariantResult], question: AblationSettings) -> list[str]:

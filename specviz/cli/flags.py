@@ -27,7 +27,7 @@ def text(names: str, metavar: str, meaning: str, **rest: Any) -> Option:
     return click.option(*names.split(), metavar=metavar, help=meaning, **rest)
 
 
-def value(names: str, kind: click.ParamType, default: Any, meaning: str = "", **rest: Any) -> Option:
+def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str = "", **rest: Any) -> Option:
     """An option of a kind, with a default that its help tells."""
     return click.option(
         *names.split(), type=kind, default=default, help=meaning or None, **{"show_default": True, **rest}

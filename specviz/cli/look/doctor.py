@@ -85,16 +85,11 @@ def devices() -> dict[str, Any]:
     found["cpu"]["threads"] = torch.get_num_threads()
     found["mps"] = torch.backends.mps.is_available()
     if torch.cuda.is_available():
-        found["cuda"] = [_cuda(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+        every = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+        found["cuda"] = [
+            {"name": p.name, "memory_mib": p.total_memory // _MIB, "capability": f"{p.major}.{p.minor}"} for p in every
+        ]
     return found
-
-
-def _cuda(properties: Any) -> dict[str, Any]:
-    return {
-        "name": properties.name,
-        "memory_mib": properties.total_memory // _MIB,
-        "capability": f"{properties.major}.{properties.minor}",
-    }
 
 
 def lanes(found: dict[str, Any]) -> list[str]:

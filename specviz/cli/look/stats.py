@@ -16,7 +16,7 @@ from specviz.text import running
 from specviz.trace import Trace
 
 
-class Measured(msgspec.Struct, kw_only=True):
+class Measured(msgspec.Struct):
     """One trace: where it came from, how it ended, its numbers."""
 
     file: str
@@ -66,14 +66,7 @@ def measure_file(path: Path, check: bool = False) -> Measured:
             )
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
-        return Measured(
-            file=str(trace.path),
-            header=trace.header,
-            end=trace.end,
-            growing=growing,
-            torn=trace.torn,
-            metrics=tally.summary(),
-        )
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, tally.summary())
 
 
 def remarks(run: Measured) -> Iterator[str]:
@@ -99,12 +92,7 @@ def as_object(run: Measured) -> dict[str, Any]:
     header = run.header
     return {
         "file": run.file,
-        "method": header.method,
-        "verifier": header.verifier,
-        "lossless": header.lossless,
-        "level": header.level,
-        "sampling": header.sampling,
-        "knobs": header.knobs,
+        **{name: getattr(header, name) for name in ("method", "verifier", "lossless", "level", "sampling", "knobs")},
         "end": run.end.reason if run.end else None,
         "torn": run.torn,
         "metrics": run.metrics.as_dict(),

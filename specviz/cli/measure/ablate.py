@@ -75,21 +75,12 @@ def command(**given: Any) -> None:
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
-    import msgspec
-
     from specviz.bench.ablation import AblationSettings, ablate
-    from specviz.bench.report import ablation
-    from specviz.bench.report import sheets as reports
+    from specviz.bench.report import ablation as words
 
     question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
     report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    heading, sheets = ablation.heading(report), ablation.sheets(report)
-    if page is not None:
-        foot = f"{report.command} · {report.wall}"
-        reports.write_page(page, reports.page("specviz ablate", heading, sheets, foot))
-    if not given["as_json"]:
-        reports.print_sheets(heading, sheets)
-    click.echo(msgspec.json.encode(report).decode())
+    shared.put_out(given, report, words, "specviz ablate", page)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

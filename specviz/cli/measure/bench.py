@@ -65,17 +65,11 @@ def command(**given: Any) -> None:
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
-    import msgspec
-
-    from specviz.bench.report import sheets, speed
+    from specviz.bench.report import speed as words
     from specviz.bench.speed import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    if page is not None:
-        sheets.write_page(page, speed.page(report))
-    if not given["as_json"]:
-        sheets.print_sheets(speed.heading(report), speed.sheets(report))
-    click.echo(msgspec.json.encode(report).decode())
+    shared.put_out(given, report, words, "specviz bench", page, words.charts)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

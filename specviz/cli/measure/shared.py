@@ -1,8 +1,9 @@
 """What `specviz bench`, `ablate` and `compare` share: options, checks, and the command line told again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -85,6 +86,28 @@ def page_of(html: str | None) -> Path | None:
         why = "it is a folder" if path.is_dir() else f"there is no folder '{path.parent}'"
         raise SpecvizError(f"--html '{html}': {why}; name a file in a folder that exists")
     return path
+
+
+def put_out(
+    given: Mapping[str, Any],
+    report: Any,
+    words: ModuleType,
+    title: str = "",
+    page: Path | None = None,
+    charts: Callable[[Any], str] = lambda report: "",
+) -> None:
+    """A report as one page, as tables and as one JSON line. `words`: the module that has its heading and tables."""
+    import msgspec
+
+    from specviz.bench.report import sheets as reports
+
+    heading, found = words.heading(report), words.sheets(report)
+    if page is not None:
+        foot = f"{report.command} · {report.wall}"
+        reports.write_page(page, reports.page(title, heading, found, foot, charts(report)))
+    if not given["as_json"]:
+        reports.print_sheets(heading, found)
+    click.echo(msgspec.json.encode(report).decode())
 
 
 def command_line(of: click.Command, given: Mapping[str, Any]) -> str:

@@ -102,8 +102,11 @@ def _decode(request: RunRequest, result: Result, printed: Sink) -> None:
                     pass
         except (SpecvizError, BrokenPipeError):
             raise
-        except Exception as error:
-            raise _failed(error, request.verbose) from error
+        except Exception as error:  # what the user cannot mend becomes one line too; the trace ends with the reason
+            if request.verbose:
+                traceback.print_exc()
+            hint = "" if request.verbose else " (--verbose shows where)"
+            raise RunError(f"the run failed: {type(error).__name__}: {error}{hint}") from error
         finally:
             result.text, result.tokens = run.text, list(run.tokens)
 
@@ -147,14 +150,6 @@ def _lost(recorder: "Recorder") -> str | None:
     return f"the trace {recorder.path} was not written whole: {problem}" if problem else None
 
 
-def _failed(error: Exception, verbose: bool) -> RunError:
-    """What the user cannot mend becomes one line too; the trace ends with the reason, --verbose shows where."""
-    if verbose:
-        traceback.print_exc()
-    hint = "" if verbose else " (--verbose shows where)"
-    return RunError(f"the run failed: {type(error).__name__}: {error}{hint}")
-
-
 @contextlib.contextmanager
 def _interruptible(run: "LocalRun") -> Iterator[None]:
     """The first SIGINT or SIGTERM lets the round in hand finish, the second unwinds at once.
@@ -193,29 +188,33 @@ class Output:
         self._text = None if request.as_json or request.rounds or request.stream else TextPrinter()
         rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
-        told = self._recorded if self._narrator is not None and request.record is not None else None
+        told = self._recorded if request.record is not None else None
         sinks: list[Sink | None] = [self._narrator, told, rounds, self._text, self._queries]
         self.sink = fan_out(*(sink for sink in sinks if sink is not None))
 
     def begin(self) -> None:
         """Say what is ignored, and that loading takes a moment."""
-        if self._narrator is None:
-            return
-        if self._request.draft and not self._request.needs_draft:
-            method = self._request.start.method
-            self._narrator.say(f"specviz: warning: method {method} uses no draft model, --draft is not used")
-        if self._request.start.knobs.get("adapt") == "on" and not self._request.stream:
-            self._narrator.say(
-                "specviz: warning: --adapt learns between prompts, and this is one: give more with --stream"
-            )
-        if self._request.idle:
-            self._narrator.say(f"specviz: warning: without effect here: {', '.join(self._request.idle)}")
-        self._narrator.wait("loading the models …")
+        request = self._request
+        if request.draft and not request.needs_draft:
+            self._warn(f"method {request.start.method} uses no draft model, --draft is not used")
+        if request.start.knobs.get("adapt") == "on" and not request.stream:
+            self._warn("--adapt learns between prompts, and this is one: give more with --stream")
+        if request.idle:
+            self._warn(f"without effect here: {', '.join(request.idle)}")
+        if self._narrator is not None:
+            self._narrator.wait("loading the models …")
+
+    def _say(self, line: str) -> None:
+        if self._narrator is not None:
+            self._narrator.say(line)
+
+    def _warn(self, what: str) -> None:
+        self._say(f"specviz: warning: {what}")
 
     def _recorded(self, event: Event) -> None:
         """Beside the setting: what the recording holds."""
-        if isinstance(event, Header) and self._narrator is not None:
-            self._narrator.say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
+        if isinstance(event, Header):
+            self._say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
 
     def end(self) -> None:
         """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""
@@ -231,18 +230,16 @@ class Output:
             self._whole_text()
         if self._request.as_json and self._result.is_done:
             echo_json(self._result.as_json())
-        if self._narrator is not None:
-            for line in self._result.summary():
-                self._narrator.say(line)
+        for line in self._result.summary() if self._narrator is not None else ():
+            self._say(line)
 
     def _whole_text(self) -> None:
-        if self._narrator is not None:
-            self._narrator.say("")
+        self._say("")
         stream = TextPrinter()
         stream.write(self._result.text)
         stream.finish()
-        if self._narrator is not None and not sys.stdout.isatty():
-            self._narrator.say("")  # both streams may go to one file, and the text ends in no line of its own
+        if not sys.stdout.isatty():
+            self._say("")  # both streams may go to one file, and the text ends in no line of its own
 
 
 def _query_lines(request: RunRequest, result: Result) -> StreamLines | None:
