@@ -175,10 +175,6 @@ def _tokenwise(rows: Rows) -> Any:
     return prod(min(p[x], q[x]) for p, q, x in rows)
 
 
-def _walk(rows: Rows) -> Any:
-    return prod(p[x] * q[x] for p, q, x in rows)
-
-
 def _capped(rows: Rows) -> Any:
     """Q c: the smallest of Q_t / Q_i P_i over i, by c_t = min(1, c_{t-1} rho_t)."""
     mass: Any = 1
@@ -187,10 +183,6 @@ def _capped(rows: Rows) -> Any:
         weighted = min(mass * q[x], weighted * p[x])
         mass = mass * q[x]
     return weighted
-
-
-def _joint(rows: Rows) -> Any:
-    return min(prod(p[x] for p, _, x in rows), prod(q[x] for _, q, x in rows))
 
 
 def _overlap(rows: Rows) -> Any:
@@ -214,10 +206,10 @@ def _one_race(rows: Rows) -> Any:
 
 CHAIN: dict[str, Credit] = {
     "tokenwise": _tokenwise,
-    "walk": _walk,
+    "walk": lambda rows: prod(p[x] * q[x] for p, q, x in rows),
     "blockwise": _capped,
     "hsd": _capped,
-    "hsd_naive": _joint,
+    "hsd_naive": lambda rows: min(prod(p[x] for p, _, x in rows), prod(q[x] for _, q, x in rows)),
     "multi_tokenwise": _tokenwise,
     "multi_hsd": _capped,
     "multi_traversal": _capped,

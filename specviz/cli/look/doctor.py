@@ -166,7 +166,10 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         "Devices": [*_device_words(report["devices"]), ("lanes", ", ".join(report["lanes"]))],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
-        "Bundled": [(kind, _asset_words(found)) for kind, found in report["assets"].items()],
+        "Bundled": [
+            (kind, f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none")
+            for kind, found in report["assets"].items()
+        ],
     }
 
 
@@ -186,10 +189,6 @@ def _device_words(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("mps", "available" if found["mps"] else "none"),
         *([("problem", found["problem"])] if found["problem"] else []),
     ]
-
-
-def _asset_words(found: dict[str, int]) -> str:
-    return f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none"
 
 
 def _mib(value: int | None) -> str:

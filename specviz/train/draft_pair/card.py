@@ -4,6 +4,7 @@ import io
 import time
 import tokenize
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -137,7 +138,7 @@ def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Id
 
 @torch.no_grad()
 def agreement(target: LlamaForCausalLM, draft: LlamaForCausalLM, windows: Tensor) -> float:
-    """Share of positions, reading held-out text, where both models hold the same token most likely."""
+    """Share of positions of `windows` `[n, length + 1]` where both models hold the same token most likely."""
     same = [
         (target(input_ids=part[:, :-1]).logits.argmax(-1) == draft(input_ids=part[:, :-1]).logits.argmax(-1)).float()
         for part in torch.split(windows, 4)
@@ -209,14 +210,8 @@ def n_python_lines(prompt: str, continuation: str) -> int:
     """How many non-empty lines of the continuation belong to the longest beginning that `tokenize` accepts."""
     lines = (prompt + continuation).splitlines(keepends=True)
     for end in range(len(lines) - 1, 0, -1):  # the last line is cut off by the token limit
-        if _is_python("".join(lines[:end])):
-            return sum(bool(line.strip()) for line in lines[1:end])
+        with suppress(tokenize.TokenError, SyntaxError):
+            found = tokenize.generate_tokens(io.StringIO("".join(lines[:end])).readline)
+            if tokenize.ERRORTOKEN not in [token.type for token in found]:
+                return sum(bool(line.strip()) for line in lines[1:end])
     return 0
-
-
-def _is_python(text: str) -> bool:
-    try:
-        kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-    except (tokenize.TokenError, SyntaxError):
-        return False
-    return tokenize.ERRORTOKEN not in kinds

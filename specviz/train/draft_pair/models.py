@@ -182,7 +182,10 @@ class LanguageObjective(Objective):
     def step(self, number: int, progress: float) -> StepResult:
         """One step on windows as long as the run's stage has them."""
         stage = stage_at(self.stages, progress)
-        _set_attention(self.model, stage.length)
+        # Plain products beat the fused kernel on a CPU until the scores outgrow the cache.
+        wanted = "sdpa" if stage.length > 512 else "eager"
+        if self.model.config._attn_implementation != wanted:
+            self.model.set_attn_implementation(wanted)
         total = 0.0
         for part in range(stage.n_parts):
             windows = self.feed.draw((stage.rows, stage.length), (self.seed, number, part))
@@ -202,10 +205,3 @@ class LanguageObjective(Objective):
     def load(self, state: dict[str, Any]) -> bool:
         self.model.load_state_dict(state["model"])
         return True
-
-
-def _set_attention(model: LlamaForCausalLM, length: int) -> None:
-    """Plain products beat the fused kernel on a CPU until the scores outgrow the cache."""
-    wanted = "sdpa" if length > 512 else "eager"
-    if model.config._attn_implementation != wanted:
-        model.set_attn_implementation(wanted)
