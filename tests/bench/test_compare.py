@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from specviz.bench.compare import run
-from specviz.bench.compare.results import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
+from specviz.bench import compare as run
+from specviz.bench.compare import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
 from specviz.cli import main
 from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts
@@ -170,23 +170,23 @@ def test_an_interrupt_reports_the_prompts_that_are_done(
     told: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Minutes of decoding are not thrown away; without one whole prompt there is nothing to report."""
-    runs = run._runs
+    runs = run._run
 
     def until(last: int) -> Callable[..., Any]:
-        def runs_or_stop(question: Any, pair: Any, number: int, prompt: str) -> Any:
-            if number > last:
+        def runs_or_stop(question: Any, verifier: Any, pair: Any, what: tuple[int, str, int]) -> Any:
+            if what[0] > last:
                 raise KeyboardInterrupt
-            return runs(question, pair, number, prompt)
+            return runs(question, verifier, pair, what)
 
         return runs_or_stop
 
-    monkeypatch.setattr(run, "_runs", until(0))
+    monkeypatch.setattr(run, "_run", until(0))
     code, out, _ = call(capsys, *SMALL, *told)
     *card, last = out.splitlines()
     report = json.loads(last)
     assert (code, report["interrupted"], report["cut"], report["prompts"]["n_used"]) == (130, True, True, 1)
     assert "1 of 2 (interrupted)" in " ".join(card)
-    monkeypatch.setattr(run, "_runs", until(-1))
+    monkeypatch.setattr(run, "_run", until(-1))
     assert call(capsys, *SMALL, *told)[:2] == (130, "")
 
 

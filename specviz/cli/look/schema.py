@@ -6,6 +6,7 @@ from typing import Any
 import click
 import msgspec
 
+from specviz.cli.flags import flag
 from specviz.cli.printing import echo_json
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import NAMES, VERSION, WIRE_RECORDS, Event, file_records
@@ -15,7 +16,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @click.command("schema")
 @click.argument("record", required=False)
-@click.option("--list", "as_list", is_flag=True, help="Name every record, a line each.")
+@flag("--list as_list", "Name every record, a line each.")
 def command(record: str | None, as_list: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of one RECORD, or of any line of a trace.
 
