@@ -15,7 +15,7 @@ from streamlit.util import calc_hash
 import toy
 from app.conftest import Open, open_page, packages_are_asked_once, server
 from specviz import LocalRun, Start, load_pair
-from specviz.cli import main, method_list, options
+from specviz.cli import main, options
 from specviz.cli.look.schema import schema
 from specviz.engine.model.pair import Pair
 from specviz.errors import KnobError, SpecvizError
@@ -27,13 +27,13 @@ from specviz.runlog.fold import fold
 from specviz.trace import Recorder, read_events
 from specviz.trace import recorder as record_module
 from specviz.view import Options, Player
-from specviz.view.panel import all_panels
+from specviz.view.panels import all_panels
 from specviz_app.server.settings import Settings
 from specviz_app.ui.pages import all_pages
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import guide, pane
+from specviz_tui.common import pane
 from specviz_tui.common.paint import Painter
-from specviz_tui.screens.page import help_page
+from specviz_tui.screens.page import guide_page, help_page, pages
 from support.live import WIDE, Script, catalogue, live_app, replay_app, shown
 from support.traces import make_events, write_trace
 from toy.pane import GuessPane
@@ -88,7 +88,7 @@ def test_the_method_is_listed_and_its_knob_checked() -> None:
     assert "echo" in all_methods()
     assert list(all_methods()) == sorted(all_methods())
     assert "echo: draft what followed the last token before" in options.method_help()
-    assert any("echo" in names.split(", ") for title, names in method_list.rows() if title == "run")
+    assert any("echo" in names.split(", ") for title, names in options.method_rows() if title == "run")
     assert [info.name for info in catalogue().methods] == list(all_methods())
     assert options.given_knobs(get_method("echo"), {"most": "5"}) == {"most": 5}
     with pytest.raises(KnobError, match="most"):
@@ -252,7 +252,7 @@ async def test_the_terminal_paints_the_file_under_its_own_keys(recorded: Path, e
         await pilot.press("f1")
         await pilot.pause()
         assert "It guesses how much of a draft will be kept." in shown(app)
-        assert f"of {len(guide.pages())}" in shown(app)
+        assert f"of {len(pages())}" in shown(app)
 
 
 async def test_the_terminal_paints_it_live(events: list[Event]) -> None:
@@ -270,7 +270,7 @@ async def test_the_terminal_paints_it_live(events: list[Event]) -> None:
 def test_help_and_guide_know_its_keys_and_pages() -> None:
     assert GuessPane.KEYS in pane.key_tables()
     assert ("6", "Guess", "guess") in pane.screens()
-    assert guide.page("guess")[0] == "Guess"
+    assert guide_page("guess")[0] == "Guess"
     assert help_page(Painter(), 80) is not None
 
 

@@ -4,7 +4,7 @@
 """
 
 from specviz import events, methods, metrics
-from specviz.view import panel as panels
+from specviz.view import panels
 from specviz_app.ui import pages
 from specviz_tui.common import pane as panes
 from toy.metric import declare

@@ -7,7 +7,7 @@ from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panel import Panel, Remark, Scene
+from specviz.view.panels import Panel, Remark, Scene
 from toy.record import Guess
 
 
