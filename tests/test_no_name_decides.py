@@ -27,7 +27,7 @@ LOOKS_UP = ("get", "pop", "setdefault", "startswith", "endswith", "index", "coun
 ALLOWED: dict[str, tuple[str, str]] = {
     "specviz/trace/migrate.py": ("*", "what the names in old headers stood for: the one table of its kind"),
     "specviz/traits.py": ("tokenwise hsd hsd_naive", "the rules that metrics replay, declared; they are keys of JSON"),
-    "specviz/bench/ablation/results.py": (
+    "specviz/bench/ablation.py": (
         "sps pearl",
         "the rows that the claims of the paper are about, declared beside them",
     ),
@@ -42,8 +42,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),
     "tui/specviz_tui/panels/lanes_views.py": ("pearl", "the name of a cost formula"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
-    "specviz/prove/closed_form.py": ("*", "closed forms by verifier"),
-    "specviz/prove/golden.py": ("*", "numbers of the paper by verifier"),
+    "specviz/prove/known.py": ("*", "numbers of the paper and closed forms by verifier"),
     "specviz/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),
     "specviz/prove/worked.py": ("*", "numbers of the worked example by verifier"),
 }

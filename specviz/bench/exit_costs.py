@@ -12,7 +12,7 @@ from statistics import median
 
 import msgspec
 
-from specviz.bench.arms import Split
+from specviz.bench.measure import Split
 from specviz.events import Climb, Event, ExitRound
 from specviz.runlog.fold import finished
 from specviz.runlog.run import RoundRecord

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.bench.arms import BenchArm, Tokens
+from specviz.bench.measure import BenchArm, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 
 _MIB = 1 << 20

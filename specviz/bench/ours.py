@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.bench.arms import Split, Tokens
+from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.overlap_choice import choose

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from specviz.bench.arms import Split, Tokens
+from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
 from specviz.errors import SpecvizError

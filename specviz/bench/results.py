@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from specviz.bench.arms import Sample, Split, of_arm
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
+from specviz.bench.measure import Sample, Split, of_arm
 from specviz.bench.memory import PeakMemory
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread

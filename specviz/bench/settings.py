@@ -27,7 +27,7 @@ OURS: dict[str, str] = {  # kind -> method
 }
 PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit")
 LANES = ("auto", "serial", "threads", "streams", "two_device")
-SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.shapes`
+SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.speed`
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
 DRAFTED = frozenset({"hf-assisted", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)})
 CLIMBERS = frozenset({"hf-early-exit", *(k for k, name in OURS.items() if get_method(name).traits.exits != "none")})

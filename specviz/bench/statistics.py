@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from specviz.bench.arms import Sample, Tokens, of_arm
+from specviz.bench.measure import Sample, Tokens, of_arm
 from specviz.metrics.estimate import Z
 
 # Student's 97.5 % points for 3 to 8 degrees of freedom; from 9 on the expansion below is right to four digits.

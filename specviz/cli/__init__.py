@@ -33,7 +33,7 @@ _TABLE = (
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show the embedded models, or what a folder or hub id needs."),
-    ("train.train", "Train a model pair from nothing, or the small parts that methods add to a model."),
+    ("train", "Train a model pair from nothing, or the small parts that methods add to a model."),
     ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
 )
 HOMES = {home.rpartition(".")[2]: home for home, _ in _TABLE}

@@ -16,22 +16,34 @@ from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
-TARGET = click.option("--target", metavar="MODEL", help="Folder or hub id of the target [default: the embedded one].")
-DRAFT = click.option(
-    "--draft", metavar="MODEL", help="Folder or hub id of the draft model [default: the embedded one]."
-)
-DEVICE = click.option("--device", metavar="NAME", help="cpu, cuda, cuda:N or mps [default: cpu].")
-DTYPE = click.option(
-    "--dtype", metavar="NAME", help="float32, bfloat16, float16 or float64 [default: the device's own]."
-)
-PROMPTS = click.option(
-    "--prompts", metavar="FILE", help="JSONL with prompt, turns or question [default: the bundled prompts]."
-)
+
+def flag(names: str, meaning: str) -> Option:
+    """An option without a value. `names`: as click takes them, the parameter's own among them, with spaces between."""
+    return click.option(*names.split(), is_flag=True, help=meaning)
+
+
+def text(names: str, metavar: str, meaning: str, **rest: Any) -> Option:
+    """An option that is kept as it was typed, None where it was not."""
+    return click.option(*names.split(), metavar=metavar, help=meaning, **rest)
+
+
+def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str = "", **rest: Any) -> Option:
+    """An option of a kind, with a default that its help tells."""
+    return click.option(
+        *names.split(), type=kind, default=default, help=meaning or None, **{"show_default": True, **rest}
+    )
+
+
+TARGET = text("--target", "MODEL", "Folder or hub id of the target [default: the embedded one].")
+DRAFT = text("--draft", "MODEL", "Folder or hub id of the draft model [default: the embedded one].")
+DEVICE = text("--device", "NAME", "cpu, cuda, cuda:N or mps [default: cpu].")
+DTYPE = text("--dtype", "NAME", "float32, bfloat16, float16 or float64 [default: the device's own].")
+PROMPTS = text("--prompts", "FILE", "JSONL with prompt, turns or question [default: the bundled prompts].")
 LIMIT = click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-JSON_LINE = click.option("--json", "as_json", is_flag=True, help="The JSON line alone on standard output.")
+JSON = flag("--json as_json", "One JSON object on standard output.")
+JSON_LINE = flag("--json as_json", "The JSON line alone on standard output.")
 
 
 def with_options(options: Iterable[Option]) -> Option:
@@ -46,7 +58,7 @@ def minutes(words: str) -> Option:
 
 def quiet(words: str = "No narration; errors are still told.") -> Option:
     """No lines on standard error."""
-    return click.option("--quiet", "-q", is_flag=True, help=words)
+    return flag("--quiet -q", words)
 
 
 class SectionedCommand(click.Command):

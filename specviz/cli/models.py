@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from specviz import model_folder
-from specviz.cli import method_list
 from specviz.cli.flags import JSON
+from specviz.cli.options import method_rows
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
 
@@ -52,7 +52,7 @@ def command(model: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(report)
     elif model:
-        found = {"Methods": method_list.rows(model)} if report["kind"] == "folder" and report["usable"] else {}
+        found = {"Methods": method_rows(model)} if report["kind"] == "folder" and report["usable"] else {}
         echo_sections({report["name"]: _rows(report), **found})
     else:
         echo_sections(_embedded_sections(report))
@@ -120,7 +120,7 @@ def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]
         for role in ("target", "draft")
     }
     if pair["target"]:
-        sections["Methods"] = method_list.rows()
+        sections["Methods"] = method_rows()
     if pair["card"]:
         sections["Card"] = _card_rows(pair["card"])
     sections["Any other pair"] = [

@@ -6,16 +6,17 @@ checked by the spec of the chosen method, because range and default may differ b
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, with_options
-from specviz.cli.method_list import lacking
+from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
-from specviz.methods import Method, all_methods, get_method, pick_verifier
+from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
 
 MODELS = ("target", "draft", "device", "draft_device", "dtype", "threads")
@@ -23,7 +24,6 @@ _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
 _METAVARS = {"int": "N", "float": "X", "choice": "NAME", "bool": "on|off", "texts": "TEXT"}
 
 
-@cache
 def knob_specs() -> dict[str, dict[str, KnobSpec]]:
     """`{knob: {method: its spec}}` over all methods; the knobs of single methods first, those of every run last."""
     specs: dict[str, dict[str, KnobSpec]] = defaultdict(dict)
@@ -75,9 +75,10 @@ def given_knobs(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises KnobError for a value out of range, and for a knob the method lacks, naming the methods that have it; and
     SpecvizError when the verifier could not judge what would be drafted, naming those that can.
     """
-    typed = {name: options[name] for name in knob_specs() if options.get(name) not in (None, ())}
+    known = knob_specs()
+    typed = {name: options[name] for name in known if options.get(name) not in (None, ())}
     for name in typed:
-        holders = knob_specs()[name]
+        holders = known[name]
         if method.name not in holders:
             flag = next(iter(holders.values())).flag
             raise KnobError(f"method {method.name} has no knob {flag}; methods that have it: {', '.join(holders)}")
@@ -120,6 +121,39 @@ def sections() -> dict[str, Sequence[str]]:
     }
 
 
+def lacking(target: str | None = None) -> dict[str, str]:
+    """Of every method that cannot run with this target, the embedded one by default, the line that makes its part."""
+    return {m.name: _part_line(m, m.part, target) for m in all_methods().values() if m.part and _lacks(m.part, target)}
+
+
+def method_rows(target: str | None = None) -> list[tuple[str, str]]:
+    """The same as lines of a section: those that run in one, then the others with what they lack."""
+    missing = lacking(target)
+    able = [method for method in all_methods().values() if method.name not in missing]
+    need = [m.name for m in able if m.needs_draft]
+    plain = ", ".join(m.name for m in able if not m.needs_draft)
+    if target is None:  # a draft model is embedded too
+        return [("run", ", ".join(m.name for m in able)), *missing.items()]
+    return [("run", plain), ("with --draft", ", ".join(need)), *missing.items()]
+
+
+def _part_line(method: Method, part: Part, target: str | None) -> str:
+    there = part.on is not None and not _lacks(part.on, target)
+    named = "" if target is not None or there else f", then give --{part.knob} {part.beside}"
+    return f"not here, no {part.what}: {part.command(target, True, there)}{named}"
+
+
+def _lacks(part: Part, target: str | None) -> bool:
+    return not any((folder / part.beside / part.file).is_file() for folder in _part_folders(target))
+
+
+def _part_folders(target: str | None) -> list[Path | Traversable]:
+    """Where parts of it may lie; those of the embedded target lie beside it, whatever it was called."""
+    pair = resources.files("specviz_assets") / "models" / "pair"
+    own = [] if target is None else [Path(target)]
+    return [*own, pair] if target is None or Path(target).resolve() == Path(str(pair / "target")).resolve() else [*own]
+
+
 def method_help() -> str:
     """The methods with their one-line meaning; of those that the embedded target cannot run, what they lack."""
     missing = lacking()
@@ -135,7 +169,7 @@ def verifier_help() -> str:
 
 lane_options = with_options(
     (
-        click.option("--draft-device", metavar="NAME", help="Where the draft model runs [default: --device]."),
+        text("--draft-device", "NAME", "Where the draft model runs [default: --device]."),
         click.option(
             "--lanes",
             default="auto",
@@ -149,16 +183,16 @@ _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(
     (TARGET, DRAFT, DEVICE, DTYPE, click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS))
 )
-VERIFIER = click.option("--verifier", metavar="NAME", help=verifier_help())
-CHAT = click.option("--chat", is_flag=True, help="Apply the tokenizer's chat template to the prompt.")
+VERIFIER = text("--verifier", "NAME", verifier_help())
+CHAT = flag("--chat", "Apply the tokenizer's chat template to the prompt.")
 
 
 def recording_options(words: str) -> Option:
     """Where the trace of a run goes, what is left out of it, and whether an older one is there."""
     return with_options(
         (
-            click.option("--record", metavar="FILE", help=f"{words} {RECORD_HELP}"),
-            click.option("--redact", is_flag=True, help=REDACT_HELP),
-            click.option("--force", is_flag=True, help="With --record: over a trace that is there."),
+            text("--record", "FILE", f"{words} {RECORD_HELP}"),
+            flag("--redact", REDACT_HELP),
+            flag("--force", "With --record: over a trace that is there."),
         )
     )

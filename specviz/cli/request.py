@@ -5,9 +5,11 @@ a file and are decoded one after another with one drafter, and what is wrong wit
 """
 
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,13 +19,13 @@ from typing import Any
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import with_options
-from specviz.cli.recording import check_place
+from specviz.cli.flags import text, with_options
 from specviz.commands import Prompt, Start
-from specviz.errors import MissingExtra, ModelError, SpecvizError, suggestion
+from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
 from specviz.sources.prompts import load_prompts, parse_prompts
+from specviz.trace.files import plain_path
 
 SOURCES = {"stdin": "-", "prompt": "--prompt", "prompt_file": "--prompt-file", "example": "--example"}
 
@@ -31,9 +33,9 @@ SOURCES = {"stdin": "-", "prompt": "--prompt", "prompt_file": "--prompt-file", "
 prompt_options = with_options(
     (
         click.argument("stdin", required=False, metavar="[-]"),
-        click.option("--prompt", metavar="TEXT", help="The prompt itself."),
-        click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input."),
-        click.option("--example", metavar="NAME", help="A bundled prompt: code, prose, sums, or one by its full name."),
+        text("--prompt", "TEXT", "The prompt itself."),
+        text("--prompt-file", "FILE", "Read the prompt from a UTF-8 file; - is standard input."),
+        text("--example", "NAME", "A bundled prompt: code, prose, sums, or one by its full name."),
     )
 )
 
@@ -238,3 +240,38 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
         )
     if target is not None and draft is None and needs_draft:
         raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+
+
+def check_place(path: Path, force: bool = False) -> None:
+    """Raise TraceError when it is plain before anything runs that no file can be made there.
+
+    An older trace is recorded over by `force` only.
+    """
+    from specviz.trace.recorder import existing, refuse_foreign
+
+    try:
+        _check(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise TraceError(f"cannot record to '{path}': {error.strerror or error}; name another file") from None
+    refuse_foreign(plain_path(path))  # what --force would not help with is told first
+    older = None if force else existing(path)
+    if older is not None:
+        raise TraceError(
+            f"cannot record to '{path}': {older} is there; give --force to record over it, or another name"
+        )
+
+
+def _check(path: Path) -> None:
+    from specviz.trace.recorder import longest_name
+
+    folder = path.parent
+    if not folder.is_dir():
+        raise TraceError(f"cannot record to '{path}': there is no folder '{folder}'; make it or name another")
+    if path.is_dir():
+        raise TraceError(f"cannot record to '{path}': it is a folder; name a file in it")
+    with suppress(FileNotFoundError):
+        longest_name(path).lstat()
+    if path.exists() and not path.is_file():  # a trace is renamed into place and zipped, which a device is not
+        raise TraceError(f"cannot record to '{path}': it is no regular file; name one, or leave out --record")
+    if not os.access(folder, os.W_OK):
+        raise TraceError(f"cannot record to '{path}': the folder '{folder}' is not writable; name another")

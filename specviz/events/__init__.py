@@ -2,15 +2,16 @@
 
 Each record is a `msgspec.Struct` with the tag field `ev`; records of one method live in a module of their own.
 `decode` and `encode` (`encode_lines` for many) are the only ways between records and lines. Unknown records and unknown
-fields are ignored on reading.
+fields are ignored on reading. A kind from elsewhere is handed to `register`; from then on it is read like any other.
 """
 
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from specviz.errors import SpecvizError
 from specviz.events.base import LEVELS, SCHEMA, VERSION, ZERO, Event, Level, Top, log6, prob, six
 from specviz.events.branch import (
     BranchToken,
@@ -85,20 +86,52 @@ FILE_RECORDS: tuple[type[Event], ...] = (
 )
 WIRE_RECORDS: tuple[type[Event], ...] = (Beat, Catalogue, Gap, Refused, State)
 
-# The records that are not written at every level, by the lowest one that has them.
-LEVEL_OF: dict[type[Event], Level] = {kind: kind.written_at for kind in FILE_RECORDS if kind.written_at != "none"}
-
-_RECORDS: Any = reduce(or_, FILE_RECORDS + WIRE_RECORDS)
-_decoder: "msgspec.json.Decoder[Event]" = msgspec.json.Decoder(_RECORDS)
-_encoder = msgspec.json.Encoder()
-NAMES: dict[str, type[Event]] = {t.__struct_config__.tag: t for t in FILE_RECORDS + WIRE_RECORDS}  # type: ignore[misc]
+Kind = TypeVar("Kind", bound=Event)
 
 
 class _Tag(msgspec.Struct):
     ev: str
 
 
+def _tag(kind: type[Event]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _reader() -> "msgspec.json.Decoder[Event]":
+    """Of every kind that is known now."""
+    kinds: Any = reduce(or_, NAMES.values())
+    return msgspec.json.Decoder(kinds)
+
+
+NAMES: dict[str, type[Event]] = {_tag(kind): kind for kind in FILE_RECORDS + WIRE_RECORDS}
+_decoder = _reader()
+_encoder = msgspec.json.Encoder()
 _tag_decoder = msgspec.json.Decoder(_Tag)
+
+
+def register(kind: type[Kind]) -> type[Kind]:
+    """Have records of a kind that does not lie here read from lines. To be used as a decorator.
+
+    SpecvizError for a tag that another kind has.
+    """
+    global _decoder
+    if NAMES.setdefault(_tag(kind), kind) is not kind:
+        raise SpecvizError(f"there is a record '{_tag(kind)}' already; give yours another tag")
+    _decoder = _reader()
+    return kind
+
+
+def unregister(kind: type[Event]) -> None:
+    """Forget a kind that was brought: its lines are passed over again."""
+    global _decoder
+    if kind not in FILE_RECORDS + WIRE_RECORDS and NAMES.get(_tag(kind)) is kind:
+        del NAMES[_tag(kind)]
+        _decoder = _reader()
+
+
+def file_records() -> tuple[type[Event], ...]:
+    """Every kind that may stand in a file, those that were brought last."""
+    return tuple(kind for kind in NAMES.values() if kind not in WIRE_RECORDS)
 
 
 def encode(event: Event) -> bytes:
@@ -125,7 +158,6 @@ __all__ = [
     "FILE_RECORDS",
     "GRID",
     "LEVELS",
-    "LEVEL_OF",
     "NAMES",
     "SCHEMA",
     "VERSION",
@@ -186,7 +218,10 @@ __all__ = [
     "decode",
     "encode",
     "encode_lines",
+    "file_records",
     "log6",
     "prob",
+    "register",
     "six",
+    "unregister",
 ]

@@ -1,4 +1,5 @@
-"""Named methods: a folder each, found by looking here. Its `spec` holds the `Method`s and needs no torch.
+"""Named methods: a folder each, found by looking here. Its `spec` holds the `Method`s and needs no torch. Methods from
+elsewhere are handed to `register`.
 
 A method names its parts by path (`"package.module:attribute"`), so that reading the table, `--help` and the catalogue
 import no torch. Which verifiers take what it drafts is asked of the verifiers themselves, on a sample draft, so that
@@ -96,9 +97,27 @@ class Method:
         return [name for name in self.verifiers if get_verifier(name).refuses(example) is None]
 
 
-@cache
+_brought: dict[str, Method] = {}
+
+
+def register(method: Method) -> Method:
+    """Add a method that does not lie here, or put another in place of one."""
+    _brought[method.name] = method
+    return method
+
+
+def unregister(name: str) -> None:
+    """Forget a method that was brought."""
+    _brought.pop(name, None)
+
+
 def all_methods() -> dict[str, Method]:
     """Every method by name."""
+    return dict(sorted({**_found(), **_brought}.items()))
+
+
+@cache
+def _found() -> dict[str, Method]:
     return discover(__name__, Method, module="spec")
 
 

@@ -6,7 +6,7 @@
 from specviz.metrics import acceptance, by_method, common  # their metrics register, in the order of the JSON
 from specviz.metrics.common import GeometricFit, geometric_fit
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
-from specviz.metrics.registry import METRICS, Metrics, metric, ratio
+from specviz.metrics.registry import METRICS, Metrics, metric, ratio, unregister
 from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.tally import Tally, measure
 
@@ -25,5 +25,6 @@ __all__ = [
     "measure",
     "metric",
     "ratio",
+    "unregister",
     "wilson_interval",
 ]

@@ -69,6 +69,12 @@ def metric(
     return declare
 
 
+def unregister(name: str) -> None:
+    """Forget a metric."""
+    METRICS.pop(name, None)
+    RATIOS.pop(name, None)
+
+
 def ratio(
     name: str,
     *,

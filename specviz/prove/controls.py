@@ -16,10 +16,10 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
 from specviz.probability.table_models import CASES, Problem, law
-from specviz.prove import drafting
-from specviz.prove.drafting import DraftBuilder, Grow
+from specviz.prove import layouts
 from specviz.prove.enumerate import deviation, total_variation
-from specviz.prove.golden import golden
+from specviz.prove.known import golden
+from specviz.prove.layouts import DraftBuilder, Grow
 from specviz.prove.proof import Rule, continued, in_fractions, rounds_of
 from specviz.prove.several import Several
 from specviz.verifiers import all_verifiers, get_verifier
@@ -79,7 +79,7 @@ def registered() -> Iterator[WrongRule]:
                 continue
             if known is None and verifier.distance is not None:
                 known = Fraction(verifier.distance).limit_denominator(10_000)
-            rule = _rule(drafting.chain, in_fractions(verifier).plan)
+            rule = _rule(layouts.chain, in_fractions(verifier).plan)
             yield WrongRule(verifier.name, verifier.help.partition(";")[0], case, gamma, rule, known)
 
 
@@ -199,7 +199,7 @@ def plain_row_kept(gamma: int) -> Grow:
     """Two siblings drawn without replacement that record the whole row."""
 
     def grow(b: DraftBuilder) -> None:
-        drafting.siblings(b, ROOT, 2, replacement=False, record_plain=True)
+        layouts.siblings(b, ROOT, 2, replacement=False, record_plain=True)
 
     return grow
 
@@ -222,11 +222,11 @@ def retested(gamma: int, count: int = 2) -> Grow:
 
 
 def _chains(plan: Any, **options: Any) -> Callable[[Problem], Rule]:
-    return _rule(drafting.chain, plan, **options)
+    return _rule(layouts.chain, plan, **options)
 
 
 def _pairs(**mistakes: bool) -> Callable[[Problem], Rule]:
-    return _rule(lambda gamma: drafting.chains(gamma, 2), lambda draft, rows: Several(draft, rows, **mistakes).plan())
+    return _rule(lambda gamma: layouts.chains(gamma, 2), lambda draft, rows: Several(draft, rows, **mistakes).plan())
 
 
 _TOKENWISE, _BLOCKWISE = get_verifier("tokenwise").plan, get_verifier("blockwise").plan

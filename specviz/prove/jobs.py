@@ -19,7 +19,7 @@ import numpy as np
 from specviz.errors import SpecvizError
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import CASES, Iid, Markov, PrefixTable, Problem, Table
-from specviz.prove.golden import TREE, Golden, golden
+from specviz.prove.known import TREE, Golden, golden
 from specviz.prove.layouts import DraftLayout, get_layout, layout_of, meant_for, misfit
 from specviz.prove.proof import memory
 from specviz.registry import pick as named
@@ -225,15 +225,13 @@ def refuse_long(jobs: Sequence[Job]) -> None:
     """SpecvizError when a proof would take minutes."""
     worst = max(jobs, key=_seconds, default=None)
     if worst is not None and worst.cost.is_too_much:
+        n = worst.cost.n_paths
+        paths = f"some {n:,.0f}" if n < _UNTOLD else "more than a million million"
         raise SpecvizError(
             f"{worst.verifier.name} on {worst.subject.title} ({worst.layout.words(worst.problem)}) has "
-            f"{_many(worst.cost.n_paths)} paths, {_duration(worst.cost.seconds)}; "
+            f"{paths} paths, {_duration(worst.cost.seconds)}; "
             f"lower --gamma, --candidates or the vocabulary, or add --long to enumerate them all the same"
         )
-
-
-def _many(count: float) -> str:
-    return f"some {count:,.0f}" if count < _UNTOLD else "more than a million million"
 
 
 def _duration(seconds: float) -> str:

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 from specviz.probability.plan import Verifier
 from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, law
-from specviz.prove.closed_form import closed_form
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
+from specviz.prove.known import closed_form
 from specviz.prove.layouts import DraftLayout, draw
 from specviz.prove.rounds import Begun, Blocks, MakeDraft, MakePlan, PlayedBlock, RoundPlayer
 from specviz.verifiers.slack import DEFAULT, slack_plan

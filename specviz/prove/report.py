@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from specviz.prove.closed_form import shared_by_race
 from specviz.prove.controls import Caught
-from specviz.prove.golden import Golden
 from specviz.prove.jobs import Job
+from specviz.prove.known import Golden, shared_by_race
 from specviz.prove.proof import TOLERANCE, Proof
 
 _LONGEST = 13  # characters of a fraction that is still worth reading

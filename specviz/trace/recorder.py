@@ -34,7 +34,6 @@ import msgspec
 
 from specviz.errors import TraceError
 from specviz.events import (
-    LEVEL_OF,
     LEVELS,
     WIRE_RECORDS,
     Commit,
@@ -119,7 +118,7 @@ class Recorder:
             self.write(End(reason=reason, message=message, t=last.t, q=last.q, r=last.r))
 
     def _wanted(self, event: Event) -> bool:
-        return self._level is None or LEVELS[LEVEL_OF.get(type(event), "none")] <= LEVELS[self._level]
+        return self._level is None or LEVELS[event.written_at] <= LEVELS[self._level]
 
     def _add(self, event: Event) -> None:
         if event.i != self._count:

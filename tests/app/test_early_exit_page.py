@@ -16,7 +16,7 @@ from specviz.view import Options, Player
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.grid import MEASURES, TextReplay, exit_grid, replay_of
 from specviz.view.panels.exits.model import LayersModel
-from specviz.view.panels.exits.over_run import exit_run
+from specviz.view.panels.exits.parts import exit_run
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures.exit_grid import (
     change_rows,

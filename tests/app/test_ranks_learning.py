@@ -11,8 +11,7 @@ from app.test_ranks_page import numbers, spec, trace
 from specviz.events import Adapt, Event
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
-from specviz.view.panels.learning.build import LearningPanel
-from specviz.view.panels.learning.model import AdaptView
+from specviz.view.panels.learning.build import AdaptView, LearningPanel
 from specviz_app.figures.learning import (
     arm_rows,
     fig_arms,

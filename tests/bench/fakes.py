@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from specviz.bench.arms import Split, Tokens
+from specviz.bench.measure import Split, Tokens
 
 
 class Clock:

@@ -8,8 +8,18 @@ import msgspec
 import pytest
 import torch
 
-from specviz.bench.ablation.results import VARIANTS, Ablation, OnClock, RecordedRuns, VariantResult, claims_of
-from specviz.bench.ablation.run import AblationSettings, ablate, arms_of, disturb
+from specviz.bench.ablation import (
+    VARIANTS,
+    Ablation,
+    AblationSettings,
+    OnClock,
+    RecordedRuns,
+    VariantResult,
+    ablate,
+    arms_of,
+    claims_of,
+    disturb,
+)
 from specviz.bench.ours import OurArm
 from specviz.bench.settings import BenchSettings
 from specviz.bench.statistics import PairedRatio

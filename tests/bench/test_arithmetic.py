@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from specviz.bench.arms import Sample, Split
+from specviz.bench.measure import Sample, Split
 from specviz.bench.results import arm_result, bars_of, ratios_of
 from specviz.bench.settings import contestants
 from specviz.bench.statistics import PairedRatio, paired, spread, student

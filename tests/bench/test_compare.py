@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from specviz.bench.compare import run
-from specviz.bench.compare.results import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
+from specviz.bench import compare as run
+from specviz.bench.compare import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
 from specviz.cli import main
 from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specviz.bench.arms import Sample
+from specviz.bench.measure import Sample
 from specviz.bench.statistics import check_equal, first_difference
 
 

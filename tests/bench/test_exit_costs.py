@@ -2,12 +2,12 @@
 
 import pytest
 
-from specviz.bench.arms import Split
 from specviz.bench.exit_costs import costs_of_records, costs_of_splits
+from specviz.bench.measure import Split
 from specviz.bench.peers import PeerArm, Peers, exit_layer, refusal
 from specviz.bench.report.speed import sheets
 from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, BenchSettings, contestants
-from specviz.bench.speed.run import bench
+from specviz.bench.speed import bench
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, ExitRound
 from support.models import build, planted, save, tokenizer

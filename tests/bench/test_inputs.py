@@ -31,7 +31,7 @@ def test_an_arm_may_name_its_verifier() -> None:
 
 def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
     pytest.importorskip("torch")
-    from specviz.bench.shapes import SIZES, shaped_pair
+    from specviz.bench.speed import SIZES, shaped_pair
 
     assert set(SHAPES) == set(SIZES)
     pair = shaped_pair("tiny", None, None)

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 
 from bench.fakes import Clock, FakeArm
-from specviz.bench.arms import turns
-from specviz.bench.measure import Measurement, MeasuringPlan, measure
+from specviz.bench.measure import Measurement, MeasuringPlan, measure, turns
 from specviz.bench.results import ratios_of
 from specviz.bench.settings import contestants
 

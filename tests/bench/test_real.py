@@ -8,7 +8,7 @@ import torch
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.settings import DEFAULT, OURS, BenchSettings, contestants
-from specviz.bench.speed.run import bench
+from specviz.bench.speed import bench
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from support.models import planted, tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Cli
-from specviz.cli import method_list, models
+from specviz.cli import models, options
 from specviz.cli.look import doctor
 from specviz.methods import all_methods
 
@@ -279,22 +279,22 @@ def test_methods_are_listed_by_what_lies_with_the_target(cli: Cli, tmp_path: Pat
     _saved(folder, model_type="llama")
     (folder / "tokenizer.json").write_text("{}")
     parted = {method.name for method in all_methods().values() if method.part}
-    assert set(method_list.lacking(str(folder))) == parted
+    assert set(options.lacking(str(folder))) == parted
     out = cli("models", folder).out
     assert f"specviz train medusa --target {folder} --out {folder}/medusa" in out
     for part in ("medusa", "eagle3"):
         (folder / part).mkdir()
         (folder / part / "config.json").write_text("{}")
-    assert set(method_list.lacking(str(folder))) == parted - {"medusa", "eagle3"}
-    assert method_list.lacking(str(folder))["static_tree"].endswith(f": specviz train static-tree --target {folder}")
+    assert set(options.lacking(str(folder))) == parted - {"medusa", "eagle3"}
+    assert options.lacking(str(folder))["static_tree"].endswith(f": specviz train static-tree --target {folder}")
     (folder / "eagle3" / "static_tree.json").write_text("{}")
-    assert set(method_list.lacking(str(folder))) == parted - {"medusa", "eagle3", "static_tree"}
+    assert set(options.lacking(str(folder))) == parted - {"medusa", "eagle3", "static_tree"}
 
 
 def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> None:
-    (found,) = method_list.lacking().items()
+    (found,) = options.lacking().items()
     assert found == ("medusa", "not here, no set of Medusa heads: specviz train medusa, then give --drafter medusa")
     embedded = Path(str(models.resources.files("specviz_assets"))) / "models" / "pair" / "target"
-    assert list(method_list.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
+    assert list(options.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
     assert found[1] in cli("models").out
     assert found[1] in " ".join(cli("run", "--help").out.split())

@@ -86,6 +86,17 @@ def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
     assert words == sorted(set(words))
 
 
+def test_every_word_of_the_glossary_is_used() -> None:
+    """In the documents or the source, there perhaps as a name: `RoundTree`, `round_tree`."""
+    pages = (page for page in PAGES if page.name != "glossary.md")
+    sources = (path for folder in ("specviz", "tui", "app") for path in (ROOT / folder).rglob("*.py"))
+    text = "\n".join(path.read_text("utf-8") for path in (*pages, *sources))
+    rows = re.findall(r"^\| (?!word \|)([^|]+) \| [^|]+ \|$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    for word in (word for row in rows for word in row.split(", ")):
+        parts = r"[\s_-]*".join(map(re.escape, re.split(r"[\s-]", word)))
+        assert re.search(rf"(?<![^\W_]){parts}", text, re.IGNORECASE), word
+
+
 def test_every_picture_is_shown_somewhere() -> None:
     shown = {(page.parent / goal).resolve() for page in PAGES for goal in links(page)}
     assert set((DOCS / "screenshots").iterdir()) <= shown

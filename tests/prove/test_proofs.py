@@ -23,11 +23,11 @@ from specviz.probability.table_models import (
     exact_row,
     law,
 )
-from specviz.prove import golden, worked
-from specviz.prove.closed_form import closed_form, shared_by_race
+from specviz.prove import known, worked
 from specviz.prove.controls import CONTROLS, WrongRule, catch, registered
 from specviz.prove.enumerate import total_variation
 from specviz.prove.jobs import Job, Subject, case_jobs, case_subjects, in_seconds, refuse_long, table_jobs
+from specviz.prove.known import closed_form, shared_by_race
 from specviz.prove.layouts import LAYOUTS, draw, layout_of, meant_for, misfit
 from specviz.prove.proof import Proof, continued, prove, rounds_of
 from specviz.prove.report import Done, as_object, full, number, verdict
@@ -69,7 +69,7 @@ def test_the_whole_table_of_golden_numbers_is_asked_for() -> None:
     """A vector nobody looks up would be no check."""
     wanted = {(job.subject.case, job.subject.problem.gamma, job.layout.name, job.verifier.name): job for job in WHOLE}
     wanted |= {(c.case, c.gamma, "chain", c.name): c for c in (*registered(), *CONTROLS)}  # type: ignore[misc]
-    for (case, gamma, layout, candidates, replacement), name in golden._TABLE:
+    for (case, gamma, layout, candidates, replacement), name in known._TABLE:
         if (candidates < 3 and replacement and name != "tokenwise") or layout == "chain":
             assert (case, gamma, layout, name) in wanted
 

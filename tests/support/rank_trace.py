@@ -78,7 +78,7 @@ def rank_events(how: Blocks | None = None, **changes: Any) -> list[Event]:
         if how.learns:
             out.append(run.clock.stamp(_learnt(how, bandit, q, mine), q, mine[-1].r))
     out.append(run.clock.stamp(ev.End(reason="done"), out[-1].q, out[-1].r))
-    kept = [e for e in out if ev.LEVELS[ev.LEVEL_OF.get(type(e), "none")] <= ev.LEVELS[how.level]]
+    kept = [e for e in out if ev.LEVELS[e.written_at] <= ev.LEVELS[how.level]]
     for i, event in enumerate(kept):
         event.i = i
     return kept

@@ -43,7 +43,7 @@ def make_events(recipe: Recipe | None = None, **changes: Any) -> list[Event]:
     for q in range(recipe.queries):
         out += _query(run, q)
     out.append(run.clock.stamp(ev.End(reason=recipe.reason), out[-1].q, out[-1].r))
-    kept = [e for e in out if ev.LEVELS[ev.LEVEL_OF.get(type(e), "none")] <= ev.LEVELS[recipe.level]]
+    kept = [e for e in out if ev.LEVELS[e.written_at] <= ev.LEVELS[recipe.level]]
     for i, event in enumerate(kept):
         event.i = i
     return kept

@@ -141,7 +141,7 @@ def worked_events(
     for event in out:
         event.r = round_
     found = [*start, *out, ev.End(reason="done", r=round_)]
-    kept = [e for e in found if ev.LEVELS[ev.LEVEL_OF.get(type(e), "none")] <= ev.LEVELS[level]]
+    kept = [e for e in found if ev.LEVELS[e.written_at] <= ev.LEVELS[level]]
     for i, event in enumerate(kept):
         event.i, event.t = i, 1_000_000 * (i + 1)
         if level != "full" and isinstance(event, ev.Closing):

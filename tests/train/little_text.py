@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from specviz.train.common import corpus, sums
+from specviz.train.common import corpus
 
 
 def little_corpus() -> list[corpus.Document]:
@@ -14,4 +14,4 @@ def little_corpus() -> list[corpus.Document]:
         corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
         for number, text in enumerate(parts)
     ]
-    return code + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(300, seed=0)]
+    return code + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(300, seed=0)]

@@ -10,9 +10,9 @@ import pytest
 from specviz.train.cards.page import page
 from specviz.train.draft_pair import card as pair
 from specviz.train.exits import card as heads
-from specviz.train.hrad import card as hrad
-from specviz.train.kangaroo import card as kangaroo
-from specviz.train.self_skip import card as skip_set
+from specviz.train.hrad import train as hrad
+from specviz.train.kangaroo import train as kangaroo
+from specviz.train.self_skip import train as skip_set
 from specviz.train.trees import block_drafter, eagle3, medusa
 from specviz.train.trees.card import curve
 

@@ -13,19 +13,19 @@ from safetensors.torch import save_file
 
 from methods.medusa.test_medusa import made as medusa_made
 from methods.trained.test_published import eagle_folder, medusa_folder
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import network as eagle_files
 from specviz.methods.medusa import network as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.cards import plots
+from specviz.train.cards import page as cards
 from specviz.train.cards.page import page as drawn
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
-from specviz.train.trees import block_drafter, card, eagle3, measure, static_tree
+from specviz.train.trees import block_drafter, card, eagle3, static_tree
 from support.models import build, save
 from train.small_drafter import WINDOWS
 
@@ -102,7 +102,7 @@ def test_short_trainings_are_measured_on_fewer_texts() -> None:
 
 def test_curves_outside_the_usual_range_are_drawn() -> None:
     for y in (0.0, 0.49, 7.0):
-        assert "nan" not in plots.loss_plot("x", [plots.Line("a", [(1.0, y), (2.0, y)])])
+        assert "nan" not in cards.loss_plot("x", [cards.Line("a", [(1.0, y), (2.0, y)])])
 
 
 def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     model = build("llama", seed=5, num_hidden_layers=5)
     adapter = ModelAdapter(model)
     medusa_files.KIND.write(tmp_path / "out", medusa_made(adapter))
-    found = measure.side_by_side(adapter, tmp_path / "out")
+    found = card.side_by_side(adapter, tmp_path / "out")
     assert [arm.method for arm in found] == ["medusa"]
     eagle_files.KIND.write(
         tmp_path / "eagle3",
@@ -120,13 +120,13 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
             WINDOWS,
         ),
     )
-    assert len(measure.side_by_side(adapter, tmp_path / "out")) == 1
+    assert len(card.side_by_side(adapter, tmp_path / "out")) == 1
     eagle_files.KIND.write(
         tmp_path / "eagle3", eagle3._begin(eagle3.Eagle3Request(None, HERE, HERE, 1), adapter, WINDOWS)
     )
-    found = measure.side_by_side(adapter, tmp_path / "out")
+    found = card.side_by_side(adapter, tmp_path / "out")
     assert [(arm.method, arm.knobs["node_budget"]) for arm in found] == [("eagle3", 60), ("medusa", 60)]
-    rows = [*measure.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
+    rows = [*card.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
     assert [row["method"] for row in rows] == ["eagle3", "medusa"]
     assert all(row["mean_acceptance_length"] * row["rounds"] == pytest.approx(12, abs=0.1) for row in rows)
 

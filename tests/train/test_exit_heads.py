@@ -8,20 +8,20 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
 from specviz.methods.early_exit.heads import TrainedHeads, pick
-from specviz.train.cards import plots
+from specviz.train.cards import page as cards
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
 from specviz.train.common.loop import Loop
 from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import Writing
 from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
-from specviz.train.exits import measure, objective, train
+from specviz.train.exits import card, objective, train
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -122,7 +122,7 @@ def test_reliability_counts():
     """Right as often as sure: no error, whatever the bins; sure and always wrong: as wrong as it is sure."""
     sure = torch.tensor([0.8] * 10 + [0.4] * 10)
     right = torch.tensor([True] * 8 + [False] * 2 + [True] * 4 + [False] * 6)
-    found = measure.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
+    found = card.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
     assert found.agreement == pytest.approx(0.6)
     assert found.error == pytest.approx(0, abs=1e-6)
     assert (found.share_sure, found.precision) == (0.5, pytest.approx(0.8))
@@ -130,9 +130,9 @@ def test_reliability_counts():
         (pytest.approx(0.4), pytest.approx(0.4)),
         (pytest.approx(0.8), pytest.approx(0.8)),
     ]
-    wrong = measure.binned([(sure, torch.zeros(20, dtype=torch.bool))])
+    wrong = card.binned([(sure, torch.zeros(20, dtype=torch.bool))])
     assert wrong.error == pytest.approx(0.6)
-    assert measure.binned([(sure[10:], right[10:])]).precision is None
+    assert card.binned([(sure[10:], right[10:])]).precision is None
 
 
 def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
@@ -153,7 +153,7 @@ def test_a_shortlist_is_the_most_frequent_tokens(small, tmp_path):
 def test_greedy_texts_are_those_of_the_library(small):
     adapter = load(small, "target", None, "float64").adapter
     prompts = [[5, 6, 7, 8], [100, 90, 80, 70]]
-    for prompt, text in zip(prompts, measure.greedy_texts(adapter.model, prompts, 10), strict=True):
+    for prompt, text in zip(prompts, card.greedy_texts(adapter.model, prompts, 10), strict=True):
         with torch.inference_mode():
             for at in range(4, 14):
                 assert int(adapter.model(torch.tensor([text.tokens[:at]])).logits[0, -1].argmax()) == text.tokens[at]
@@ -167,7 +167,7 @@ def test_prompts_are_spread_over_the_text():
 
 
 def test_labels_of_curves_are_escaped():
-    drawing = plots.reliability_plot([("a < b", [plots.ReliabilityCurve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
+    drawing = cards.reliability_plot([("a < b", [cards.ReliabilityCurve("<script>", [(0.1, 0.2), (0.5, 0.6)])])])
     assert "<script>" not in drawing
     ET.fromstring(drawing)
 

@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from methods.branch.test_hrad import blank
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
@@ -18,10 +18,9 @@ from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft
 from specviz.train.cards.page import page
-from specviz.train.common import corpus, sums, target_text
+from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
-from specviz.train.hrad import card
 from specviz.train.hrad import objective as fit
 from specviz.train.hrad import rounds as hrad_rounds
 from specviz.train.hrad import train as hrad
@@ -203,16 +202,16 @@ def test_the_card_states_the_costly_errors_and_the_majority() -> None:
     )
     fitted = FittedHrad(blank(12), 2, [(1.0, 0.5), (0.9, 0.6)])
     config = config_of(*pair(), counts=(100, 20, 300))
-    numbers = card.numbers_of(config, "specviz train hrad", rounds, fitted, probs, labels)
+    numbers = hrad.numbers_of(config, "specviz train hrad", rounds, fitted, probs, labels)
     assert numbers["confusion"] == [[7, 0, 3], [0, 5, 0], [4, 0, 16]]
     assert numbers["costly"] == {"all_when_none": 0.3, "none_when_all": 0.2}
     assert numbers["hrad"]["accuracy"] == pytest.approx(28 / 35)
     assert (numbers["majority"]["class"], numbers["majority"]["accuracy"]) == ("all", pytest.approx(20 / 35, abs=1e-4))
     assert numbers["accepted"] == [1, 1, 0, 0, 2]
-    text = page("hrad", {**numbers, **card.said(numbers)})
+    text = page("hrad", {**numbers, **hrad.said(numbers)})
     assert "| none | 7 | 0 | 4 | 63.6% |" in text  # predicted is a row, the truth is a column
     assert "30.0% of such rounds" in text
-    assert card.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something
+    assert hrad.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something
 
 
 @pytest.fixture
@@ -222,7 +221,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     documents = [
         corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
         for number, text in enumerate(files)
-    ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(200, seed=0)]
+    ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(200, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
         (target_text, {"HEADS": Writing(64, 32, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),

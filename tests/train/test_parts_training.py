@@ -9,7 +9,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
@@ -29,8 +29,7 @@ from specviz.train.common.tokens import WindowFeed
 from specviz.train.exits import objective
 from specviz.train.kangaroo import train as kangaroo
 from specviz.train.kangaroo.train import AdapterObjective
-from specviz.train.self_skip import card
-from specviz.train.self_skip import costs as skip_costs
+from specviz.train.self_skip import search as skip_costs
 from specviz.train.self_skip import train as skip_set
 from specviz.train.self_skip.search import Trials, choices, ranked, search, set_of
 from support.models import build, planted, save
@@ -47,7 +46,7 @@ def small(monkeypatch, tmp_path):
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (kangaroo, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 12}),
         (skip_set, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 8}),
-        (card, {"N_NEW": 8}),
+        (skip_set, {"MEASURED_NEW": 8}),
         (skip_costs, {"TURNS": 2}),
     ):
         for name, value in values.items():

@@ -8,12 +8,13 @@ import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.cli.train.train import command
+from specviz.cli.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train.common import corpus, sums, target_text, tokens
+from specviz.train.common import corpus, target_text, tokens
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
-from specviz.train.draft_pair import measure, models, train
+from specviz.train.draft_pair import card as card_of
+from specviz.train.draft_pair import models, train
 
 
 @pytest.fixture
@@ -25,16 +26,16 @@ def little_text(monkeypatch):
         corpus.Document("code", "stdlib", f"{'f' if number % 4 else '00'}{corpus.key_of(text)}", text)
         for number, text in enumerate(files)
     ]
-    pages = [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in sums.pages(300, seed=0)]
+    pages = [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(300, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
-        monkeypatch.setattr(measure, name, value)
+        monkeypatch.setattr(card_of, name, value)
     monkeypatch.setattr(target_text, "PAIR", Writing(2, 48))
     deep, all_windows = models.target_config, tokens.fixed
     monkeypatch.setattr(models, "target_config", lambda: shallow(deep()))
     monkeypatch.setattr(tokens, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))
     monkeypatch.setattr(models, "LAYERS", (0, 2))
-    monkeypatch.setattr(measure, "measure_speed", lambda target, draft: measure.PairSpeed(4.0, 1.0))
+    monkeypatch.setattr(card_of, "measure_speed", lambda target, draft: card_of.PairSpeed(4.0, 1.0))
 
 
 def shallow(config):

@@ -11,10 +11,10 @@ import torch
 from click.testing import CliRunner
 
 from methods.specblock.stage import trained as random_drafter
-from specviz.cli.train.trees import block_drafter as block_command
-from specviz.cli.train.trees import eagle3 as eagle_command
-from specviz.cli.train.trees import medusa as medusa_command
-from specviz.cli.train.trees import static_tree as static_command
+from specviz.cli.train import block_drafter as block_command
+from specviz.cli.train import eagle3 as eagle_command
+from specviz.cli.train import medusa as medusa_command
+from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError

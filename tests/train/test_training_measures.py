@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import plots
+from specviz.train.cards import page as cards
 from specviz.train.cards.page import page as drawn
 from specviz.train.common import target_text
-from specviz.train.draft_pair import card, measure
+from specviz.train.draft_pair import card
 
 VOCAB = 32
 
@@ -41,23 +41,23 @@ CYCLE = [(token + 1) % VOCAB for token in range(VOCAB)]
 def test_equal_models_accept_everything():
     target, draft = _successor_model(CYCLE), _successor_model(CYCLE)
     prompts = torch.tensor([[1, 2, 3], [9, 10, 11]])
-    assert measure.chain_acceptance(target, draft, prompts) == 1.0
-    assert measure.agreement(target, draft, torch.arange(VOCAB)[None]) == 1.0
+    assert card.chain_acceptance(target, draft, prompts) == 1.0
+    assert card.agreement(target, draft, torch.arange(VOCAB)[None]) == 1.0
 
 
 def test_a_draft_that_is_always_wrong_is_never_accepted():
     target, draft = _successor_model(CYCLE), _successor_model([0] * VOCAB)
-    assert measure.chain_counts(target, draft, torch.tensor([[5]]))[0] <= 3  # only where the cycle passes token 0
+    assert card.chain_counts(target, draft, torch.tensor([[5]]))[0] <= 3  # only where the cycle passes token 0
 
 
 def test_acceptance_counts_the_tokens_before_the_first_error():
     wrong_after_seven = [0 if token == 7 else CYCLE[token] for token in range(VOCAB)]
     target, draft = _successor_model(CYCLE), _successor_model(wrong_after_seven)
-    accepted, drafted = measure.chain_counts(target, draft, torch.tensor([[3]]))
+    accepted, drafted = card.chain_counts(target, draft, torch.tensor([[3]]))
     # From 4: rounds emit 5 tokens until one drafts 8 after 7; each lap of 32 has one such round.
-    assert drafted % measure.GAMMA == 0
+    assert drafted % card.GAMMA == 0
     assert 0.8 < accepted / drafted < 1.0
-    assert measure.agreement(target, draft, torch.arange(9)[None]) == 7 / 8
+    assert card.agreement(target, draft, torch.arange(9)[None]) == 7 / 8
 
 
 def test_own_text_follows_the_target_greedily_in_even_rows():
@@ -70,8 +70,8 @@ def test_own_text_follows_the_target_greedily_in_even_rows():
 
 
 def test_step_time_is_positive_and_the_ratio_is_target_over_draft():
-    assert measure.PairSpeed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
-    assert measure.step_ms(_successor_model(CYCLE), context=4, n_steps=12) > 0
+    assert card.PairSpeed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
+    assert card.step_ms(_successor_model(CYCLE), context=4, n_steps=12) > 0
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_step_time_is_positive_and_the_ratio_is_target_over_draft():
     ],
 )
 def test_python_lines_are_those_of_the_longest_accepted_beginning(continuation, n_lines):
-    assert measure.n_python_lines("def f(n):", continuation) == n_lines
+    assert card.n_python_lines("def f(n):", continuation) == n_lines
 
 
 def test_plot_is_one_svg_with_a_path_for_each_curve():
-    text = plots.loss_plot(
-        "a < b", [plots.Line("x", [(1.0, 5.0), (2.0, 3.0)]), plots.Line("y", [(1.0, 9.0)], dashed=True)]
+    text = cards.loss_plot(
+        "a < b", [cards.Line("x", [(1.0, 5.0), (2.0, 3.0)]), cards.Line("y", [(1.0, 9.0)], dashed=True)]
     )
     assert text.startswith("<svg ")
     assert text.count('fill="none"') == 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, sums, tokens
+from specviz.train.common import corpus, tokens
 from specviz.train.draft_pair import tokenizer as words
 
 HOSTILE = [
@@ -26,7 +26,7 @@ HOSTILE = [
 @pytest.fixture(scope="module")
 def tokenizer():
     """A tokenizer of the real recipe, learnt from a little text."""
-    texts = [Path(corpus.__file__).read_text(encoding="utf-8"), *sums.pages(20, seed=1)]
+    texts = [Path(corpus.__file__).read_text(encoding="utf-8"), *corpus.sum_pages(20, seed=1)]
     return words.train_tokenizer(texts, context=64)
 
 
@@ -132,8 +132,8 @@ def test_text_that_is_not_utf8_is_refused(tmp_path):
 
 
 def test_sums_are_right_and_repeatable():
-    pages = list(sums.pages(200, seed=3))
-    assert pages == list(sums.pages(200, seed=3))
+    pages = list(corpus.sum_pages(200, seed=3))
+    assert pages == list(corpus.sum_pages(200, seed=3))
     lines = [line for page in pages for line in page.splitlines() if " = " in line]
     for line in lines:
         question, _, answer = line.partition(" = ")

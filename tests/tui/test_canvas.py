@@ -11,9 +11,9 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.frame.frame import TreeFrame
 from specviz_tui.common.paint import Painter, bar, track
+from specviz_tui.widgets.tree import neighbour
 from specviz_tui.widgets.tree import rows as tree_rows
-from specviz_tui.widgets.tree.box import neighbour
-from specviz_tui.widgets.tree.rows import Row, judged
+from specviz_tui.widgets.tree_rows import Row, judged
 from support.traces import make_events
 
 PAINTER = Painter()

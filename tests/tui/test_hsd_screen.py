@@ -12,7 +12,7 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeCanvas
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
 from support.traces import make_events, write_trace
 from support.worked_trace import worked_events

@@ -10,9 +10,9 @@ from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.dialogs import StartScreen
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
-from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from support.live import WIDE, Script, catalogue, live_app, shown
 from support.traces import make_events

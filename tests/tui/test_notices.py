@@ -9,10 +9,10 @@ from textual.pilot import Pilot
 from specviz import events as ev
 from specviz.trace import read_events
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import bookmarks, guide
+from specviz_tui.common.feed import bookmark_file, kept_bookmarks
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.screens.page import GuideScreen
+from specviz_tui.screens.page import GuideScreen, guide_page, pages
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
@@ -138,16 +138,16 @@ async def test_every_page_of_the_guide_is_reached_by_keys(chain_trace: Path) -> 
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("f1")
         seen = []
-        for _ in guide.pages():
+        for _ in pages():
             await pilot.pause()
             assert isinstance(app.screen, GuideScreen)
-            title, text = guide.page(app.screen.page_name)
+            title, text = guide_page(app.screen.page_name)
             assert title in shown(app)
             assert text.split()[-1] in words(app, ".page") or app.screen.query_one(".page").max_scroll_y > 0
             assert f"{len(seen) + 1} of 15" in shown(app)
             seen.append(app.screen.page_name)
             await pilot.press("right")
-        assert sorted(seen) == sorted(guide.pages())
+        assert sorted(seen) == sorted(pages())
         assert len(seen) == 15
         await pilot.press("left", "left")
         assert app.screen.page_name == seen[-2]
@@ -195,8 +195,8 @@ async def test_the_file_of_bookmarks_is_for_its_owner_alone(tmp_path: Path) -> N
         await bookmark(pilot, "odd")
     header = read_events(path)[0]
     assert isinstance(header, ev.Header)
-    assert stat.S_IMODE(bookmarks.place(header).stat().st_mode) == 0o600
-    assert [note.text for note in bookmarks.kept(header)] == ["odd"]
+    assert stat.S_IMODE(bookmark_file(header).stat().st_mode) == 0o600
+    assert [note.text for note in kept_bookmarks(header)] == ["odd"]
 
 
 async def test_bookmarks_that_cannot_be_kept_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ async def test_a_damaged_file_of_bookmarks_does_no_harm(tmp_path: Path, content:
     path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
     header = read_events(path)[0]
     assert isinstance(header, ev.Header)
-    file = bookmarks.place(header)
+    file = bookmark_file(header)
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
     app = replay_app(path)

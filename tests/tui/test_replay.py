@@ -12,7 +12,7 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 from support.live import NARROW, WIDE, replay_app, shown
 

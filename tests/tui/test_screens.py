@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from textual.widget import Widget
 
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import guide, keymap, pane
+from specviz_tui.common import keymap, pane
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.paint import Painter
 from specviz_tui.panels.exits import LayersPane
@@ -17,9 +17,9 @@ from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.screens.page import help_page
+from specviz_tui.screens.page import guide_page, help_page, pages
 from specviz_tui.widgets.knob_bar import KnobPanel
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
 
@@ -194,12 +194,12 @@ async def test_f1_explains_the_focused_panel(chain_trace: Path) -> None:
             app.screen.query_one(panel).focus()
             await pilot.press("f1")
             await pilot.pause()
-            assert guide.page(app.screen_stack[0].query_one(panel).EXPLAIN)[0] == title  # type: ignore[attr-defined]
-            assert guide.page(app.screen_stack[0].query_one(panel).EXPLAIN)[1][:30] in shown(app)  # type: ignore[attr-defined]
+            assert guide_page(app.screen_stack[0].query_one(panel).EXPLAIN)[0] == title  # type: ignore[attr-defined]
+            assert guide_page(app.screen_stack[0].query_one(panel).EXPLAIN)[1][:30] in shown(app)  # type: ignore[attr-defined]
             await pilot.press("escape")
 
 
 def test_every_panel_has_its_page() -> None:
     boxes = [box for box in FrameWidget.__subclasses__() if box is not PanelBox]  # it has that of its pane
     panels = [TreeCanvas, WhyPanel, *pane.all_panes(), *boxes]
-    assert [panel.__name__ for panel in panels if panel.EXPLAIN not in guide.pages()] == []
+    assert [panel.__name__ for panel in panels if panel.EXPLAIN not in pages()] == []

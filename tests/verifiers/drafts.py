@@ -1,11 +1,11 @@
-"""Drafts on table models: the layouts of production (`specviz.prove.drafting`), and odder ones that only tests need."""
+"""Drafts on table models: the layouts of production (`specviz.prove.layouts`), and odder ones that only tests need."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
 from specviz.probability.draft import ROOT
-from specviz.prove.drafting import (
+from specviz.prove.layouts import (
     BRANCH,
     JUDGED,
     WINDOW,
@@ -20,7 +20,7 @@ from specviz.prove.drafting import (
     siblings,
     without,
 )
-from specviz.prove.drafting import chains as distinct_or_not
+from specviz.prove.layouts import chains as distinct_or_not
 
 __all__ = [
     "BRANCH",

@@ -8,6 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.view import Cursor, Run
 from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
+from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
@@ -141,7 +142,7 @@ def a_round(
 def panel(run: Run, node: int, at: Cursor | None = None) -> Why:
     """The why panel of a node, at the end of the round unless told otherwise."""
     family = FrameBuilder(run).family(0)
-    return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)))
+    return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)), said=remarks(run, family, node))
 
 
 def words(run: Run, node: int) -> str:

@@ -7,8 +7,7 @@ import pytest
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
-from specviz.view.panels.learning.build import LearningPanel
-from specviz.view.panels.learning.model import AdaptView, Learning
+from specviz.view.panels.learning.build import AdaptView, Learning, LearningPanel
 from specviz.view.play.build import FrameBuilder
 from specviz.view.words.numbers import short_seconds
 from specviz.view.words.palette import Phase

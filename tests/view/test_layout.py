@@ -8,7 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.runlog.tree import RoundTree
 from specviz.view import ROOT, Options, Player
 from specviz.view.play.build import FrameBuilder
-from specviz.view.tree.layout import TreeLayout, layout
+from specviz.view.play.tree import TreeLayout, layout
 from specviz.view.words.palette import CLOSING, Phase, link
 from support.traces import make_events
 from view.small_rounds import a_round, closing, judged, node, untested

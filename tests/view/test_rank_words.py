@@ -12,11 +12,12 @@ from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.knob_bar import knob_bar
+from specviz.view.panels import remarks
 from specviz.view.panels.ranks.text import ending_words, shape_words, truth_words, width_words
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
-from specviz.view.words.palette import ROOT
+from specviz.view.words.palette import CLOSING, ROOT
 from support.branch_trace import worked
 from support.rank_trace import rank_events
 from support.traces import Recipe, make_header, of_kind, plain_run
@@ -26,6 +27,11 @@ SETTINGS = (
     {"widths": (2, 4, 6, 3), "temperature": 0.9, "new_tokens": 40},
     {"widths": (3, 5, 9, 0), "trims": True, "noise": 0.3, "budget": 30},
 )
+
+
+def closing_text(run: Run, family: RoundTree) -> str:
+    """The sentence with what the panels add to it."""
+    return closing_words(run, family, remarks(run, family, CLOSING).words)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +131,7 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
             deep = family.depth.get(family.stop, 0) >= family.n_levels
             assert ("deepest level" in words) == deep
             met.add("deepest" if deep else "leaf")
-        assert closing_words(run, family).endswith(words)
+        assert closing_text(run, family).endswith(words)
     assert {"pruned", "outside", "leaf"} <= met
 
 
@@ -175,7 +181,7 @@ def test_a_hit_says_that_the_branch_goes_on() -> None:
     for record in hits:
         if record.closing is not None:
             record.closing.kind, record.closing.token = "none", None
-        words = closing_words(run, RoundTree(record))
+        words = closing_text(run, RoundTree(record))
         match = record.every(ev.Match)[0]
         assert f"branch {match.branch}" in words
         assert "no target row" not in words
@@ -188,7 +194,7 @@ def test_a_round_of_lookahead_without_guesses_kept_no_path() -> None:
     window = ev.Node(node=0, parent=ROOT, depth=1, pos=3, token=2, text="x", src={"window": 1})
     events = plain_run([_lookahead(window)], method="lookahead", level="summary")
     run = fold(events)
-    words = closing_words(run, RoundTree(run.rounds[0]))
+    words = closing_text(run, RoundTree(run.rounds[0]))
     assert "no guess" in words
     assert "kept to its end" not in words
 
@@ -312,7 +318,7 @@ def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     """No control character of a token reaches a sentence."""
     for run, record in rounds(runs):
         family = RoundTree(record)
-        words = closing_words(run, family) + shape_words(run, record)
+        words = closing_text(run, family) + shape_words(run, record)
         words += "".join(truth_words(run, record, each, "pruned") for each in record.expansions)
         assert "\x1b" not in words
     assert "\x1b" not in quoted(" \x1b[31m", None)
@@ -329,7 +335,7 @@ def test_bundled_traces_of_branches_and_windows_read_well() -> None:
 
         run = fold(read_events(path))
         for record in run.rounds:
-            words = closing_words(run, RoundTree(record))
+            words = closing_text(run, RoundTree(record))
             assert words
             match = next(iter(record.every(ev.Match)), None)
             if match is not None and match.branch is not None:

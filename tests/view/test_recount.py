@@ -20,6 +20,7 @@ from specviz.trace import read_events
 from specviz.view import Cursor
 from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import moment
+from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
@@ -106,7 +107,7 @@ def panels(events: list[ev.Event]) -> Callable[[int, int], Why]:
 
     def panel(index: int, node: int) -> Why:
         family = builder.family(index)
-        return why(run, family, node, moment(family, Cursor(index, Phase.COMMIT)))
+        return why(run, family, node, moment(family, Cursor(index, Phase.COMMIT)), said=remarks(run, family, node))
 
     return panel
 

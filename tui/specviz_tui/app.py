@@ -17,16 +17,15 @@ from textual.screen import Screen
 
 from specviz.errors import SpecvizError
 from specviz.view.words.palette import no_color
-from specviz_tui.common import guide
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.messages import OpenAsked
+from specviz_tui.common.frame_widget import OpenAsked
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import screen_keys, style_sheets
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
-from specviz_tui.screens.page import GuideScreen
+from specviz_tui.screens.page import GuideScreen, pages
 
 _LOOK_MS = 1000  # between two looks, where a hang-up wakes nobody
 _LEAVE_S = 3.0  # to leave by the door
@@ -104,7 +103,7 @@ class SpecvizApp(App[int]):
                 if key.id != "palette":
                     action = key.action
                     yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
-            for name, (title, _) in guide.pages().items():
+            for name, (title, _) in pages().items():
                 yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
         yield from super().get_system_commands(screen)
 

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.view.panels.exits.model import GateCurve
-from specviz.view.panels.exits.over_run import TimePoint
+from specviz.view.panels.exits.parts import TimePoint
 from specviz.view.panels.exits.sweeps import SweepLine, SweepPoint, Sweeps
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import colour

@@ -8,7 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
-from specviz.view.panels.learning.model import ACTIONS, AdaptStep, AdaptView, ArmView
+from specviz.view.panels.learning.build import ACTIONS, AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz.view.words.palette import colour
 from specviz_app.figures import base

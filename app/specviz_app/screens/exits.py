@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
-from specviz.view.panels.exits.over_run import ExitRun, exit_run
+from specviz.view.panels.exits.parts import ExitRun, exit_run
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures import exits as of_round

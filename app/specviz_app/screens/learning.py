@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from specviz.view.panels.learning.build import LearningPanel
-from specviz.view.panels.learning.model import AdaptView
+from specviz.view.panels.learning.build import AdaptView, LearningPanel
 from specviz.view.panels.ranks.model import RanksModel
 from specviz.view.words.numbers import number
 from specviz_app.figures import learning as draw

@@ -8,7 +8,7 @@ import pyarrow as pa
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.events import FILE_RECORDS, NAMES, Event, encode
+from specviz.events import NAMES, WIRE_RECORDS, Event, encode
 from specviz.trace import read_events
 from specviz_app.server.server import Server, current
 from specviz_app.ui import parts, state
@@ -104,7 +104,7 @@ def _file_name(held: Viewer) -> str:
 
 
 def _schema() -> None:
-    names = [name for name, kind in sorted(NAMES.items()) if kind in FILE_RECORDS]
+    names = [name for name, kind in sorted(NAMES.items()) if kind not in WIRE_RECORDS]
     name = st.selectbox("Record", names, key="schema", bind="query-params", width=190)
     st.caption((NAMES[name].__doc__ or "").partition("\n")[0])
     st.json(msgspec.json.schema(NAMES[name]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from specviz.bench.ablation.results import Ablation, Claim, VariantResult
+from specviz.bench.ablation import Ablation, Claim, VariantResult
 from specviz.bench.report.sheets import (
     Column,
     Sheet,
@@ -111,10 +111,6 @@ _LANES_NOTE = (
 )
 
 
-def _hits(row: VariantResult) -> str:
-    return ", ".join(f"{k}: {found.value:.0%} of {found.n}" for k, found in (row.branch_hit_rate or {}).items())
-
-
 def _confusion(row: VariantResult) -> str:
     found = row.hrad_confusion or {}
     return ", ".join(f"{s} > {true}: {n}" for s, counts in found.items() for true, n in counts.items() if n) or UNKNOWN
@@ -124,7 +120,10 @@ _BRANCHES: Columns = (
     ("method", lambda row: row.name),
     ("signal", lambda row: row.hrad or UNKNOWN),
     ("ms", lambda row: number(row.hrad_ms or None)),
-    ("hits by branches", _hits),
+    (
+        "hits by branches",
+        lambda row: ", ".join(f"{k}: {at.value:.0%} of {at.n}" for k, at in (row.branch_hit_rate or {}).items()),
+    ),
     ("said > true", _confusion),
 )
 _BRANCHES_NOTE = (

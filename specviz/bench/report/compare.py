@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from specviz.bench.compare.results import ALL, ExpectedKept, PromptKind, VerifierResult
-from specviz.bench.compare.run import VerifierComparison
+from specviz.bench.compare import ALL, ExpectedKept, PromptKind, VerifierComparison, VerifierResult
 from specviz.bench.report.sheets import Column, Sheet, margin, sheet
 from specviz.metrics.estimate import Estimate
 from specviz.text import running

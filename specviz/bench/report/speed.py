@@ -5,7 +5,6 @@ from importlib.util import find_spec
 
 from specviz.bench.exit_costs import ExitCosts, WidthTime
 from specviz.bench.report.sheets import Column, Sheet, equality_sheet, interval, machine_line, plain, sheet
-from specviz.bench.report.sheets import page as html_page
 from specviz.bench.results import ArmResult, BenchBar, Report
 from specviz.bench.statistics import PairedRatio
 from specviz.text import running
@@ -62,12 +61,6 @@ def sheets(report: Report) -> list[Sheet]:
         sheet("Bars", report.bars, _BARS, "set for the embedded pair in float32 on two processor cores"),
     ]
     return [each for each in found if each.rows]
-
-
-def page(report: Report) -> str:
-    """The report as HTML."""
-    foot = f"{report.command} · {report.wall}"
-    return html_page("specviz bench", heading(report), sheets(report), foot, _charts(report))
 
 
 def _memory(arm: ArmResult) -> str:
@@ -168,7 +161,7 @@ _LAYERS_NOTE = (
 )
 
 
-def _charts(report: Report) -> str:
+def charts(report: Report) -> str:
     """Speeds with quartiles, and where a round's time goes; nothing without plotly."""
     if find_spec("plotly") is None:
         return ""

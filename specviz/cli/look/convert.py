@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.cli.flags import flag
 from specviz.errors import ModelError
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -20,7 +21,7 @@ WRAPPERS = ("state_dict", "model_state_dict", "model")  # what a checkpoint may 
 @click.command("convert")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="File to write [default: beside it, .safetensors].")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@flag("--force", "Write over a file that is there.")
 def command(source: Path, out: Path | None, force: bool) -> None:
     """Turn pickled weights into safetensors, without running anything they contain.
 

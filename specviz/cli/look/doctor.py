@@ -85,16 +85,11 @@ def devices() -> dict[str, Any]:
     found["cpu"]["threads"] = torch.get_num_threads()
     found["mps"] = torch.backends.mps.is_available()
     if torch.cuda.is_available():
-        found["cuda"] = [_cuda(torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count())]
+        every = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+        found["cuda"] = [
+            {"name": p.name, "memory_mib": p.total_memory // _MIB, "capability": f"{p.major}.{p.minor}"} for p in every
+        ]
     return found
-
-
-def _cuda(properties: Any) -> dict[str, Any]:
-    return {
-        "name": properties.name,
-        "memory_mib": properties.total_memory // _MIB,
-        "capability": f"{properties.major}.{properties.minor}",
-    }
 
 
 def lanes(found: dict[str, Any]) -> list[str]:
@@ -171,7 +166,10 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         "Devices": [*_device_words(report["devices"]), ("lanes", ", ".join(report["lanes"]))],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
-        "Bundled": [(kind, _asset_words(found)) for kind, found in report["assets"].items()],
+        "Bundled": [
+            (kind, f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none")
+            for kind, found in report["assets"].items()
+        ],
     }
 
 
@@ -191,10 +189,6 @@ def _device_words(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("mps", "available" if found["mps"] else "none"),
         *([("problem", found["problem"])] if found["problem"] else []),
     ]
-
-
-def _asset_words(found: dict[str, int]) -> str:
-    return f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none"
 
 
 def _mib(value: int | None) -> str:

@@ -5,22 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from specviz.cli import options
-from specviz.cli.flags import with_options
-from specviz.cli.recording import check_place
-from specviz.cli.request import check_models, checked_lanes, prompt_text
+from specviz.cli.flags import text, with_options
+from specviz.cli.request import check_models, check_place, checked_lanes, prompt_text
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 
-REPLAY = click.option("--replay", metavar="FILE", help="Show a recorded trace; one that still grows is followed.")
+REPLAY = text("--replay", "FILE", "Show a recorded trace; one that still grows is followed.")
 PROMPT_AND_MODELS = with_options(
     (
-        click.option("--prompt", metavar="TEXT", help="Decode this prompt live."),
-        click.option("--prompt-file", metavar="FILE", help="Decode the prompt of a UTF-8 file live."),
-        click.option("--example", metavar="NAME", help="Decode a bundled prompt live: code, prose, sums."),
-        click.option("--method", metavar="NAME", help=f"{options.method_help()} [default: draft]"),
+        text("--prompt", "TEXT", "Decode this prompt live."),
+        text("--prompt-file", "FILE", "Decode the prompt of a UTF-8 file live."),
+        text("--example", "NAME", "Decode a bundled prompt live: code, prose, sums."),
+        text("--method", "NAME", f"{options.method_help()} [default: draft]"),
         options.VERIFIER,
         options.model_options,
     )

@@ -6,16 +6,17 @@ from typing import Any
 import click
 import msgspec
 
+from specviz.cli.flags import flag
 from specviz.cli.printing import echo_json
 from specviz.errors import SpecvizError, suggestion
-from specviz.events import FILE_RECORDS, NAMES, VERSION, Event
+from specviz.events import NAMES, VERSION, WIRE_RECORDS, Event, file_records
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 @click.command("schema")
 @click.argument("record", required=False)
-@click.option("--list", "as_list", is_flag=True, help="Name every record, a line each.")
+@flag("--list as_list", "Name every record, a line each.")
 def command(record: str | None, as_list: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of one RECORD, or of any line of a trace.
 
@@ -24,7 +25,7 @@ def command(record: str | None, as_list: bool) -> None:
     """
     if as_list:
         for name, kind in sorted(NAMES.items()):
-            click.echo(f"{name:<12} {'file' if kind in FILE_RECORDS else 'wire'}  {summary(kind)}")
+            click.echo(f"{name:<12} {'wire' if kind in WIRE_RECORDS else 'file'}  {summary(kind)}")
         return
     echo_json(schema(record))
 
@@ -33,7 +34,7 @@ def schema(record: str | None = None) -> dict[str, Any]:
     """The schema of one record, or of any that may stand in a file. Raises SpecvizError with the nearest name."""
     if record is not None and record not in NAMES:
         raise SpecvizError(f"no record '{record}'{suggestion(record, NAMES)}")
-    kinds = FILE_RECORDS if record is None else (NAMES[record],)
+    kinds = file_records() if record is None else (NAMES[record],)
     references, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     name = record or "trace"
     body = references[0] if record else {"oneOf": list(references)}

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import max_mb_option
+from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
 from specviz.events import End, Header
@@ -16,7 +16,7 @@ from specviz.text import running
 from specviz.trace import Trace
 
 
-class Measured(msgspec.Struct, kw_only=True):
+class Measured(msgspec.Struct):
     """One trace: where it came from, how it ended, its numbers."""
 
     file: str
@@ -29,8 +29,8 @@ class Measured(msgspec.Struct, kw_only=True):
 
 @click.command("stats")
 @click.argument("files", metavar="FILE [FILE]...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@click.option("--check", is_flag=True, help="Decide every recorded test again, and compare the file's hash.")
+@flag("--json as_json", "One JSON object on standard output.")
+@flag("--check", "Decide every recorded test again, and compare the file's hash.")
 @max_mb_option
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
@@ -66,14 +66,7 @@ def measure_file(path: Path, check: bool = False) -> Measured:
             )
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
-        return Measured(
-            file=str(trace.path),
-            header=trace.header,
-            end=trace.end,
-            growing=growing,
-            torn=trace.torn,
-            metrics=tally.summary(),
-        )
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, tally.summary())
 
 
 def remarks(run: Measured) -> Iterator[str]:
@@ -99,12 +92,7 @@ def as_object(run: Measured) -> dict[str, Any]:
     header = run.header
     return {
         "file": run.file,
-        "method": header.method,
-        "verifier": header.verifier,
-        "lossless": header.lossless,
-        "level": header.level,
-        "sampling": header.sampling,
-        "knobs": header.knobs,
+        **{name: getattr(header, name) for name in ("method", "verifier", "lossless", "level", "sampling", "knobs")},
         "end": run.end.reason if run.end else None,
         "torn": run.torn,
         "metrics": run.metrics.as_dict(),

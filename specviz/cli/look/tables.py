@@ -2,7 +2,6 @@
 draft position and depth; a histogram. Names, words and order come from the registry of metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -105,12 +104,10 @@ def _numbered(what: str, name: str, found: Mapping[int, Estimate] | None, *notes
 def _others(metrics: Metrics) -> Iterator[Table]:
     """What has estimates by number and no place in the other tables: metrics of extensions."""
     for name, found in metrics.items():
-        if name not in _PLACED and isinstance(found, dict) and _estimates_by_number(found):
+        if name in _PLACED or not isinstance(found, dict):
+            continue
+        if all(isinstance(key, int) and isinstance(value, Estimate) for key, value in found.items()):
             yield from _numbered("", name, found, METRICS[name].help)
-
-
-def _estimates_by_number(found: Mapping[Any, Any]) -> bool:
-    return all(isinstance(key, int) and isinstance(value, Estimate) for key, value in found.items())
 
 
 def _confusion(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import max_mb_option
+from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.look import live
 from specviz.errors import MissingExtra, SpecvizError
 
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
 
 @click.command("tui")
 @live.REPLAY
-@click.option("--at", metavar="PLACE", help="Open there: r37, r37/n14 or q1/r3/n14.")
+@text("--at", "PLACE", "Open there: r37, r37/n14 or q1/r3/n14.")
 @live.PROMPT_AND_MODELS
-@click.option(
+@text(
     "--lanes",
-    metavar="NAME",
-    help="Where methods that overlap run: auto (probed), serial, threads, streams or two_device; never other tokens.",
+    "NAME",
+    "Where methods that overlap run: auto (probed), serial, threads, streams or two_device; never other tokens.",
 )
 @options.CHAT
-@click.option("--paused", is_flag=True, help="Hold the core before the first round; ] runs one round, H goes on.")
-@click.option(
-    "--full-speed", is_flag=True, help="Do not hold the core until each round was seen; F switches while it runs."
-)
+@flag("--paused", "Hold the core before the first round; ] runs one round, H goes on.")
+@flag("--full-speed", "Do not hold the core until each round was seen; F switches while it runs.")
 @options.recording_options("Write a trace of the live run; R does so later.")
-@click.option("--ascii", "ascii_only", is_flag=True, help="ASCII characters only.")
+@flag("--ascii ascii_only", "ASCII characters only.")
 @max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:

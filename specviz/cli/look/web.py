@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import max_mb_option
+from specviz.cli.flags import flag, max_mb_option, text, value
 from specviz.cli.look import live
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.trace import Trace, resolve
@@ -26,20 +26,19 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command("web")
-@click.option(
+@value(
     "--port",
-    type=click.IntRange(0, 65535),
-    default=8501,
-    show_default=True,
+    click.IntRange(0, 65535),
+    8501,
+    "Port to listen on; the next free one when it is in use, 0 for any.",
     metavar="N",
-    help="Port to listen on; the next free one when it is in use, 0 for any.",
 )
-@click.option(
+@text(
     "--host",
+    "NAME",
+    "Address to listen on; anything but the default lets other machines in.",
     default="127.0.0.1",
     show_default=True,
-    metavar="NAME",
-    help="Address to listen on; anything but the default lets other machines in.",
 )
 @click.option(
     "--open/--no-open",
@@ -50,7 +49,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @live.REPLAY
 @live.PROMPT_AND_MODELS
 @options.CHAT
-@click.option("--paused", is_flag=True, help="Hold the core before the first round.")
+@flag("--paused", "Hold the core before the first round.")
 @options.recording_options("Write a trace of the live runs.")
 @max_mb_option
 @options.knob_options

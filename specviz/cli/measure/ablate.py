@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from specviz.bench.ablation.results import VARIANTS
+from specviz.bench.ablation import VARIANTS
 from specviz.bench.settings import BenchSettings
 from specviz.cli import flags
+from specviz.cli.flags import value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.cli.request import check_models
@@ -29,9 +30,7 @@ _SECTIONS = {
 
 
 @click.command("ablate", cls=flags.SectionedCommand, sections=_SECTIONS)
-@click.option(
-    "--gamma", type=click.IntRange(1, 16), default=4, show_default=True, help="Drafted tokens, for all alike."
-)
+@value("--gamma", click.IntRange(1, 16), 4, "Drafted tokens, for all alike.")
 @shared.length("Tokens every run writes.")
 @shared.knob("A knob of one of the methods, of all its rows that do not switch it off; repeatable.")
 @click.option(
@@ -76,21 +75,12 @@ def command(**given: Any) -> None:
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
-    import msgspec
-
-    from specviz.bench.ablation.run import AblationSettings, ablate
-    from specviz.bench.report import ablation
-    from specviz.bench.report import sheets as reports
+    from specviz.bench.ablation import AblationSettings, ablate
+    from specviz.bench.report import ablation as words
 
     question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
     report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    heading, sheets = ablation.heading(report), ablation.sheets(report)
-    if page is not None:
-        foot = f"{report.command} · {report.wall}"
-        reports.write_page(page, reports.page("specviz ablate", heading, sheets, foot))
-    if not given["as_json"]:
-        reports.print_sheets(heading, sheets)
-    click.echo(msgspec.json.encode(report).decode())
+    shared.put_out(given, report, words, "specviz ablate", page)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

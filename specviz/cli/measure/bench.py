@@ -12,6 +12,7 @@ import click
 
 from specviz.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, BenchSettings, contestants
 from specviz.cli import flags
+from specviz.cli.flags import text, value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.errors import KnobError, SpecvizError, suggestion
@@ -33,21 +34,15 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 
 
 @click.command("bench", cls=flags.SectionedCommand, sections=_SECTIONS)
-@click.option("--methods", default=DEFAULT, show_default=True, metavar="LIST", help=_METHODS_HELP)
-@click.option(
-    "--gamma",
-    type=click.IntRange(1, 64),
-    default=4,
-    show_default=True,
-    help="Drafted tokens a round, for all chains and lookups.",
-)
+@text("--methods", "LIST", _METHODS_HELP, default=DEFAULT, show_default=True)
+@value("--gamma", click.IntRange(1, 64), 4, "Drafted tokens a round, for all chains and lookups.")
 @shared.length("Tokens every run writes.")
 @shared.knob("A knob of one of ours; repeatable.")
 @shared.amounts(repeats=5)
 @click.option("--memory/--no-memory", default=True, show_default=True, help="Peak memory, a process for each method.")
 @flags.TARGET
 @flags.DRAFT
-@click.option("--shape", metavar="NAME", help=_SHAPE_HELP)
+@text("--shape", "NAME", _SHAPE_HELP)
 @shared.machine("found by a probe")
 @click.option(
     "--exit-layer", type=click.IntRange(1), metavar="N", help="Of hf-early-exit [default: half of the layers]."
@@ -70,17 +65,11 @@ def command(**given: Any) -> None:
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
-    import msgspec
-
-    from specviz.bench.report import sheets, speed
-    from specviz.bench.speed.run import bench
+    from specviz.bench.report import speed as words
+    from specviz.bench.speed import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    if page is not None:
-        sheets.write_page(page, speed.page(report))
-    if not given["as_json"]:
-        sheets.print_sheets(speed.heading(report), speed.sheets(report))
-    click.echo(msgspec.json.encode(report).decode())
+    shared.put_out(given, report, words, "specviz bench", page, words.charts)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from specviz.cli import INTERRUPTED, OK, flags, options
+from specviz.cli.flags import text, value
+from specviz.cli.measure import shared
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet, load_prompts
-from specviz.traits import TOKENWISE, VerifierTraits
+from specviz.traits import TOKENWISE
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
-    from specviz.bench.compare.run import ComparisonSettings, Progress
+    from specviz.bench.compare import ComparisonSettings, Progress
 
 _SECTIONS = {
     "What": ("verifiers", "method"),
@@ -38,18 +40,16 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
 @click.command("compare", cls=flags.SectionedCommand, sections=_SECTIONS)
-@click.option(
+@text(
     "--verifiers",
-    metavar="LIST",
-    help="Of those that fit the draft; differences are taken to the first "
+    "LIST",
+    "Of those that fit the draft; differences are taken to the first "
     f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
 )
-@click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
+@text("--method", "NAME", options.method_help(), default="draft", show_default=True)
 @flags.PROMPTS
 @flags.LIMIT
-@click.option(
-    "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of every prompt, from --seed on."
-)
+@value("--seeds", click.IntRange(1), 1, "Runs of every prompt, from --seed on.")
 @flags.minutes("Begin no prompt after so long.")
 @options.knob_options
 @options.model_options
@@ -70,18 +70,12 @@ def command(**given: Any) -> int:
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
     question = _question(method, given)
-    import msgspec
-
-    from specviz.bench.compare.run import compare
+    from specviz.bench.compare import compare
+    from specviz.bench.report import compare as words
 
     with _progress(given["quiet"]) as progress:
         report = compare(question, prompts, _command(question, prompts, given), progress)
-    if not given["as_json"]:
-        from specviz.bench.report.compare import heading, sheets
-        from specviz.bench.report.sheets import print_sheets
-
-        print_sheets(heading(report), sheets(report))
-    click.echo(msgspec.json.encode(report).decode())
+    shared.put_out(given, report, words)
     return INTERRUPTED if report.interrupted else OK
 
 
@@ -95,7 +89,7 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     knobs = _drafted_with(method, snapshot) | knobs
     names = asked or _that_fit(method, snapshot)
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
-    from specviz.bench.compare.run import ComparisonSettings
+    from specviz.bench.compare import ComparisonSettings
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     models |= {name: given[name] for name in ("target", "draft", "threads")}
@@ -120,11 +114,12 @@ def _that_fit(method: Method, knobs: Knobs) -> list[str]:
     fitting = [name for name in method.fitting(knobs.values) if get_verifier(name).lossless]
     if set(_FOUR) <= set(fitting):
         return list(_FOUR)
-    return sorted(fitting, key=lambda name: _place(get_verifier(name).traits))
 
+    def place(name: str) -> int:
+        traits = get_verifier(name).traits
+        return 0 if traits.replays_as == TOKENWISE else 2 if traits.draws else 1
 
-def _place(traits: VerifierTraits) -> int:
-    return 0 if traits.replays_as == TOKENWISE else 2 if traits.draws else 1
+    return sorted(fitting, key=place)
 
 
 def _drafted_with(method: Method, knobs: Knobs) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from specviz.cli import FAILED, OK
-from specviz.cli.flags import JSON
+from specviz.cli.flags import JSON, flag, text
 from specviz.cli.measure.proofs import print_proofs, print_trace, progress
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError
@@ -38,13 +38,13 @@ CASES = ("A", "B", "C", "D")
 @click.option("--case", "cases", multiple=True, metavar="A|B|C|D", help="A golden case, or several; all of A, B, C.")
 @click.option("--tables", metavar="FILE", type=click.Path(path_type=Path), help="Tables of your own, as JSON.")
 @click.option("--gamma", type=click.IntRange(0, MOST), metavar="N", help="Tokens to draft; 2 and 3 on the cases.")
-@click.option("--layout", metavar="NAME", help="chain, shared, parallel, caterpillar, tree or drawn_tree.")
+@text("--layout", "NAME", "chain, shared, parallel, caterpillar, tree or drawn_tree.")
 @click.option(
     "--candidates", type=click.IntRange(1, MOST), metavar="K", help="Candidates, or children of a tree's node."
 )
-@click.option("--distinct", is_flag=True, help="Draw siblings without replacement.")
-@click.option("--floats", is_flag=True, help="Compute in float64, as in a session, and not in fractions.")
-@click.option("--long", "any_length", is_flag=True, help="Enumerate also what takes minutes.")
+@flag("--distinct", "Draw siblings without replacement.")
+@flag("--floats", "Compute in float64, as in a session, and not in fractions.")
+@flag("--long any_length", "Enumerate also what takes minutes.")
 @JSON
 def command(
     verifiers: tuple[str, ...],

@@ -1,18 +1,20 @@
 """What `specviz bench`, `ablate` and `compare` share: options, checks, and the command line told again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
 
 from specviz.bench.settings import LANES, BenchSettings, parse_knobs
 from specviz.cli import flags
+from specviz.cli.flags import text, value
 from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import SpecvizError
 
-HTML = click.option("--html", metavar="FILE", help="Also write the report as one HTML file.")
+HTML = text("--html", "FILE", "Also write the report as one HTML file.")
 OUTPUT = flags.with_options((HTML, flags.JSON_LINE, flags.quiet()))
 
 
@@ -20,10 +22,8 @@ def length(words: str) -> flags.Option:
     """How much every run writes and how."""
     return flags.with_options(
         (
-            click.option("--max-new-tokens", type=click.IntRange(2), default=64, show_default=True, help=words),
-            click.option(
-                "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
-            ),
+            value("--max-new-tokens", click.IntRange(2), 64, words),
+            value("--temperature", click.FloatRange(0), 0.0, "0 is greedy."),
         )
     )
 
@@ -40,7 +40,7 @@ def amounts(repeats: int) -> flags.Option:
         (
             flags.PROMPTS,
             flags.LIMIT,
-            click.option("--repeats", type=click.IntRange(1), default=repeats, show_default=True, help=times),
+            value("--repeats", click.IntRange(1), repeats, times),
             flags.minutes("Stop measuring in time."),
         )
     )
@@ -54,7 +54,7 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
             flags.DEVICE,
             flags.DTYPE,
             click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
-            click.option("--lanes", type=click.Choice(LANES), default="auto", show_default=True, help=where),
+            value("--lanes", click.Choice(LANES), "auto", where),
         )
     )
 
@@ -86,6 +86,28 @@ def page_of(html: str | None) -> Path | None:
         why = "it is a folder" if path.is_dir() else f"there is no folder '{path.parent}'"
         raise SpecvizError(f"--html '{html}': {why}; name a file in a folder that exists")
     return path
+
+
+def put_out(
+    given: Mapping[str, Any],
+    report: Any,
+    words: ModuleType,
+    title: str = "",
+    page: Path | None = None,
+    charts: Callable[[Any], str] = lambda report: "",
+) -> None:
+    """A report as one page, as tables and as one JSON line. `words`: the module that has its heading and tables."""
+    import msgspec
+
+    from specviz.bench.report import sheets as reports
+
+    heading, found = words.heading(report), words.sheets(report)
+    if page is not None:
+        foot = f"{report.command} · {report.wall}"
+        reports.write_page(page, reports.page(title, heading, found, foot, charts(report)))
+    if not given["as_json"]:
+        reports.print_sheets(heading, found)
+    click.echo(msgspec.json.encode(report).decode())
 
 
 def command_line(of: click.Command, given: Mapping[str, Any]) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import max_mb_option
+from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.printing import echo_json, narrate
-from specviz.cli.recording import check_place
+from specviz.cli.request import check_place
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import (
     ExitKnobs,
@@ -37,16 +37,16 @@ STOPS = "stop tokens"  # and what is drafted but never fed
 @click.command("sweep")
 @click.argument("method", type=click.Choice(sorted(METHODS, key=lambda name: METHODS[name])), metavar="METHOD")
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--alpha", metavar="X,X", help="Annealing strengths, in steps of 0.1 [default: the run's or method's].")
-@click.option("--tau", metavar="X,X", help="Thresholds.")
-@click.option("--d-max", metavar="N,N", help="Deepest exit layers; 1..6 names a range.")
-@click.option("--w-max", metavar="N,N", help="Drafts fed per round; 0..8 names a range.")
-@click.option("--exit-layers", metavar="N,N", help="Layers with a test: numbers, or shares such as L/4.")
-@click.option("--heads", metavar="FOLDER", help="Exit heads, or lens [default: those trained for the target].")
-@click.option("--target", metavar="MODEL", help="The model that wrote the trace [default: the embedded one].")
+@text("--alpha", "X,X", "Annealing strengths, in steps of 0.1 [default: the run's or method's].")
+@text("--tau", "X,X", "Thresholds.")
+@text("--d-max", "N,N", "Deepest exit layers; 1..6 names a range.")
+@text("--w-max", "N,N", "Drafts fed per round; 0..8 names a range.")
+@text("--exit-layers", "N,N", "Layers with a test: numbers, or shares such as L/4.")
+@text("--heads", "FOLDER", "Exit heads, or lens [default: those trained for the target].")
+@text("--target", "MODEL", "The model that wrote the trace [default: the embedded one].")
 @click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added.")
-@click.option("--force", is_flag=True, help="With --write: over a trace that is there.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@flag("--force", "With --write: over a trace that is there.")
+@flag("--json as_json", "One JSON object on standard output.")
 @max_mb_option
 def command(
     method: str,

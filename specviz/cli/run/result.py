@@ -109,9 +109,7 @@ class Result:
         return {
             "text": self.text,
             "tokens": self.tokens,
-            "method": self._header.method,
-            "verifier": self._header.verifier,
-            "lossless": self._header.lossless,
+            **{name: getattr(self._header, name) for name in ("method", "verifier", "lossless")},
             "rounds": self.tally.n_rounds,
             "finish": self.finish,
             "n_prompt": prefill.n_prompt if prefill else None,
@@ -125,19 +123,15 @@ class Result:
         """Speed, acceptance, time and trace, a line each."""
         metrics = self.tally.summary()
         seconds = self.tally.totals["ns"]
-        ended = _REASONS.get(self.finish, self.finish)
+        ended, total = _REASONS.get(self.finish, self.finish), sum(self._stage_ns.values()) or 1
+        shares = " · ".join(f"{stage} {numbers.percent(ns / total)}" for stage, ns in self._stage_ns.items() if ns)
         lines = [
             f"{metrics.n_emitted} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
             f"{shown_estimate(metrics.tokens_per_second)} tokens/s · ended: {ended}",
             f"acceptance  {_acceptance(metrics)}",
-            f"time        {self._shares()}",
+            f"time        {shares or 'none'}",
         ]
         return lines + ([f"trace       {running(str(self.trace))}"] if self.trace else [])
-
-    def _shares(self) -> str:
-        total = sum(self._stage_ns.values()) or 1
-        spent = [(stage, ns) for stage, ns in self._stage_ns.items() if ns]
-        return " · ".join(f"{stage} {numbers.percent(ns / total)}" for stage, ns in spent) or "none"
 
 
 def _acceptance(metrics: Any) -> str:
@@ -241,6 +235,7 @@ def seconds(value: float) -> str:
     return f"{'-' if value < 0 else ''}{numbers.duration(round(abs(value) * 1e9))}"
 
 
+_RATES = ("mean_acceptance_length", "draft_acceptance_rate", "tokens_per_second")
 _LEARNT = ("seconds", "update_s", "dur_ns", "replay_regret", "next_regret")  # fields that are summed
 
 
@@ -380,16 +375,8 @@ class StreamResult(Result):
         out: list[tuple[str, ...]] = []
         for domain, tally in self.domains.items():
             metrics, taken = tally.summary(), self._actions(domain)
+            counts = str(self._n_queries[domain]), str(metrics.n_emitted)
+            rates = (shown_estimate(metrics[name]) for name in _RATES)
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
-            out.append(
-                (
-                    domain,
-                    str(self._n_queries[domain]),
-                    str(metrics.n_emitted),
-                    shown_estimate(metrics.mean_acceptance_length),
-                    shown_estimate(metrics.draft_acceptance_rate),
-                    shown_estimate(metrics.tokens_per_second),
-                    actions,
-                )
-            )
+            out.append((domain, *counts, *rates, actions))
         return out

@@ -6,47 +6,51 @@ for the trace. Text is standard output, everything else standard error; with `--
 
 import contextlib
 import signal
+import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from specviz.cli import Terminated, options
 from specviz.cli import request as prompts
-from specviz.cli.flags import SectionedCommand
-from specviz.cli.printing import Sink, fan_out
-from specviz.cli.recording import recording
+from specviz.cli.flags import SectionedCommand, flag, text
+from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out, narrate
 from specviz.cli.request import RunRequest
-from specviz.cli.run.output import Output
+from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, RunError, StreamResult
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, TraceError, WriteError
+from specviz.events import Event, Header
+from specviz.trace.private import STORED
 
 if TYPE_CHECKING:
     from specviz.engine.run.local import LocalRun
+    from specviz.trace import Recorder
 
 
 @click.command("run", cls=SectionedCommand, sections=options.sections())
 @prompts.prompt_options
-@click.option(
+@text(
     "--stream",
-    metavar="FILE",
-    help="Decode the prompts of a JSONL file (fields prompt, domain) one after another with one drafter, which may "
+    "FILE",
+    "Decode the prompts of a JSONL file (fields prompt, domain) one after another with one drafter, which may "
     "learn from query to query: --adapt on. A line per query, one trace for all; - is standard input, bundled the "
     "bundled prompts.",
 )
-@click.option("--method", default="draft", show_default=True, metavar="NAME", help=options.method_help())
+@text("--method", "NAME", options.method_help(), default="draft", show_default=True)
 @options.VERIFIER
 @options.model_options
 @options.lane_options
 @options.CHAT
 @options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
-@click.option("--level", metavar="NAME", help="none, summary or full [default: full with --record].")
-@click.option("--rounds", is_flag=True, help="A line for every round on standard error; the text follows at the end.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output instead of the text.")
-@click.option("--verbose", "-v", is_flag=True, help="With --rounds: say why every token was kept or not.")
-@click.option("--quiet", "-q", is_flag=True, help="No narration; errors are still told.")
+@text("--level", "NAME", "none, summary or full [default: full with --record].")
+@flag("--rounds", "A line for every round on standard error; the text follows at the end.")
+@flag("--json as_json", "One JSON object on standard output instead of the text.")
+@flag("--verbose -v", "With --rounds: say why every token was kept or not.")
+@flag("--quiet -q", "No narration; errors are still told.")
 @options.knob_options
 def command(**given: Any) -> None:
     """Decode a prompt, round by round, or a stream of prompts.
@@ -98,18 +102,52 @@ def _decode(request: RunRequest, result: Result, printed: Sink) -> None:
                     pass
         except (SpecvizError, BrokenPipeError):
             raise
-        except Exception as error:
-            raise _failed(error, request.verbose) from error
+        except Exception as error:  # what the user cannot mend becomes one line too; the trace ends with the reason
+            if request.verbose:
+                traceback.print_exc()
+            hint = "" if request.verbose else " (--verbose shows where)"
+            raise RunError(f"the run failed: {type(error).__name__}: {error}{hint}") from error
         finally:
             result.text, result.tokens = run.text, list(run.tokens)
 
 
-def _failed(error: Exception, verbose: bool) -> RunError:
-    """What the user cannot mend becomes one line too; the trace ends with the reason, --verbose shows where."""
-    if verbose:
-        traceback.print_exc()
-    hint = "" if verbose else " (--verbose shows where)"
-    return RunError(f"the run failed: {type(error).__name__}: {error}{hint}")
+@contextlib.contextmanager
+def recording(path: Path | None, warned: Sink, result: Result, redact: bool = False) -> Iterator["Recorder | None"]:
+    """A recorder for the run, None without a path. `warned` is told when the disk fills; the run goes on.
+
+    Afterwards `result.trace` is the file, by the name it has in the end; None when it could not be written whole, which
+    is a WriteError unless something else went wrong before.
+    """
+    if path is None:
+        yield None
+        return
+    from specviz.trace import Recorder
+
+    running = False
+    recorder = Recorder(path, on_problem=lambda warning: warned(warning) if running else None, redact=redact)
+    if recorder.problem:
+        recorder.close("error", recorder.problem)
+        raise TraceError(f"cannot record to '{path}': {recorder.problem}")
+    running = True
+    try:
+        yield recorder
+    except BaseException as error:
+        recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
+        lost = _lost(recorder)
+        if lost:  # the first error is the one that counts, but nobody may think there is a trace
+            narrate(f"specviz: {lost}")
+        raise
+    finally:
+        recorder.close("done")
+        result.trace = None if _lost(recorder) else recorder.path
+    lost = _lost(recorder)
+    if lost:
+        raise WriteError(lost)
+
+
+def _lost(recorder: "Recorder") -> str | None:
+    problem = recorder.problem
+    return f"the trace {recorder.path} was not written whole: {problem}" if problem else None
 
 
 @contextlib.contextmanager
@@ -139,3 +177,83 @@ def _interruptible(run: "LocalRun") -> Iterator[None]:
             signal.signal(number, handler)
     if asked:
         raise asked[0]
+
+
+class Output:
+    """`sink` takes the events of the run; `end` says the rest, however the run ended."""
+
+    def __init__(self, request: RunRequest, result: Result) -> None:
+        self._request, self._result = request, result
+        self._narrator = None if request.quiet else Narrator(prompt=_prompt_view(request))
+        self._text = None if request.as_json or request.rounds or request.stream else TextPrinter()
+        rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
+        self._queries = _query_lines(request, result)
+        told = self._recorded if request.record is not None else None
+        sinks: list[Sink | None] = [self._narrator, told, rounds, self._text, self._queries]
+        self.sink = fan_out(*(sink for sink in sinks if sink is not None))
+
+    def begin(self) -> None:
+        """Say what is ignored, and that loading takes a moment."""
+        request = self._request
+        if request.draft and not request.needs_draft:
+            self._warn(f"method {request.start.method} uses no draft model, --draft is not used")
+        if request.start.knobs.get("adapt") == "on" and not request.stream:
+            self._warn("--adapt learns between prompts, and this is one: give more with --stream")
+        if request.idle:
+            self._warn(f"without effect here: {', '.join(request.idle)}")
+        if self._narrator is not None:
+            self._narrator.wait("loading the models …")
+
+    def _say(self, line: str) -> None:
+        if self._narrator is not None:
+            self._narrator.say(line)
+
+    def _warn(self, what: str) -> None:
+        self._say(f"specviz: warning: {what}")
+
+    def _recorded(self, event: Event) -> None:
+        """Beside the setting: what the recording holds."""
+        if isinstance(event, Header):
+            self._say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
+
+    def end(self) -> None:
+        """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""
+        if self._narrator is not None:
+            self._narrator.clear()
+        if not self._result.has_begun:
+            return
+        if self._text is not None:
+            self._text.finish()
+        if self._queries is not None:
+            self._queries.finish()
+        if self._request.rounds and not (self._request.as_json or self._request.stream):
+            self._whole_text()
+        if self._request.as_json and self._result.is_done:
+            echo_json(self._result.as_json())
+        for line in self._result.summary() if self._narrator is not None else ():
+            self._say(line)
+
+    def _whole_text(self) -> None:
+        self._say("")
+        stream = TextPrinter()
+        stream.write(self._result.text)
+        stream.finish()
+        if not sys.stdout.isatty():
+            self._say("")  # both streams may go to one file, and the text ends in no line of its own
+
+
+def _query_lines(request: RunRequest, result: Result) -> StreamLines | None:
+    """A line a query: data on standard output, unless one object stands there."""
+    if not isinstance(result, StreamResult) or (request.as_json and request.quiet):
+        return None
+    return StreamLines(result, sys.stderr if request.as_json else sys.stdout, request.verbose)
+
+
+def _prompt_view(request: RunRequest) -> Literal["joined", "line", "none"]:
+    """Where the prompt is shown: before its text when both go to one terminal, else on a line when rounds are told."""
+    if request.rounds:
+        return "line"
+    if request.stream:
+        return "none"
+    on_screen = sys.stdout.isatty() and sys.stderr.isatty()
+    return "joined" if on_screen and not (request.start.chat or request.as_json) else "none"

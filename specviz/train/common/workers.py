@@ -46,7 +46,7 @@ class Workers:
             torch.distributed.barrier()
 
     def average(self, values: Tensor) -> Tensor:
-        """The mean over processes, in place."""
+        """The mean of `values`, of any shape, over processes, in place."""
         if self.count > 1:
             torch.distributed.all_reduce(values)
             values /= self.count

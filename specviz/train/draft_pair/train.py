@@ -22,7 +22,7 @@ from specviz.train.common.files import save_arrays
 from specviz.train.common.loop import Loop, TrainingLedger
 from specviz.train.common.optim import FULL, BatchStage, Budget
 from specviz.train.draft_pair import card, models, tokenizer
-from specviz.train.draft_pair.objective import LanguageObjective, WindowLoss, distilled, next_token
+from specviz.train.draft_pair.models import LanguageObjective, WindowLoss, distilled, next_token
 
 N_SUM_PAGES = 12_000
 BATCHES_PER_MINUTE = 0.24

@@ -22,7 +22,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.loop import Loop
 from specviz.train.common.tokens import Ids
 from specviz.train.exits import card
-from specviz.train.exits.measure import GreedyText, greedy_texts, tables
+from specviz.train.exits.card import GreedyText, greedy_texts, tables
 from specviz.train.exits.objective import HeadObjective, Labels
 from specviz.train.recipe import TimedRequest
 

@@ -142,7 +142,7 @@ def standardise(network: Network, data: LabelledRounds) -> None:
 
 
 def class_weights(labels: NDArray[np.int64]) -> Tensor:
-    """`clip(N / (3 N_c), 0.5, 5)`."""
+    """`clip(N / (3 N_c), 0.5, 5)` `[3]`, of the classes `labels` `[N]`."""
     counts = np.bincount(labels, minlength=len(CLASSES))
     shares = len(labels) / (len(CLASSES) * np.maximum(counts, 1))
     return torch.from_numpy(np.clip(shares, 0.5, 5.0)).float()
@@ -163,12 +163,12 @@ def confusion(network: Network, data: LabelledRounds) -> NDArray[np.int64]:
 
 
 def confusion_of(true: NDArray[np.int64], guess: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`[true, predicted]` counts of two lists of classes."""
+    """`[true, predicted]` counts of two lists of classes, `[n]` each."""
     size = len(CLASSES)
     return np.bincount(true * size + guess, minlength=size * size).reshape(size, size)
 
 
 def macro_f1(counts: NDArray[np.int64]) -> float:
-    """Mean F1 over the classes that occur, among the truth or the predictions."""
+    """Mean F1 over the classes that occur, among the truth or the predictions; `counts` `[true, predicted]`."""
     right, seen = np.diag(counts), counts.sum(0) + counts.sum(1)
     return float(np.mean(2 * right[seen > 0] / seen[seen > 0]))

@@ -65,7 +65,7 @@ class HradRounds:
 
 
 def label(accepted: NDArray[np.int64], gamma: int) -> NDArray[np.int64]:
-    """0: nothing was accepted; 1: some; 2: all of gamma."""
+    """Classes `[n]` of accepted tokens `[n]`: 0: nothing was accepted; 1: some; 2: all of gamma."""
     return np.where(accepted <= 0, 0, np.where(accepted < gamma, 1, 2))
 
 

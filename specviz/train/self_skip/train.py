@@ -5,7 +5,8 @@ were measured to cost. So trials can be compared while the machine is busy, and 
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,18 +15,18 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.methods.self_skip.files import SkipSetConfig
+from specviz.methods.self_skip.files import KIND, SkipSetConfig
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
+from specviz.train.cards import page as cards
 from specviz.train.common.console import Console
+from specviz.train.common.decoding import Decoded, Prompts, decode, gain
 from specviz.train.common.files import keep, kept
 from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import WindowFeed, beginnings
 from specviz.train.recipe import TimedRequest
-from specviz.train.self_skip import card
-from specviz.train.self_skip.costs import SkipSetPricer, SublayerCosts, harm, measure
-from specviz.train.self_skip.search import Trials, ranked, search
+from specviz.train.self_skip.search import SkipSetPricer, SublayerCosts, Trials, harm, measure, ranked, search
 
 N_PROMPTS, PROMPT, N_NEW, FINALISTS = 2, 48, 32, 4  # prompts of each domain
 
@@ -63,7 +64,7 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     held_out = beginnings(source.held_out, 3, PROMPT)
     pricers = {domain: SkipSetPricer(target, costs, own) for domain, own in held_out.items()}
     share = costs.step(best) / costs.whole
-    return card.write(request.out, config, pricers, share, request.command, len(trials.cost), request.minutes)
+    return write_card(request.out, config, pricers, share, request.command, len(trials.cost), request.minutes)
 
 
 def _costs(path: Path, target: ModelAdapter) -> SublayerCosts:
@@ -91,3 +92,65 @@ def _search(request: SkipSetRequest, pricer: SkipSetPricer, order: list[Any], tr
             return trials.cost[name]
 
         search(order, cost, lambda: request.budget.progress(trials.seconds, len(trials.cost)) < 1.0, request.seed)
+
+
+MEASURED_NEW = 64
+
+
+def write_card(
+    folder: Path,
+    config: SkipSetConfig,
+    decoders: Mapping[str, SkipSetPricer],
+    draft_cost: float,
+    command: str,
+    n_tried: int,
+    minutes: float,
+) -> dict[str, Any]:
+    """Measure the set beside the one chosen by rule and plain decoding; write it, its card and its numbers.
+
+    `draft_cost`: of a draft with the set, a share of a whole step.
+    """
+    skips, usual = config.skips, SkipSet.usual(config.n_layers)
+    numbers = {
+        "target": config.target_name,
+        "n_layers": config.n_layers,
+        "left_out": str(skips),
+        "by_rule": str(usual),
+        "tried": n_tried,
+        "decoding": {domain: _decoding(decoder, skips, usual) for domain, decoder in decoders.items()},
+        "draft_cost": round(draft_cost, 3),
+        "command": command,
+        "minutes": minutes,
+        "versions": cards.versions(),
+        "threads": torch.get_num_threads(),
+    }
+    KIND.save(folder, replace(config, measured={"tried": n_tried, "decoding": numbers["decoding"]}))
+    cards.write(folder, "skip-set", numbers, said(numbers))
+    return numbers
+
+
+def said(numbers: dict[str, Any]) -> dict[str, Any]:
+    """What the page says besides its numbers."""
+    return {"sublayers": numbers["left_out"] or "none"}
+
+
+def _decoding(judge: SkipSetPricer, skips: SkipSet, usual: SkipSet) -> dict[str, Any]:
+    own, ruled = (judge.decoded(each, MEASURED_NEW) for each in (skips, usual))
+
+    def in_plain(prompts: Prompts) -> Decoded:
+        return decode(judge.target, lambda models: None, "ar", prompts, MEASURED_NEW, judge.clock(skips))
+
+    plain = in_plain(judge.prompts)
+
+    def priced(found: Decoded) -> float:
+        return round(plain.predicted_ns / plain.tokens / (found.predicted_ns / found.tokens), 3)
+
+    return {
+        "tokens_per_round": round(own.tokens_per_round, 3),
+        "drafts_per_round": round(own.drafted / own.rounds, 3),
+        "drafts_kept": round(own.accepted / max(1, own.drafted), 4),
+        "speed": round(gain(in_plain, lambda some: judge.decoded(skips, MEASURED_NEW, some), judge.prompts), 3),
+        "speed_predicted": priced(own),
+        "speed_predicted_by_rule": priced(ruled),
+        "tokens_per_round_by_rule": round(ruled.tokens_per_round, 3),
+    }

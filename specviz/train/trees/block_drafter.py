@@ -25,7 +25,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.common.tokens import Ids
 from specviz.train.recipe import refuse_unknown
-from specviz.train.trees import measure, train
+from specviz.train.trees import card, train
 from specviz.train.trees.card import HeldOutWindows, TreeCard
 from specviz.train.trees.losses import BlockLoss
 from specviz.train.trees.objective import DrafterBatches
@@ -110,7 +110,7 @@ def _loss(request: BlockDrafterRequest, adapter: ModelAdapter, batches: DrafterB
 
 def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dict[str, Any]:
     """How often each slot is right, and how well ranks are foreseen."""
-    known = measure.slots(adapter, trained, held.windows, held.answer_from)
+    known = card.slots(adapter, trained, held.windows, held.answer_from)
     return {
         "accuracy": [[round(x, 4) for x in row] for row in known.accuracy],
         "confusion": known.confusion,

@@ -46,15 +46,13 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
     values = record.knobs if record is not None else run.knobs
     specs = run.header.knob_specs if run.header is not None else []
     parts = run.header.models.parts if run.header is not None else {}
-    used = _used(record)
+    # What the round made of a knob that only says how much at most: a branch is never longer than gamma, the room and
+    # the cache allow.
+    forks = [fork for fork in (record.every(Fork) if record is not None else []) if fork.k]
+    used = {"branch_len": forks[-1].branch_len} if forks else {}
     items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts, used) for spec in specs)
-    return KnobBar(items, _pending(items), _last(run, record), run.mixed, _absent(run, specs))
-
-
-def _absent(run: Run, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
-    """Well-known knobs without a meaning for the method: said, not silently left out."""
-    method = run.header.method if run.header is not None else ""
-    return absent_knobs(method, specs) if specs else ()
+    absent = absent_knobs(run.header.method, specs) if run.header is not None and specs else ()
+    return KnobBar(items, _pending(items), _last(run, record), run.mixed, absent)
 
 
 def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
@@ -62,13 +60,6 @@ def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str
     own = {spec.name for spec in specs}
     missing = {name: found for name, found in _WELL_KNOWN.items() if name not in own}
     return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
-
-
-def _used(record: RoundRecord | None) -> dict[str, int]:
-    """What a round made of a knob that only says how much, or how much at most: 0 and -1 stand for a rule, and a
-    branch is never longer than gamma, the room and the cache allow."""
-    forks = [fork for fork in (record.every(Fork) if record is not None else []) if fork.k]
-    return {"branch_len": forks[-1].branch_len} if forks else {}
 
 
 def _item(

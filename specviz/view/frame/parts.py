@@ -19,6 +19,14 @@ class WhyRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """What a panel adds to the reasons of a node: rows of numbers, then a sentence."""
+
+    rows: tuple[WhyRow, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ResidualEntry:
     """A token of the row the closing token was drawn from."""
 

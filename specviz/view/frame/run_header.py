@@ -132,14 +132,12 @@ class Warned:
 
 def warned(run: Run) -> tuple[Warned, ...]:
     """Every warning of a run, in order."""
-    several = len(run.queries) > 1
-    return tuple(_warned(run, event, several) for event in run.warnings)
-
-
-def _warned(run: Run, event: Warn, several: bool) -> Warned:
-    index = run.find(event.q, event.r)
-    place = "" if index is None else f"q{event.q} r{event.r}" if several else f"r{event.r}"
-    return Warned(index, place, warning_text(event))
+    several, found = len(run.queries) > 1, []
+    for event in run.warnings:
+        index = run.find(event.q, event.r)
+        place = "" if index is None else f"q{event.q} r{event.r}" if several else f"r{event.r}"
+        found.append(Warned(index, place, warning_text(event)))
+    return tuple(found)
 
 
 def warning_text(event: Warn) -> str:

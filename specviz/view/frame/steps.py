@@ -1,15 +1,18 @@
-"""Steps of a round: which moments there are between its root and its commit, and what is known at each.
+"""Steps of a round: which moments lie between its root and its commit, what is known at each, and the text so far.
 
 Phases 2 and 4 have several steps (a tree level, a test); the others have one. A phase with nothing to show is left
 out: no draft, no tests. An unfinished round has the steps its records allow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz.events import Verify
-from specviz.runlog.run import Mark
+from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark, RoundRecord, TextToken
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import Cursor
+from specviz.text import LONGEST, running, shown
+from specviz.view.frame.frame import Cursor, Strip
+from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 
@@ -122,3 +125,80 @@ def _fresh(family: RoundTree, phase: Phase, step: int) -> frozenset[int]:
     if phase == Phase.CLOSE:
         return frozenset({CLOSING})
     return frozenset((*family.accepted, CLOSING)) if phase == Phase.COMMIT else frozenset()
+
+
+def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
+    """The text of this round's query up to this moment."""
+    record = family.record
+    tokens = record.query.tokens
+    before = tokens[: record.n_before]
+    commit = record.commit
+    if now.phase == Phase.COMMIT and commit is not None:
+        new = [replace(token, fresh=True) for token in tokens[record.n_before : record.n_before + len(commit.tokens)]]
+    else:
+        new = list(_provisional(run, family, now))
+    prefill = record.query.prefill
+    n_prompt = prefill.n_prompt if prefill else 0
+    n_new = record.start.n - n_prompt + (len(new) if now.phase == Phase.COMMIT else 0)
+    return Strip(tuple(before + new), n_prompt, n_new, f"{n_new} tok")
+
+
+def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:
+    """The path under consideration: the draft's first guess, then what the tests have left of it."""
+    path = _spine(family, now) if now.phase <= Phase.VERIFY else _tested(family, now)
+    start = family.record.start.n
+    return [_token(run, family, i, now.mark(family, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
+
+
+def _spine(family: RoundTree, now: Moment) -> list[int]:
+    path: list[int] = []
+    node = ROOT
+    while True:
+        children = [i for i in family.children.get(node, ()) if family.nodes[i].kept and now.visible(family, i)]
+        if not children:
+            return path
+        node = children[0]
+        path.append(node)
+
+
+def _tested(family: RoundTree, now: Moment) -> list[int]:
+    kept = [i for i in family.accepted if i in now.verdicts]
+    if now.testing is not None and not kept:  # the prefix on trial: all of it, for a backward scan begins at its end
+        return list(family.path(now.testing))
+    if now.testing is not None:
+        return [*(i for i in kept if family.depth[i] < family.depth[now.testing]), now.testing]
+    closing = family.record.closing
+    closes = now.visible(family, CLOSING) and closing is not None and closing.token is not None
+    return [*kept, CLOSING] if closes else kept
+
+
+def _token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int, breaks: bool) -> TextToken:
+    born = family.nodes.get(node)
+    closing = family.record.closing
+    token = born.token if born else (closing.token or 0) if closing else 0
+    text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
+    said, r = running(text, raw, LONGEST), family.record.r
+    return TextToken(shown(text, raw), said, token, mark, r, pos, node, provisional=True, breaks=breaks)
+
+
+_TAIL = 8  # characters of a prompt that stand for its unnamed last token
+
+
+def node_text(run: Run, family: RoundTree, node: int) -> str:
+    """The shown token of a node, the root or the closing token."""
+    if node == ROOT:
+        return root_text(run, family.record)
+    if node == CLOSING:
+        closing = family.record.closing
+        return run.word(closing.token) if closing and closing.token is not None else UNKNOWN
+    born = family.nodes[node]
+    return shown(born.text, born.bytes)
+
+
+def root_text(run: Run, record: RoundRecord) -> str:
+    """The root's token; the tail of the prompt where the trace never spelled its last token."""
+    prefill = record.query.prefill
+    if record.start.root not in run.words and prefill and prefill.text and record.start.n == prefill.n_prompt:
+        tail = running(prefill.text[-_TAIL:]).replace(" ", shown(" "))
+        return tail if len(prefill.text) <= _TAIL else "…" + tail
+    return run.word(record.start.root)

@@ -1,5 +1,161 @@
-"""The panels, a folder each: `model` (what is shown), `build` (its `Panel`), and the words and numbers of it."""
+"""`Panel`: something to see of a round beside its tree. Panels are found here, a folder each: `model` (what is shown),
+`build` (the panel's class, named by nothing else), and the words and numbers of it; others are handed to `register`.
 
-from specviz.view.panel import Panel, Remark, Scene, all_panels, register
+A panel's model is plain values under `Frame.panels[id]`; what a person chose in it is under `Options.panels[id]`.
+"""
 
-__all__ = ["Panel", "Remark", "Scene", "all_panels", "register"]
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import RoundTree
+from specviz.traits import MethodTraits
+from specviz.view.frame.frame import Frame, Options, PanelOptions, TreeFrame
+from specviz.view.frame.parts import Remark
+from specviz.view.frame.steps import Moment
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
+
+
+__all__ = [
+    "AnyPanel",
+    "Last",
+    "Panel",
+    "Remark",
+    "Scene",
+    "all_panels",
+    "register",
+    "remarks",
+    "unregister",
+]
+
+OptionsT = TypeVar("OptionsT", bound=PanelOptions)
+ModelT = TypeVar("ModelT")
+AnyPanel = type["Panel[Any, Any]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A moment of a round as every panel is given it. `metrics`: over all rounds so far."""
+
+    family: RoundTree
+    now: Moment
+    tree: TreeFrame  # what the canvas shows at this moment
+    selected: int | None
+    metrics: "Metrics | None"
+    ascii: bool = False
+
+    @property
+    def record(self) -> RoundRecord:
+        return self.family.record
+
+
+class Panel(Generic[OptionsT, ModelT]):
+    """One panel over one run; it may keep what it worked out for rounds that have ended."""
+
+    id: ClassVar[str]  # the name of its folder
+    title: ClassVar[str]
+    options: ClassVar[type[PanelOptions]] = PanelOptions
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @classmethod
+    def needs(cls, traits: MethodTraits) -> bool:
+        """Whether runs of a method with these traits have what the panel shows."""
+        return True
+
+    def build(self, scene: Scene, options: OptionsT) -> ModelT:
+        """The model of a moment; with its reason where there is nothing to show."""
+        raise NotImplementedError
+
+    def empty(self, reason: str) -> ModelT:
+        """The model before the first round."""
+        raise NotImplementedError
+
+    def follows(self, family: RoundTree, now: Moment) -> int | None:
+        """The node this panel looks at when nobody chose one; None: the one that something just happened to."""
+        return None
+
+    @classmethod
+    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
+        """What the panel knows about a node, the root or the closing token."""
+        return None
+
+    # For front-ends: its model in a frame, and its options among those of a frame
+
+    @classmethod
+    def of(cls, frame: Frame | None) -> ModelT | None:
+        """The panel's model, where the frame has it."""
+        return cast("ModelT | None", frame.panels.get(cls.id)) if frame is not None else None
+
+    @classmethod
+    def chosen(cls, options: Options) -> OptionsT:
+        """What was chosen in this panel."""
+        return cast(OptionsT, options.panels.get(cls.id) or cls.options())
+
+    @classmethod
+    def choose(cls, options: Options, **changes: Any) -> Options:
+        """The options with something else chosen in this panel."""
+        return replace(options, panels={**options.panels, cls.id: replace(cls.chosen(options), **changes)})
+
+
+_brought: dict[str, AnyPanel] = {}
+
+
+def register(panel: AnyPanel) -> AnyPanel:
+    """Add a panel that does not lie in `view/panels`, or put another in place of one. To be used as a decorator."""
+    _brought[panel.id] = panel
+    return panel
+
+
+def unregister(id: str) -> None:
+    """Forget a panel that was brought."""
+    _brought.pop(id, None)
+
+
+def all_panels() -> tuple[AnyPanel, ...]:
+    """Every panel, those of `view/panels` first, by their folders."""
+    return tuple({**_found(), **_brought}.values())
+
+
+@cache
+def _found() -> dict[str, AnyPanel]:
+    found = {}
+    for folder in pkgutil.iter_modules(__path__):
+        home = f"{__name__}.{folder.name}.build"
+        if folder.ispkg and find_spec(home):
+            for panel in vars(importlib.import_module(home)).values():
+                if isinstance(panel, type) and issubclass(panel, Panel) and panel.__module__ == home:
+                    found[panel.id] = panel
+    return found
+
+
+def remarks(run: Run, family: RoundTree, node: int) -> Remark:
+    """What all panels have to say about a node, put together."""
+    found = [remark for panel in all_panels() if (remark := panel.explain(run, family, node)) is not None]
+    rows = tuple(row for remark in found for row in remark.rows)
+    return Remark(rows, " ".join(remark.words for remark in found if remark.words))
+
+
+T = TypeVar("T")
+
+
+class Last(Generic[T]):
+    """One value and its key; keys are compared by equality."""
+
+    def __init__(self) -> None:
+        self._held: tuple[Any, T] | None = None
+
+    def of(self, key: Any, make: Callable[[], T]) -> T:
+        """The value of a key: the held one, or a new one."""
+        if self._held is None or self._held[0] != key:
+            self._held = (key, make())
+        return self._held[1]

@@ -11,15 +11,12 @@ from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, TreeFrame
 from specviz.view.frame.knob_bar import knob_bar
-from specviz.view.frame.last import Last
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
 from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
-from specviz.view.frame.steps import Moment, RoundSteps, moment, steps
-from specviz.view.frame.text_strip import strip
-from specviz.view.panel import AnyPanel, Panel, Scene, all_panels
-from specviz.view.tree.layout import TreeLayout, layout
-from specviz.view.tree.nodes import tree
+from specviz.view.frame.steps import Moment, RoundSteps, moment, steps, strip
+from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
+from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
@@ -123,7 +120,9 @@ class FrameBuilder:
             strip=strip(run, family, now),
             tree=seen,
             counts=counts(family, now, options.ascii, run.backward),
-            why=why(run, family, selected, now, options.ascii) if selected is not None else None,
+            why=why(run, family, selected, now, options.ascii, remarks(run, family, selected))
+            if selected is not None
+            else None,
             knobs=self._knob_bar(record, options, feed),
             metrics=header_metrics(metrics),
             timeline=self._time(cursor.index),

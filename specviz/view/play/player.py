@@ -130,25 +130,19 @@ class Player(Seek):
         if self.following:
             self._follow(now)
         else:
-            self._play(now)
+            self._advance(now)
+            if self._must_wait():
+                self.playing, self.following = False, True
         return self.cursor != before
 
     def _follow(self, now: float) -> None:
         """Show the newest round step by step while the view keeps up; else its end, counting what was passed over."""
         behind = len(self.run.rounds) - 1 - self.place.index
-        if self.every:
-            self._advance(now)
-        elif not self.animate or behind > 1:
-            skipped = behind - 1
+        if not self.every and (not self.animate or behind > 1):
             self.live()
-            self._skipped, self._since = max(0, skipped), now
+            self._skipped, self._since = max(0, behind - 1), now
         else:
             self._advance(now)
-
-    def _play(self, now: float) -> None:
-        self._advance(now)
-        if self._must_wait():
-            self.playing, self.following = False, True
 
     def _advance(self, now: float) -> None:
         """As many steps as are due."""

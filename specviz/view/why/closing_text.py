@@ -6,11 +6,9 @@ from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
-from specviz.view.panel import remarks
 from specviz.view.why.node_context import carried, paths
 from specviz.view.why.values_text import ENDED, span
 from specviz.view.words.numbers import percent, prob
-from specviz.view.words.palette import CLOSING
 
 N_ENTRIES = 5
 _EMPTY = {
@@ -23,8 +21,8 @@ _EMPTY = {
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
 
 
-def closing_words(run: Run, family: RoundTree) -> str:
-    """Why the round ends with this token, or without one."""
+def closing_words(run: Run, family: RoundTree, said: str = "") -> str:
+    """Why the round ends with this token, or without one. `said`: what the panels add."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
         return _no_token(run, family)
@@ -34,7 +32,7 @@ def closing_words(run: Run, family: RoundTree) -> str:
     else:
         text = _recovered(run, family, closing, token)
         text += " That is a drafted token after all." if closing.equals_drafted else ""
-    return " ".join(filter(None, (text, _missed(run, family), remarks(run, family, CLOSING).words)))
+    return " ".join(filter(None, (text, _missed(run, family), said)))
 
 
 def _no_token(run: Run, family: RoundTree) -> str:
@@ -83,19 +81,14 @@ def _bonus(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
         window = next(iter(family.record.every(Window)), None)
         if window is not None:
             return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
-        reason = _why_empty(run, end.draft_end if end else None)
+        reason = _EMPTY.get((end.draft_end if end else None) or "", "Nothing was drafted")
+        if end is not None and end.draft_end == "no_match" and run.method_traits.tree != "none":
+            reason = "The drafter had nothing to go on, no state of the target yet or no finite numbers"
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = family.nodes.get(family.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
     free = f"the same target pass has one more row{after}: a token for free"
     return f"A drafted path was kept to its end, and {free}. {how}."
-
-
-def _why_empty(run: Run, reason: str | None) -> str:
-    """What stopped the drafter before its first token. Drafters of trees match no words: they lack states, numbers."""
-    if reason == "no_match" and run.method_traits.tree != "none":
-        return "The drafter had nothing to go on, no state of the target yet or no finite numbers"
-    return _EMPTY.get(reason or "", "Nothing was drafted")
 
 
 def _drew(run: Run, family: RoundTree, closing: Closing, token: str) -> str:

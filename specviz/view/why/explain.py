@@ -13,9 +13,8 @@ from specviz.events import Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.parts import Why, WhyRow
+from specviz.view.frame.parts import Remark, Why, WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panel import remarks
 from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import NodeContext, case, title
 from specviz.view.why.values_text import flip, node_words, span
@@ -23,29 +22,29 @@ from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plur
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
-def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False) -> Why:
-    """The panel of a node, the root or the closing token at this moment."""
+def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False, said: Remark | None = None) -> Why:
+    """The panel of a node, the root or the closing token at this moment. `said`: what the panels add."""
+    said = said or Remark()
     if node == CLOSING:
-        return _closing(run, family, now, ascii)
+        return _closing(run, family, now, ascii, said.words)
     if node not in family.nodes:
-        return _root(run, family, ascii)
-    return _node(run, family, node, now, ascii)
+        return _root(run, family, ascii, said.words)
+    return _node(run, family, node, now, ascii, said)
 
 
-def _root(run: Run, family: RoundTree, ascii: bool) -> Why:
+def _root(run: Run, family: RoundTree, ascii: bool, shape: str) -> Why:
     start = family.record.start
     words = (
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )
-    shape = remarks(run, family, ROOT).words
     words += f" {shape}" if shape else ""
     missing = run.missing(family.record)
     words += f" What was drafted is not on record ({missing})." if missing else ""
     return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
 
 
-def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool) -> Why:
+def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -> Why:
     mark = now.mark(family, CLOSING)
     closing = family.record.closing
     depth = family.depth.get(family.stop, 0) + 1
@@ -64,7 +63,7 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool) -> Why:
         headline=f"{mark.upper()} · depth {depth} · closes the round",
         rule=_closing_rule(family),
         rows=tuple(rows),
-        words=closing_words(run, family),
+        words=closing_words(run, family, said),
         residual=residual(run, family),
         rank=ranked,
         record=_plain(closing) if closing is not None else None,
@@ -80,31 +79,29 @@ def _closing_rule(family: RoundTree) -> str:
     return "draw from the target's row"
 
 
-def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool) -> Why:
+def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said: Remark) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
-    rule, said = _rule(facts), remarks(run, family, node)
+    words, verdict = node_words(facts) if decided else _expectation(facts, now), facts.verdict
+    lost = decided and verdict is not None and verdict.status == "rejected"
+    drawn_here = lost and now.phase >= Phase.CLOSE and family.same_row(node)  # what was drawn in its place is on screen
     return Why(
         node=node,
         title=title(run, family, node),
         mark=mark,
         glyph=glyph(mark, ascii),
         headline=_headline(facts, mark, now.all_tested),
-        rule=rule,
+        rule=_rule(facts),
         rows=(*said.rows, *_rows(facts, now.has_p, decided)),
-        words=_join(node_words(facts) if decided else _expectation(facts, now), said.words),
-        residual=residual(run, family) if decided and _shows_residual(family, facts, now) else None,
-        cost=_cost(facts) if decided else None,
+        words=" ".join(filter(None, (words, said.words))),
+        residual=residual(run, family) if drawn_here else None,
+        cost=f"{plural(facts.n_below, 'node')} below never tested" if lost and facts.n_below else None,
         flip=flip(facts) if decided else None,
         rank=_ranks(facts) if now.has_p else None,
         decided=decided,
-        record=_record(facts),
+        record={"node": _plain(facts.node), "verify": _plain(verdict) if verdict is not None else {}},
     )
-
-
-def _join(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
 
 
 def _headline(facts: NodeContext, mark: Any, all_tested: bool) -> str:
@@ -222,29 +219,12 @@ def _expectation(facts: NodeContext, now: Moment) -> str:
     return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
 
 
-def _shows_residual(family: RoundTree, facts: NodeContext, now: Moment) -> bool:
-    """A rejected node shows what was drawn in its place, once that is on screen."""
-    lost = facts.verdict is not None and facts.verdict.status == "rejected"
-    return lost and now.phase >= Phase.CLOSE and family.same_row(facts.node.node)
-
-
-def _cost(facts: NodeContext) -> str | None:
-    if facts.verdict is None or facts.verdict.status != "rejected" or not facts.n_below:
-        return None
-    return f"{plural(facts.n_below, 'node')} below never tested"
-
-
 def _ranks(facts: NodeContext) -> str | None:
     verdict = facts.verdict
     if verdict is None or verdict.rank_p is None:
         return None
     draft = f"the draft ranked it {ordinal(verdict.rank_q)}, " if verdict.rank_q is not None else ""
     return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
-
-
-def _record(facts: NodeContext) -> dict[str, Any]:
-    verdict = _plain(facts.verdict) if facts.verdict is not None else {}
-    return {"node": _plain(facts.node), "verify": verdict}
 
 
 def _plain(event: msgspec.Struct) -> dict[str, Any]:

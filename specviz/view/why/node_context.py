@@ -243,7 +243,10 @@ def case(run: Run, family: RoundTree, node: int) -> NodeContext:
         finish=record.commit.finish if record.commit else None,
         raw_p=family.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
-        cuts=any(_cuts(record.knobs.get(name), off) for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))),
+        cuts=any(
+            isinstance(value := record.knobs.get(name), int | float) and value != off
+            for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))
+        ),
         fate=family.settled.get(node),
         ahead=family.ahead(node),
         first_scan=path is not None and _first_scan(family, node, path),
@@ -309,13 +312,7 @@ def title(run: Run, family: RoundTree, node: int) -> str:
 
 def _budget(record: RoundRecord) -> int | None:
     """The nodes that may be sent; -1 stands for a preset's, which is what was sent where any were pruned."""
-    value = _whole(record.knobs.get("node_budget"))
-    return record.tree.n_kept if value is not None and value < 0 and record.tree is not None else value
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _cuts(value: object, off: float) -> bool:
-    return isinstance(value, int | float) and value != off
+    value = record.knobs.get("node_budget")
+    if not isinstance(value, int):
+        return None
+    return record.tree.n_kept if value < 0 and record.tree is not None else value

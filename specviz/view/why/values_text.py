@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from specviz.traits import TOKENWISE
 from specviz.view.frame.parts import Flip
-from specviz.view.why.node_context import Blocker, NodeContext, PlaceTaker
+from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
 from specviz.view.words.numbers import apart, fine, percent, prob, times
 
@@ -93,11 +93,8 @@ def _drawn_rejected(case: NodeContext) -> str:
     drew = f"The target drew {case.taker.token}{_falls(case.values.u, case.taker.interval)}"
     if case.taker.by == "sibling":
         return f"{drew}, which a sibling of {case.token} spells.{zero}"
-    return f"{drew}; {_no_child(case)}.{zero}"
-
-
-def _no_child(case: NodeContext) -> str:
-    return "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
+    none = "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
+    return f"{drew}; {none}.{zero}"
 
 
 def _own(case: NodeContext) -> tuple[float, float] | None:
@@ -130,8 +127,12 @@ def _test_kept(case: NodeContext) -> str:
     if not case.drawn:
         return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
     if case.values.thr is not None and case.values.thr >= 1:
-        wants = f"{_who(case)} wants {case.token} at least as much as the draft did{_p_and_q(case)}"
-        return f"{wants}, so no draw can reject it."
+        v, who, told = case.values, "The target", ""
+        if case.n_failed:
+            who = f"What the target has left after {_failed(case)}"
+        elif v.p is not None and v.q is not None:
+            told = f" (p {fine(v.p)} ≥ q {fine(v.q)})"
+        return f"{who} wants {case.token} at least as much as the draft did{told}, so no draw can reject it."
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
 
 
@@ -171,17 +172,6 @@ def _named(case: NodeContext) -> str:
     return f"The draft only names {case.token}; the target gives it {chance}, and that is its chance to stay."
 
 
-def _who(case: NodeContext) -> str:
-    return f"What the target has left after {_failed(case)}" if case.n_failed else "The target"
-
-
-def _p_and_q(case: NodeContext) -> str:
-    v = case.values
-    if case.n_failed or v.p is None or v.q is None:
-        return ""
-    return f" (p {fine(v.p)} ≥ q {fine(v.q)})"
-
-
 def _too_sure(case: NodeContext) -> str:
     left, q = case.mass, case.values.q
     after = f" of what is left after {_failed(case)}" if case.n_failed else ""
@@ -210,14 +200,9 @@ def _blocked(case: NodeContext) -> str:
     blocker = case.blocker
     if blocker is None:
         return "The token before it was not kept, so the text never got here."
-    return f"{_way(blocker)}, so the text never got here."
-
-
-def _way(blocker: Blocker) -> str:
     who = f"Its parent {blocker.token}" if blocker.levels == 1 else f"{blocker.token}, {blocker.levels} levels up,"
-    if blocker.rejected:
-        return f"{who} was rejected"
-    return f"{who} lost its place to {blocker.taker.token}" if blocker.taker else f"{who} was not kept"
+    lost = f"lost its place to {blocker.taker.token}" if blocker.taker else "was not kept"
+    return f"{who} {'was rejected' if blocker.rejected else lost}, so the text never got here."
 
 
 def _sibling_kept(case: NodeContext) -> str:
@@ -231,15 +216,9 @@ def _sibling_kept(case: NodeContext) -> str:
         return f"Its twin {case.twin}, which spells the same text, was kept in its place."
     if case.taker is None:
         return "Another token was kept at this place."
-    return f"{_kept(case.taker)} at this place, and a text has one token per place."
-
-
-def _kept(taker: PlaceTaker) -> str:
-    return f"Its sibling {taker.token} was kept" if taker.by == "sibling" else f"{taker.token} was drawn"
-
-
-def _prefix_rejected(case: NodeContext) -> str:
-    return _blocked(case) if case.blocker else "No prefix that reaches it passed."
+    token = case.taker.token
+    kept = f"Its sibling {token} was kept" if case.taker.by == "sibling" else f"{token} was drawn"
+    return f"{kept} at this place, and a text has one token per place."
 
 
 def _pruned(case: NodeContext) -> str:
@@ -251,15 +230,11 @@ def _pruned(case: NodeContext) -> str:
     return "Pruned before the target saw it."
 
 
-def _after_stop(case: NodeContext) -> str:
-    return f"The text ended before it: {ENDED.get(case.finish or '', 'a stop came')}."
-
-
 _UNTESTED: dict[str, Callable[[NodeContext], str]] = {
     "parent_rejected": _blocked,
     "sibling_kept": _sibling_kept,
-    "prefix_rejected": _prefix_rejected,
-    "after_stop": _after_stop,
+    "prefix_rejected": lambda case: _blocked(case) if case.blocker else "No prefix that reaches it passed.",
+    "after_stop": lambda case: f"The text ended before it: {ENDED.get(case.finish or '', 'a stop came')}.",
     "length": lambda case: "The text reached its length limit before it.",
     "budget": _pruned,
     "not_drawn": _sibling_kept,

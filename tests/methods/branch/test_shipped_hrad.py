@@ -8,7 +8,7 @@ import pytest
 from specviz.engine.model.loading import load
 from specviz.methods.branch.hrad import CLASSES, pick
 from specviz.train.cards.page import page
-from specviz.train.hrad.card import said
+from specviz.train.hrad.train import said
 
 SHIPPED = sorted((Path(__file__).parents[3] / "assets" / "specviz_assets" / "models" / "pair").glob("hrad*"))
 

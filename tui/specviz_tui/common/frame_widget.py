@@ -1,17 +1,103 @@
-"""The base of all widgets: one frame comes in, and only a change of the widget's own part repaints it."""
+"""The base of all widgets, and what they tell the screen: one frame comes in, only a change of the widget's own part
+repaints it, and a widget never acts on the run itself."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
+from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
 from specviz.view.frame.frame import Frame
-from specviz.view.panel import AnyPanel
-from specviz_tui.common.messages import Pressed
+from specviz.view.panels import AnyPanel
 from specviz_tui.common.paint import Painter, painter_of
+
+
+@dataclass
+class NodePicked(Message):
+    """A node of the tree, or a token of the text, was clicked."""
+
+    node: int
+
+
+@dataclass
+class Moved(Message):
+    """An arrow in the tree: left, right, up, down."""
+
+    direction: str
+
+
+class Keep(Enum):
+    """Stands for what is to stay as it is."""
+
+    KEEP = 0
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass
+class Asked(Message):
+    """What a panel wants shown: another round (`index` over the run), the draft tree in its place, another node.
+
+    `hold`: the view holds still, as it does for a node.
+    """
+
+    node: int | Keep | None = KEEP
+    index: int | None = None
+    tree: bool = False
+    hold: bool = False
+
+
+@dataclass
+class SeekAsked(Message):
+    """The round with this index over the whole run (click or drag on the time line)."""
+
+    index: int
+
+
+@dataclass
+class Pressed(Message):
+    """A button of the transport line; `action` is an action of the screen."""
+
+    action: str
+
+
+@dataclass
+class KnobStepped(Message):
+    """An arrow on a knob: up or down from the value it is on its way to."""
+
+    name: str
+    step: int
+
+
+@dataclass
+class KnobCommand(Message):
+    """`apply`, `undo` or `reset` (of `name`)."""
+
+    what: str
+    name: str | None = None
+
+
+@dataclass
+class KnobTyping(Message):
+    """The value of a knob is to be typed."""
+
+    name: str
+
+
+@dataclass
+class OpenAsked(Message):
+    """Another trace, or a core, is to be opened."""
+
+
+@dataclass
+class Left(Message):
+    """Focus goes back to the tree."""
 
 
 class FrameWidget(Widget):

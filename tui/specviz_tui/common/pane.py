@@ -19,10 +19,9 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, PanelOptions
-from specviz.view.panel import AnyPanel, Panel
-from specviz_tui.common.frame_widget import PanelBox
+from specviz.view.panels import AnyPanel, Panel
+from specviz_tui.common.frame_widget import KEEP, Asked, Keep, PanelBox
 from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings
-from specviz_tui.common.messages import KEEP, Asked, Keep
 from specviz_tui.common.paint import Painter
 
 HOME = "specviz_tui.panels"

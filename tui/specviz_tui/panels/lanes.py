@@ -11,9 +11,8 @@ from textual.reactive import reactive
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import CLOCKS, Chart, LaneBlock, LaneOptions, LanesModel
-from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.frame_widget import KEEP, FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
-from specviz_tui.common.messages import KEEP
 from specviz_tui.common.paint import FAINT, indented, sentence
 from specviz_tui.common.pane import PanelPane, PartedPane, opens
 from specviz_tui.panels import lanes_views as views

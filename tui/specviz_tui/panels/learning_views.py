@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.learning.model import AdaptStep, AdaptView, ArmView
+from specviz.view.panels.learning.build import AdaptStep, AdaptView, ArmView
 from specviz.view.words.numbers import number, short_seconds
 from specviz.view.words.palette import glyph
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, sentence

@@ -15,17 +15,15 @@ from textual.geometry import Region
 from textual.reactive import reactive
 
 from specviz.view.frame.frame import Frame
-from specviz.view.panels.learning.build import LearningPanel
-from specviz.view.panels.learning.model import Learning
+from specviz.view.panels.learning.build import Learning, LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankOptions, RanksModel
-from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.frame_widget import FrameWidget, NodePicked
 from specviz_tui.common.keymap import Key, page_keys
-from specviz_tui.common.messages import NodePicked
 from specviz_tui.common.paint import FAINT, Painter
 from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
 from specviz_tui.panels import learning_views, ranks_views
-from specviz_tui.widgets.tree.box import neighbour
+from specviz_tui.widgets.tree import neighbour
 
 PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
 WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)

@@ -8,9 +8,8 @@ from textual.containers import Horizontal, Vertical
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import RatioStairs, Scan, VerificationModel
-from specviz_tui.common.frame_widget import FrameWidget, PanelBox
+from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, PanelBox
 from specviz_tui.common.keymap import Key, page_keys
-from specviz_tui.common.messages import Moved, NodePicked
 from specviz_tui.common.paint import FAINT, fitted
 from specviz_tui.common.pane import PanelPane, opens
 from specviz_tui.panels import verification_views as views

@@ -9,9 +9,8 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.view.frame.parts import KnobItem
-from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.screens.dialogs import AskScreen, Question, StartScreen
 from specviz_tui.screens.run_screen import RunScreen
-from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
 

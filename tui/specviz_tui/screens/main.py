@@ -14,8 +14,7 @@ from textual.widgets import ContentSwitcher, Static
 from specviz.errors import SpecvizError
 from specviz.view.frame.run_header import warning_text
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.keymap import bindings
-from specviz_tui.common.messages import (
+from specviz_tui.common.frame_widget import (
     KEEP,
     Asked,
     KnobCommand,
@@ -28,19 +27,18 @@ from specviz_tui.common.messages import (
     Pressed,
     SeekAsked,
 )
+from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import all_panes, screen_keys
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
-from specviz_tui.widgets.key_bar import KeyBar
 from specviz_tui.widgets.knob_bar import KnobPanel
-from specviz_tui.widgets.status_line import NumberLine, StatusLine
+from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Sparkline, Transport
-from specviz_tui.widgets.tree.box import TreeBox
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeBox, TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
 TICK_S = 1 / 15

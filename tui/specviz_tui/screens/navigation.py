@@ -13,8 +13,7 @@ from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.text_strip import MODES, TextStrip
-from specviz_tui.widgets.tree.box import neighbour
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeCanvas, neighbour
 from specviz_tui.widgets.why_panel import WhyPanel
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")

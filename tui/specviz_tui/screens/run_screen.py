@@ -12,11 +12,9 @@ from specviz.errors import SpecvizError
 from specviz.view import Frame, Run
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.pane import PanelPane
-from specviz_tui.widgets.key_bar import KeyBar
-from specviz_tui.widgets.status_line import NumberLine, StatusLine
+from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
 from specviz_tui.widgets.timeline import Transport
-from specviz_tui.widgets.tree.box import TreeBox
-from specviz_tui.widgets.tree.canvas import TreeCanvas
+from specviz_tui.widgets.tree import TreeBox, TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
 TREE = "tree"

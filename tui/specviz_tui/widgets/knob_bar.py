@@ -18,9 +18,8 @@ from specviz.view.frame.frame import Frame
 from specviz.view.frame.knob_bar import label
 from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.words.numbers import knob as shown
-from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.frame_widget import FrameWidget, KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.keymap import KNOB_KEYS, bindings
-from specviz_tui.common.messages import KnobCommand, KnobStepped, KnobTyping, Left
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, joined, spread, track
 
 CELL, SLIDER = 25, 8
@@ -201,14 +200,13 @@ def stepped(item: KnobItem, value: Any, step: int) -> Any:
     if item.kind == "int":
         return int(_inside(item, int(value) + step))
     if item.kind == "float":
-        return _inside(item, round(float(value) + step * _grain(item), 6))
+        return _inside(
+            item,
+            round(
+                float(value) + step * (0.1 if item.lo is None or item.hi is None else (item.hi - item.lo) / STEPS), 6
+            ),
+        )
     return value
-
-
-def _grain(item: KnobItem) -> float:
-    if item.lo is None or item.hi is None:
-        return 0.1
-    return (item.hi - item.lo) / STEPS
 
 
 def _inside(item: KnobItem, value: float) -> float:

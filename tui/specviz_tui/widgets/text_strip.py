@@ -9,8 +9,7 @@ from textual.reactive import reactive
 from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
 from specviz.view.words import palette
-from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.messages import NodePicked, SeekAsked
+from specviz_tui.common.frame_widget import FrameWidget, NodePicked, SeekAsked
 from specviz_tui.common.paint import FAINT, spread
 
 MODES = ("text", "tokens", "ids")

@@ -9,8 +9,7 @@ from textual.reactive import reactive
 
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Timeline
-from specviz_tui.common.frame_widget import FrameWidget
-from specviz_tui.common.messages import Pressed, SeekAsked
+from specviz_tui.common.frame_widget import FrameWidget, Pressed, SeekAsked
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
 
 LABEL = " tok/round "

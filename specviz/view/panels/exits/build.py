@@ -3,17 +3,15 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
-from specviz.view.frame.last import Last
-from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
-from specviz.view.panel import Panel, Scene
+from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.exits.climbs import Climbs, HeadWords
 from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent, stairs, timing
@@ -21,9 +19,6 @@ from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
 from specviz.view.words.numbers import prob
 from specviz.view.words.palette import Phase
-
-if TYPE_CHECKING:
-    from specviz.metrics import Metrics
 
 COLUMNS = 64  # rows on the map
 _KEPT = 128
@@ -77,9 +72,12 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
             gates=self._gate_curve(here),
             timing=timing(family.record) if judged else None,
             cell=self._cell(heat, ascii),
-            numbers=self._numbers(scene.metrics),
+            numbers=tuple(
+                metric(name, label, getattr(scene.metrics, name, None), help_) for name, label, help_ in _NUMBERS
+            ),
             sweeps=self._swept(family.record),
-            oracle=over_run(heat.columns, here.n_layers) or self._no_oracle(),
+            oracle=over_run(heat.columns, here.n_layers)
+            or "which layer was right first is not known: neither an exit_table nor watched rows in this trace",
         )
 
     # The rows ---------------------------------------------------------------------------------------------------------
@@ -206,17 +204,11 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
 
     # The run ----------------------------------------------------------------------------------------------------------
 
-    def _numbers(self, metrics: "Metrics | None") -> tuple[Metric, ...]:
-        return tuple(metric(name, label, getattr(metrics, name, None), help_) for name, label, help_ in _NUMBERS)
-
     def _swept(self, record: RoundRecord) -> Sweeps:
         queries = tuple((len(q.exit_table), q.n_rounds) for q in self.run.queries)
         names = ("alpha", "tau", "d_max", "w_max", "exit_layers")
         key = (queries if any(n for n, _ in queries) else (), tuple(str(record.knobs.get(name)) for name in names))
         return self._sweeps.of(key, lambda: sweeps(self.run, record))
-
-    def _no_oracle(self) -> str:
-        return "which layer was right first is not known: neither an exit_table nor watched rows in this trace"
 
     def _missing(self, record: RoundRecord) -> str:
         header = self.run.header

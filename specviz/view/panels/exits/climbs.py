@@ -13,8 +13,8 @@ from specviz.events import Climb, ExitTable, Gate, Verify
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.runlog.tree import RoundTree
+from specviz.view.frame.steps import node_text
 from specviz.view.panels.exits.model import BANDS, Column, ExitCell
-from specviz.view.tree.nodes import node_text
 from specviz.view.words.palette import ROOT, CellKind, glyph
 
 _RECENT = 64  # rounds

@@ -14,7 +14,6 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import median
 from typing import Any
 
@@ -97,14 +96,16 @@ class RunFacts:
         """
         self._probe()
         replaced = self._replaced()
-        if replaced is not None:
-            self._forget(replaced)
+        if replaced is not None:  # take it back with those after it, and play the rest of the newest stretch once more
+            for column in self._works:
+                del column[replaced:]
+            del self._starts[replaced:]
+            self._newest = self._stretch(max(0, replaced - STRETCH), replaced)
         if self._rates != self.rates:
             self._rates = self.rates
             self._play_again()
-        for record in islice(
-            ((self.run.rounds[k] for k in range(self._newest.stop, len(self.run.rounds)))), len(self.run.rounds)
-        ):
+        for k in range(self._newest.stop, len(self.run.rounds)):
+            record = self.run.rounds[k]
             if record.end is None:
                 break
             self._starts.append(self._newest.clock.now)
@@ -167,13 +168,6 @@ class RunFacts:
                 return index
         return None
 
-    def _forget(self, index: int) -> None:
-        """Take back a round and those after it, and play what is left of the newest stretch once more."""
-        for column in self._works:
-            del column[index:]
-        del self._starts[index:]
-        self._newest = self._stretch(max(0, index - STRETCH), index)
-
     def _play_again(self) -> None:
         """The starts of all rounds at the present costs, then the newest stretch."""
         assert self._rates is not None
@@ -184,15 +178,10 @@ class RunFacts:
             now += rates.round(work) if work[0] >= 0 else 0.0
         self._newest = self._stretch(self._newest.first, len(self._starts))
         if self._newest.first == 0:
-            self._starts = array("d", self._begun(self._newest))
-
-    def _begun(self, whole: Stretch) -> list[float]:
-        """When every round of a stretch began; one that is not on this clock takes no time."""
-        out, now = [], 0.0
-        for known in whole.rounds:
-            out.append(now)
-            now = known.played.end if known.played is not None else now
-        return out
+            self._starts, now = array("d"), 0.0
+            for known in self._newest.rounds:  # one that is not on this clock takes no time
+                self._starts.append(now)
+                now = known.played.end if known.played is not None else now
 
     def _look(self, index: int) -> None:
         """Choose the stretch around a place, and make one where there is none."""
@@ -268,17 +257,17 @@ class LaneBlockBuilder:
         """In order of lane and time; a batch over several branches stands in their lanes too."""
         counts: dict[str, int] = {}
         for piece in pieces:
-            for lane, kind, nodes in self._places(piece):
+            nodes = piece.forward.nodes if piece.forward is not None else ()
+            branches = {branch for node in nodes if (branch := self._branch(node)) is not None}
+            places: list[tuple[str, BlockKind, tuple[int, ...]]]
+            places = [(piece.lane, "branch" if piece.kind == "draft" and branches else piece.kind, nodes)]
+            for branch in sorted(branches):
+                mine = tuple(node for node in nodes if self._branch(node) == branch)
+                places.append((f"branch {branch}", "branch", mine))
+            for lane, kind, mine in places:
                 at = (self.record.index, lane, counts.get(lane, 0))
                 counts[lane] = at[2] + 1
-                yield self._block(piece, at, kind, nodes)
-
-    def _places(self, piece: LanePiece) -> Iterator[tuple[str, BlockKind, tuple[int, ...]]]:
-        nodes = piece.forward.nodes if piece.forward is not None else ()
-        branches = {self._branch(node) for node in nodes} - {None}
-        yield piece.lane, "branch" if piece.kind == "draft" and branches else piece.kind, nodes
-        for branch in sorted(b for b in branches if b is not None):
-            yield f"branch {branch}", "branch", tuple(node for node in nodes if self._branch(node) == branch)
+                yield self._block(piece, at, kind, mine)
 
     def _branch(self, node: int) -> int | None:
         found = self.record.query.nodes.get(node)

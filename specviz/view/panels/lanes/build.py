@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panel import Panel, Scene
+from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan

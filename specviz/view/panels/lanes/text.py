@@ -184,7 +184,7 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | Non
         for s in record.every(Signal)
     )
     table = getattr(metrics, "hrad_confusion", None)
-    confusion = _square(table)
+    confusion = tuple(tuple(table.get(k, {}).get(true, 0) for true in range(3)) for k in range(3)) if table else None
     if not calls and confusion is None:
         return None
     total = sum(map(sum, confusion)) if confusion else 0
@@ -195,17 +195,6 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | Non
         else ("the right answer of a call is known only where the whole list was judged: none so far")
     )
     return ClassifierView(calls, confusion, right, words)
-
-
-def _square(table: Any) -> tuple[tuple[int, ...], ...] | None:
-    """Rows said, columns true, whatever container the metrics use."""
-    if not table:
-        return None
-    rows: list[tuple[int, ...]] = []
-    for said in range(3):
-        row: Any = table.get(said, {}) if isinstance(table, Mapping) else table[said]
-        rows.append(tuple(int(row.get(true, 0) if isinstance(row, Mapping) else row[true]) for true in range(3)))
-    return tuple(rows)
 
 
 def said(shown: Sequence[str], most: int = 6) -> str:
@@ -238,16 +227,13 @@ def block_info(run: Run, facts: RunFacts, block: LaneBlock, fates: Fates, judged
         mark = "rejected" if block.void else "drafted" if block.open else "accepted"
     rows = [WhyRow("took", seconds(block.took)), WhyRow("begins", seconds(block.t0))]
     rows += [WhyRow("rows", str(block.size))] if block.size else []
-    rows += [_token(run, record, node, fates) for node in block.nodes]
+    for node in block.nodes:
+        born = record.query.nodes.get(node)
+        rows.append(WhyRow(f"n{node}", run.word(born.token) if born else f"n{node}", None, marked(fates.get(node))[1]))
     if block.nodes and not block.open:
         rows.append(WhyRow("useful", percent(block.useful), block.useful))
-    node = next((node for node in block.nodes if node in record.query.nodes), None)
-    return BlockInfo(f"{_NAMES[block.kind]} · {block.lane} · round {block.round}", mark, tuple(rows), text, node)
-
-
-def _token(run: Run, record: RoundRecord, node: int, fates: Fates) -> WhyRow:
-    born = record.query.nodes.get(node)
-    return WhyRow(f"n{node}", run.word(born.token) if born else f"n{node}", None, marked(fates.get(node))[1])
+    first = next((node for node in block.nodes if node in record.query.nodes), None)
+    return BlockInfo(f"{_NAMES[block.kind]} · {block.lane} · round {block.round}", mark, tuple(rows), text, first)
 
 
 def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, judged: bool, clock: Clock) -> str:

@@ -1,8 +1,13 @@
-"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it."""
+"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it.
+
+Seconds unless said otherwise; `gain` is a rise of the mean acceptance length.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from specviz.events import Adapt
 from specviz.runlog.fold import Run
@@ -11,9 +16,108 @@ from specviz.text import shown
 from specviz.traits import MethodTraits
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panel import Panel, Scene
-from specviz.view.panels.learning.model import ACTIONS, REASONS, AdaptStep, AdaptView, ArmView, DomainRow, Learning
+from specviz.view.panels import Panel, Scene
 from specviz.view.words.numbers import UNKNOWN, mean, number, short_seconds
+
+Action = Literal["skip", "head", "full"]
+ACTIONS: dict[str, tuple[str, str]] = {  # glyph, words
+    "skip": ("·", "learn nothing"),
+    "head": ("◐", "output and rank head"),
+    "full": ("●", "every weight of the drafter"),
+}
+REASONS: dict[str, str] = {
+    "exploit": "it pays for sure: its lower bound is above 0",
+    "explore": "it may pay: tried within the exploring budget",
+    "skip": "nothing is expected to pay, or too little was learnt from this query",
+    "guard": "the guard stepped in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmView:
+    """One action at one query. Bounds in seconds; None: not on record."""
+
+    action: str
+    glyph: str
+    words: str
+    gain: float | None
+    se: float | None
+    save: float | None
+    cost: float | None
+    mean: float | None  # save - cost
+    lcb: float | None
+    ucb: float | None  # inf: too seldom tried
+    chosen: bool
+    n: int | None  # times taken before
+    text: str  # "LCB −.2 · mean .4 · UCB 1.1 s"
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptStep:
+    """A query and what was learnt at its end."""
+
+    q: int
+    index: int | None  # of its last round over the run: where to jump
+    domain: str
+    n_rounds: int
+    tau: float | None  # mean acceptance length of the query
+    S: float
+    s: float
+    n_rejections: int
+    action: str
+    reason: str
+    measured_gain: float | None  # by held-out coverage
+    coverage: tuple[float | None, float | None]  # held out, before and after
+    regret: float | None  # by the bandit's own estimates
+    total_regret: float  # up to here
+    replay_regret: float | None  # true regret, where replays were asked for
+    reverted: bool
+    reset: str | None  # "anchor", "base": weights put back
+    version: int  # of the weights after it
+    update_s: float | None
+    mark: Mark
+    arms: tuple[ArmView, ...]  # every allowed action, skip not among them
+    spent: float
+    budget: float
+    n_events: int | None
+    words: str
+    cursor: bool  # the query on screen
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRow:
+    """Queries of one domain: the mean length of the earlier half and of the later half of them."""
+
+    domain: str
+    n: int
+    tau: float | None
+    first: float | None
+    last: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptView:
+    """The bandit over the run, at the query on screen."""
+
+    steps: tuple[AdaptStep, ...]
+    arms: tuple[ArmView, ...]  # of the query on screen
+    counts: tuple[tuple[str, int], ...]  # action, times taken
+    spent: float
+    budget: float
+    total_regret: float
+    n_reverted: int
+    version: int
+    domains: tuple[DomainRow, ...]
+    words: str
+    summary: tuple[WhyRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What was learnt while serving. `missing`: why there is nothing."""
+
+    missing: str
+    view: AdaptView | None = None
 
 
 class LearningPanel(Panel[PanelOptions, Learning]):

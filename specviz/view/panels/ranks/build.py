@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits, TreeKind
-from specviz.view.frame.last import Last
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panel import Panel, Remark, Scene
+from specviz.view.panels import Last, Panel, Remark, Scene, remarks
 from specviz.view.panels.ranks import counts
 from specviz.view.panels.ranks.facts import RankFacts
 from specviz.view.panels.ranks.model import ExpansionView, RankOptions, RanksModel
@@ -101,8 +100,9 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
 
     def _ending(self, family: RoundTree) -> str:
         """Why the walk over the tree stopped; where there was no tree, why not."""
-        words = closing_words if family.record.tree is None else ending_words
-        return words(self.run, family)
+        if family.record.tree is not None:
+            return ending_words(self.run, family)
+        return closing_words(self.run, family, remarks(self.run, family, CLOSING).words)
 
     def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> RanksModel:
         """What is counted over all finished rounds."""

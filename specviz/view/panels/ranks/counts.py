@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.text import shown
+from specviz.view.frame.steps import root_text
 from specviz.view.panels.ranks.facts import Picked, Placed, true_token
 from specviz.view.panels.ranks.model import (
     BUCKETS,
@@ -22,7 +23,6 @@ from specviz.view.panels.ranks.model import (
     WidthRow,
 )
 from specviz.view.panels.ranks.tree import cost_of
-from specviz.view.tree.nodes import root_text
 from specviz.view.words.numbers import mean, percent, share
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Expansion
 from specviz.runlog.fold import Run, kept_path
 from specviz.runlog.run import RoundRecord
-from specviz.view.frame.last import Last
+from specviz.view.panels import Last
 from specviz.view.panels.ranks.model import RankFilter
 from specviz.view.words.palette import ROOT
 

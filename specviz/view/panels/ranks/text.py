@@ -180,7 +180,9 @@ def ending_words(run: Run, family: RoundTree) -> str:
     if below:
         return _was_pruned(run, family, below[0], token)
     if here:
-        return " ".join([_not_offered(run, here, token, drawn(record)), *_leaf_note(run, family, here)])
+        leaf = not any(family.nodes[i].kept for i in family.children.get(family.stop, ()))
+        note = " All its children were pruned, so the target found a leaf there." if leaf else ""
+        return _not_offered(run, here, token, drawn(record)) + note
     if closing.kind == "bonus":
         return _no_children(family)
     return _elsewhere(family, closing.token, token)
@@ -219,12 +221,6 @@ def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool
     more = f" {len(ranked) - 1} more offered there, none of them nearer." if len(ranked) > 1 else ""
     tail = f"a width of {rank} would have had it" if rank <= 20 else "no width reaches that far"
     return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"
-
-
-def _leaf_note(run: Run, family: RoundTree, here: Sequence[Expansion]) -> list[str]:
-    """Where all children were pruned, the target saw a leaf."""
-    children = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
-    return [] if children else ["All its children were pruned, so the target found a leaf there."]
 
 
 def _no_children(family: RoundTree) -> str:

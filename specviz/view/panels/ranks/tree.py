@@ -9,11 +9,10 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
-from specviz.view.frame.steps import Moment
+from specviz.view.frame.steps import Moment, node_text, root_text
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome, RankNode, RankTree
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
-from specviz.view.tree.nodes import node_text, root_text
 from specviz.view.words.numbers import UNKNOWN, fine, number
 from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
@@ -187,7 +186,11 @@ def _view(run: Run, family: RoundTree, each: Expansion, judged: bool, children: 
     return ExpansionView(
         id=each.id,
         parent=each.parent,
-        parent_shown=_shown(run, family, each.parent),
+        parent_shown=(
+            root_text(run, family.record)
+            if each.parent == ROOT or each.parent not in family.nodes
+            else node_text(run, family, each.parent)
+        ),
         block=each.block,
         slot=each.slot,
         start=each.start,
@@ -214,12 +217,6 @@ def _view(run: Run, family: RoundTree, each: Expansion, judged: bool, children: 
         phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, each.phi or (), strict=False)),
         words=words,
     )
-
-
-def _shown(run: Run, family: RoundTree, node: int) -> str:
-    if node == ROOT or node not in family.nodes:
-        return root_text(run, family.record)
-    return node_text(run, family, node)
 
 
 def _offers(family: RoundTree) -> Children:

@@ -11,11 +11,11 @@ from specviz.events import Closing
 from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
-from specviz.view.panel import Panel, Scene
+from specviz.view.frame.steps import node_text
+from specviz.view.panels import Panel, Scene
 from specviz.view.panels.verification.model import ClosingRow, PrefixMass, RatioStairs, VerificationModel, WeighedToken
 from specviz.view.panels.verification.rules import comparison, paired, survival
 from specviz.view.panels.verification.scan import ScanView, excess, scan
-from specviz.view.tree.nodes import node_text
 from specviz.view.why.node_context import case, looked_at, why_no_chain
 from specviz.view.why.values_text import node_words
 from specviz.view.words.numbers import fine, joint, prob

@@ -7,9 +7,9 @@ from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric, one_series
+from specviz.view.frame.steps import node_text
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
 from specviz.view.panels.verification.scan import LABELS, ScanView
-from specviz.view.tree.nodes import node_text
 from specviz.view.why.node_context import n_carried
 from specviz.view.words.numbers import number, plural
 

@@ -12,9 +12,8 @@ from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, Letter, Order, VerifierTraits
 from specviz.view.frame.run_header import badge
-from specviz.view.frame.steps import Moment
+from specviz.view.frame.steps import Moment, node_text
 from specviz.view.panels.verification.model import Scan, ScanColumn, ScanRow
-from specviz.view.tree.nodes import node_text
 from specviz.view.why.node_context import Path
 from specviz.view.words.numbers import UNKNOWN, apart, fine, joint
 from specviz.view.words.palette import Phase, glyph

@@ -1,25 +1,30 @@
-"""One measurement, from settings to report."""
+"""One measurement of speeds, from settings to report.
+
+Pairs of a known shape with random weights say what a round costs at a size that no embedded model has. They are made on
+the fly, nothing is downloaded: text and acceptance mean nothing, times of the stages do, which depend on shapes alone.
+Texts are split by the embedded tokenizer, whose ids are the first of the larger vocabulary.
+"""
 
 import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 
 from specviz.bench import machine
-from specviz.bench.arms import BenchArm, Tokens, of_arm
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
-from specviz.bench.measure import Measurement, MeasuringPlan, measure
+from specviz.bench.measure import BenchArm, Measurement, MeasuringPlan, Tokens, measure, of_arm, probe_threads
 from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
 from specviz.bench.settings import CLIMBERS, BenchSettings
-from specviz.bench.shapes import shaped_pair
 from specviz.bench.statistics import check_equal
-from specviz.bench.threads import probe_threads
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.loading import Loaded, embedded, pick_device, pick_dtype
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import ModelInfo
@@ -221,3 +226,58 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(before)
+
+
+VOCAB = 32768
+# layers, width, inner width, heads, heads of keys and values; a half-billion target as Qwen2.5 has it
+SIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "0.5b": ((24, 896, 4864, 14, 2), (4, 448, 1216, 7, 1)),
+    "tiny": ((2, 64, 128, 4, 2), (1, 32, 64, 2, 1)),
+}
+
+
+def shaped_pair(shape: str, device: str | None, dtype: str | None) -> Pair:
+    """Target and draft model of that shape."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(str(embedded("target")), trust_remote_code=False)
+    place = pick_device(device)
+    target, draft = (
+        _loaded(f"random/{shape}/{role}", size, tokenizer, place, pick_dtype(dtype, place))
+        for role, size in zip(("target", "draft"), SIZES[shape], strict=True)
+    )
+    return Pair(target, draft)
+
+
+def _loaded(name: str, size: tuple[int, ...], tokenizer: Any, device: torch.device, dtype: torch.dtype) -> Loaded:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    layers, width, inner, heads, kv_heads = size
+    config = LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        eos_token_id=None,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(config).to(device=device, dtype=dtype).eval().requires_grad_(False)
+    adapter = ModelAdapter(model, name=name)
+    n_params = sum(p.numel() for p in model.parameters())
+    info = ModelInfo(
+        name=name,
+        arch="LlamaForCausalLM",
+        n_layers=layers,
+        width=width,
+        n_params=n_params,
+        vocab=VOCAB,
+        dtype=str(dtype).removeprefix("torch."),
+        device=str(device),
+    )
+    return Loaded(adapter, tokenizer, info)

@@ -15,17 +15,8 @@ from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 Piece = tuple[str, Style]
 Thing = TreeNode | TreeLine | Fold
 LINK, GAP = 3, 1
-FITS = (
-    (18, 6),
-    (18, 4),
-    (18, 3),
-    (18, 2),
-    (18, 0),
-    (12, 3),
-    (12, 0),
-    (9, 0),
-    (7, 0),
-)  # widest token, bar: the first that fits is taken
+# Widest token, bar: the first that fits is taken.
+FITS = ((18, 6), (18, 4), (18, 3), (18, 2), (18, 0), (12, 3), (12, 0), (9, 0), (7, 0))
 
 
 @dataclass(slots=True)
@@ -82,19 +73,13 @@ def _columns(tree: TreeFrame, most: int, bar_cells: int) -> _Columns:
     return _Columns(tuple(starts), tokens, tuple(values), bar_cells)
 
 
-def _fitting(tree: TreeFrame, width: int) -> _Columns:
-    for most, bar_cells in FITS:
-        plan = _columns(tree, most, bar_cells)
-        if plan.end(tree.n_columns - 1) < width:
-            return plan
-    return _columns(tree, 12, 0)  # it scrolls sideways
-
-
 def columns(tree: TreeFrame, painter: Painter, width: int) -> list[Row]:
     """Columns by depth, as wide as their tokens; bars as long as the width allows, none when it is short."""
     if not tree.nodes:
         return []
-    plan = _fitting(tree, width)
+    plans = (_columns(tree, most, bar_cells) for most, bar_cells in FITS)
+    fitting = (plan for plan in plans if plan.end(tree.n_columns - 1) < width)
+    plan = next(fitting, None) or _columns(tree, 12, 0)  # which scrolls sideways
     by_row: dict[int, list[Thing]] = defaultdict(list)
     things: list[Thing] = [*tree.nodes, *tree.links, *tree.folds]
     for thing in things:

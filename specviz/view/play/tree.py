@@ -1,0 +1,238 @@
+"""The tree of a frame: where each node of a round stands, and what of it may be shown at this moment.
+
+Places come from the finished tree, so that nothing jumps: depth is the column, siblings stack in id order, a parent
+stands beside its first child, the closing token hangs below its last sibling. What is folded away is counted there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from specviz.events import prob as linear
+from specviz.runlog.fold import Run
+from specviz.runlog.tree import RoundTree
+from specviz.text import width
+from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, Values
+from specviz.view.frame.steps import Moment, node_text
+from specviz.view.why.node_context import never_tested, values
+from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
+from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLayout:
+    """Places of all nodes (`(column, row)` by id), the lines between them and what was folded.
+
+    `links` are those of the finished tree, `open_links` those before the closing token hangs in it.
+    """
+
+    places: dict[int, tuple[int, int]]
+    links: tuple[TreeLine, ...]
+    open_links: tuple[TreeLine, ...]
+    folds: tuple[Fold, ...]
+    n_columns: int
+    n_rows: int
+    order: tuple[int, ...]  # depth first, the order of a vertical list
+
+
+@dataclass
+class _Builder:
+    family: RoundTree
+    hidden: Callable[[int], bool]  # left out, and counted where it stood
+    drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
+
+    def __post_init__(self) -> None:
+        self.places: dict[int, tuple[int, int]] = {}
+        self.links: list[TreeLine] = []
+        self.open_links: list[TreeLine] = []
+        self.folds: list[Fold] = []
+        self.order: list[int] = []
+        self.n_rows = 0
+
+    def build(self) -> TreeLayout:
+        self._place(ROOT, 0)
+        columns = 1 + max((column for column, _ in self.places.values()), default=0)
+        links, open_links = tuple(self.links), tuple(self.open_links)
+        return TreeLayout(self.places, links, open_links, tuple(self.folds), columns, self.n_rows, tuple(self.order))
+
+    def _place(self, node: int, column: int) -> None:
+        """Put the node in the next free row, its children from that row on."""
+        row = self.n_rows
+        self.places[node] = (column, row)
+        self.order.append(node)
+        closing = self.family.record.closing
+        closes = closing is not None and closing.kind != "none"
+        below = (*self.family.children.get(node, ()), *((CLOSING,) if closes and node == self.family.stop else ()))
+        every = [child for child in below if self.drafted(child)]
+        shown = [child for child in every if not self.hidden(child)]
+        rows = []
+        for child in shown:
+            rows.append(max(self.n_rows, row))
+            self.n_rows = rows[-1]
+            self._place(child, column + 1)
+        if not shown:
+            self.n_rows = row + 1
+        self._fold(node, column, [c for c in every if self.hidden(c)], bool(shown))
+        self.links += _lines(column, rows)
+        self.open_links += _lines(column, rows[:-1] if shown and shown[-1] == CLOSING else rows)
+
+    def _fold(self, node: int, column: int, gone: list[int], beside: bool) -> None:
+        if not gone:
+            return
+        count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
+        if beside:
+            text = f"+ {plural(len(gone), 'other branch', 'other branches')}"
+        else:
+            text = f"+ {plural(count, 'node')} below"
+        row = self.n_rows - (0 if beside else 1)
+        self.folds.append(Fold(column + 1, row, node, count, text))
+        self.n_rows += 1 if beside else 0
+
+
+def _lines(column: int, rows: list[int]) -> list[TreeLine]:
+    """The lines from a node to its children's rows; `rows[0]` is the node's own."""
+    if not rows:
+        return []
+    shapes: dict[int, LinkShape] = dict.fromkeys(range(rows[0], rows[-1] + 1), "bar")
+    for row in rows[1:-1]:
+        shapes[row] = "branch"
+    shapes[rows[-1]] = "corner"
+    shapes[rows[0]] = "tee" if len(rows) > 1 else "line"
+    return [TreeLine(column, row, shape) for row, shape in shapes.items()]
+
+
+def layout(family: RoundTree, folding: Folding = "none", selected: int | None = None) -> TreeLayout:
+    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
+
+    def kept(node: int) -> bool:
+        return node in (CLOSING, selected) or family.nodes[node].kept
+
+    if folding == "losers":
+        keep = kept_in_view(family, selected)
+        return _Builder(family, lambda node: node not in keep, kept).build()
+    if folding == "pruned":
+        return _Builder(family, lambda node: False, kept).build()
+    return _Builder(family, lambda node: False).build()
+
+
+def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
+    """What folding leaves: the kept path, every tested node, the closing token and the selected node's line."""
+    keep = {ROOT, CLOSING, *family.accepted, *(v.node for v in family.tests)}
+    if not family.record.verdicts:  # nothing judged yet: there are no losers
+        keep |= set(family.nodes)
+    if selected in family.nodes:
+        keep |= {selected, *family.ancestors(selected), *family.children.get(selected, ())}
+    return keep
+
+
+def tree(
+    run: Run, family: RoundTree, now: Moment, places: TreeLayout, options: Options, selected: int | None
+) -> TreeFrame:
+    """The visible tree. Places are those of the finished tree, so nothing jumps."""
+    nodes = [
+        _node(run, family, now, places.places[i], i, options, selected)
+        for i in sorted(places.places, key=lambda i: (i == CLOSING, i))
+        if now.visible(family, i)
+    ]
+    seen = {node.id for node in nodes}
+    cells = [0] * places.n_columns
+    for node, (column, _) in places.places.items():
+        cells[column] = max(cells[column], width(node_text(run, family, node)))
+    links = places.links if now.phase >= Phase.CLOSE else places.open_links
+    return TreeFrame(
+        nodes=tuple(nodes),
+        links=tuple(link for link in links if link.column < now.n_levels or now.phase >= Phase.CLOSE),
+        folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
+        n_columns=places.n_columns,
+        n_rows=places.n_rows,
+        column_cells=tuple(cells),
+        flash=now.phase == Phase.VERIFY,
+        missing=run.missing(family.record),
+    )
+
+
+def _node(
+    run: Run, family: RoundTree, now: Moment, place: tuple[int, int], node: int, options: Options, selected: int | None
+) -> TreeNode:
+    mark = now.mark(family, node)
+    born = family.nodes.get(node)
+    numbers = node_values(family, now, node)
+    value, bar = value_text(numbers, options.value, closing=node == CLOSING)
+    path = set(family.accepted) if now.all_tested else {i for i, v in now.verdicts.items() if v.status == "accepted"}
+    closing = family.record.closing
+    parent = family.stop if node == CLOSING else ROOT if born is None else family.parent(node)
+    return TreeNode(
+        id=node,
+        parent=parent,
+        depth=place[0],
+        column=place[0],
+        row=place[1],
+        token=born.token if born else (closing.token or 0) if node == CLOSING and closing else family.record.start.root,
+        shown=node_text(run, family, node),
+        mark=mark,
+        glyph=glyph(mark, options.ascii),
+        word=word(mark),
+        values=numbers,
+        value="" if node == ROOT or (node == CLOSING and numbers.p is None) else value,
+        bar=None if node == ROOT else bar,
+        winning=node in path or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT),
+        cursor=node == selected,
+        fresh=node in now.fresh,
+        note=_note(family, now, node),
+    )
+
+
+def node_values(family: RoundTree, now: Moment, node: int) -> Values:
+    """The numbers of a node that this moment may show."""
+    if node == CLOSING:
+        closing = family.record.closing
+        if closing is None:
+            return Values()
+        lo, hi = closing.interval or (None, None)
+        p = _raw_closing(family) if family.record.temperature == 0 else linear(closing.logp)
+        return Values(p=p, u=closing.u, rank=closing.rank_p, lo=lo, hi=hi)
+    if node not in family.nodes:
+        return Values()
+    known = values(family, node, with_p=now.has_p)
+    if now.has_p and family.record.temperature == 0:
+        known = replace(known, p=family.raw_p(node))
+    if node in now.verdicts or not now.has_p:
+        return known
+    return replace(known, u=None, thr=None, lo=None, hi=None, left=None)
+
+
+def _raw_closing(family: RoundTree) -> float | None:
+    """The closing token's probability before temperature 0, when a node at its place carries the row."""
+    closing = family.record.closing
+    place = next((i for i in family.nodes if family.same_row(i)), None)
+    top = family.top(place) if place is not None else None
+    return next((linear(log) for token, log in top or [] if closing and token == closing.token), None)
+
+
+def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[str, float | None]:
+    """The text and bar of the chosen value; what the draft said where q has no meaning."""
+    if mode == "p" or closing:
+        return prob(values.p), values.p
+    if mode == "p/q":
+        return ratio(values.ratio), None if values.ratio is None else min(1.0, values.ratio)
+    if mode == "u":
+        return prob(values.u), values.u
+    if mode == "rank":
+        return UNKNOWN if values.rank is None else f"#{values.rank}", None if not values.rank else 1 / values.rank
+    said = values.q if values.q is not None else values.conf
+    return prob(said), said
+
+
+def _note(family: RoundTree, now: Moment, node: int) -> str:
+    if node == CLOSING:
+        if family.record.temperature == 0:
+            return ""
+        closing = family.record.closing
+        share = next((row[4] for row in (closing.row or []) if row[0] == closing.token), None) if closing else None
+        return f"drawn {percent(share)}" if share is not None and share < 1 else "drawn"
+    verdict = now.verdicts.get(node)
+    if verdict is not None and (judged := family.judged(node)) is not None:
+        return f"tested as n{judged}"
+    if verdict is None or verdict.status != "rejected":
+        return ""
+    below = never_tested(family, node)
+    return f"+ {below} never" if below else ""

@@ -1,0 +1,35 @@
+"""An extension as its author would write it: method, record, metric, panel, pane and page, in a folder of its own.
+
+`bring` makes them known, `take_back` forgets them. Only `drafter` needs torch, and nothing imports it here.
+"""
+
+from specviz import events, methods, metrics
+from specviz.view import panels
+from specviz_app.ui import pages
+from specviz_tui.common import pane as panes
+from toy.metric import declare
+from toy.page import PAGE
+from toy.pane import GuessPane
+from toy.panel import GuessPanel
+from toy.record import Guess
+from toy.spec import ECHO
+
+
+def bring() -> None:
+    """From now on the toy is there like anything of the house."""
+    events.register(Guess)
+    methods.register(ECHO)
+    declare()
+    panels.register(GuessPanel)
+    panes.register(GuessPane)
+    pages.register_page(PAGE)
+
+
+def take_back() -> None:
+    """As if it had never been there."""
+    events.unregister(Guess)
+    methods.unregister(ECHO.name)
+    metrics.unregister("guessed_right")
+    panels.unregister(GuessPanel.id)
+    panes.unregister(GuessPane.PANEL.id)
+    pages.unregister_page(PAGE.path)
