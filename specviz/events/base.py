@@ -15,7 +15,7 @@ LEVELS: dict[str, int] = {"none": 0, "summary": 1, "full": 2}
 
 # What a number in a record may be. A trace is input like any other: views and metrics loop over depths, rows, layers,
 # widths and add up counts and times in 64 bits, so what is beyond reason is refused where a line becomes a record.
-# What depends on other records (a position on the length of the text) is checked in `specviz.trace.ranges`.
+# What depends on other records (a position on the length of the text) is checked in `specviz.trace.check`.
 FAR = 4096  # tokens that a draft may reach ahead of the text, rows of a round, layers of a model
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Id = Annotated[int, Meta(ge=-1, le=2**31 - 1)]  # of a token or a node; -1: none, the root

@@ -1,4 +1,5 @@
-"""Records of tree drafters that grow by blocks: calls, expansions, the tree, and what was learnt while serving.
+"""Records of tree drafters that grow by blocks: calls, expansions, the tree, and what was learnt while serving; and the
+window of Lookahead.
 
 An *expansion* is one (block, slot) distribution at one parent node. A node may be offered by several, so what is said
 about ranks belongs to expansions, not to nodes. Buckets: 0 the draft's best token is right, 1 ranks 2 to 4, 2 ranks 5
@@ -177,3 +178,22 @@ class Adapt(Event, tag="adapt", kw_only=True):
     replays: list[AdaptReplay] | None = None
     replay_regret: Real | None = None
     next_regret: Real | None = None
+
+
+class Window(Event, tag="window", kw_only=True):
+    """What a round fed besides the root, and what the pool held.
+
+    `n_window`: tokens of the window fed; `n_guesses`: n-grams tried; `pool`: n-grams held; `added`: those of them that
+    the round before brought and that were not there. `filled`: rows of the window that are grown; `ngram_size - 1`
+    when it is warm. `rows[0]` begins with the newest token; a shorter window near the end of a context is empty.
+    """
+
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+    n_window: PerRound
+    n_guesses: PerRound
+    pool: Count
+    added: PerRound
+    filled: PerRound = 0
+    rows: list[list[Id]] = []

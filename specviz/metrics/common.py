@@ -14,7 +14,7 @@ import msgspec
 
 from specviz.metrics import registry
 from specviz.metrics.estimate import Estimate, share
-from specviz.metrics.modelled import Modelled
+from specviz.metrics.pipelined import Modelled
 from specviz.metrics.registry import ByNumber, numbered
 from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.run_sums import RoundFigures, RunSums, SummedRun

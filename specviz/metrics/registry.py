@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from specviz.errors import SpecvizError
-from specviz.metrics.estimate import Estimate
+from specviz.metrics.estimate import Estimate, Term
 from specviz.metrics.run_sums import RoundFigures, RunSums, SummedRun
-from specviz.metrics.sums import Term
 
 Formula = Callable[[SummedRun], Any]
 Terms = Callable[[RoundFigures], tuple[Term, Term] | None]  # what a round adds above and below; None: nothing

@@ -7,13 +7,11 @@ from fractions import Fraction
 import msgspec
 
 from specviz.events import Header, RoundEnd
-from specviz.metrics.estimate import Estimate
+from specviz.metrics.estimate import Estimate, Median, Ratio
 from specviz.metrics.exits import Exits, ExitTally
-from specviz.metrics.modelled import ModelledTally
-from specviz.metrics.pipelined import Cells, Pipeline
+from specviz.metrics.pipelined import Cells, ModelledTally, Pipeline
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
-from specviz.metrics.sums import Median, Ratio
 from specviz.runlog.run import RoundRecord
 
 _QUERIES_AS_UNITS = 8

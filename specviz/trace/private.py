@@ -12,21 +12,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.events import (
-    Adapt,
-    Closing,
-    Commit,
-    End,
-    Event,
-    Finding,
-    Header,
-    Knob,
-    Node,
-    Note,
-    Pieces,
-    Prefill,
-    Warn,
-)
+from specviz.events import Adapt, Closing, Commit, End, Event, Finding, Header, Knob, Node, Note, Pieces, Prefill, Warn
 
 PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")  # knobs that may name a folder or a file
 LEFT_OUT = "not recorded"

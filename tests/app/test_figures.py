@@ -16,8 +16,8 @@ from specviz.view.panels.overview.build import overview
 from specviz.view.words.palette import CLOSING, STYLES, colour, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, fig_tree, tree_alt, tree_rows
+from specviz_app.launcher import GROUNDS
 from specviz_app.server import live_source
-from specviz_app.ui.theme import GROUNDS
 from specviz_app.ui.viewer import FILTERS, Viewer
 from support.traces import make_events
 

@@ -251,13 +251,7 @@ def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
             xs, ys = [*xs, None], [*ys, None]
         xs, ys = [*xs, k], [*ys, step.conf]
     return go.Scatter(
-        x=xs,
-        y=ys,
-        mode="lines",
-        name="line",
-        hoverinfo="skip",
-        showlegend=False,
-        line={"color": base.GREY, "width": 1},
+        x=xs, y=ys, mode="lines", name="line", hoverinfo="skip", showlegend=False, line={"color": base.GREY, "width": 1}
     )
 
 

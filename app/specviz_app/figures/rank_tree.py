@@ -181,10 +181,7 @@ def hover(node: RankNode, said: Mapping[tuple[int, int, int], ExpansionView]) ->
     """Everything known of a node: where it came from, what the slot that offered it expected, what was true."""
     if node.id < 0:
         return f"<b>{safe(node.shown)}</b> · the last committed token"
-    lines = [
-        f"<b>{safe(node.shown)}</b> · {sentence(node.word)}",
-        sentence(", ".join((node.badge, *node.flags))),
-    ]
+    lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}", sentence(", ".join((node.badge, *node.flags)))]
     lines += [f"path chance {sentence(node.chance)}"] if node.chance else []
     made = said.get((node.parent, node.block or 0, node.slot if node.slot is not None else -1))
     if made is not None:

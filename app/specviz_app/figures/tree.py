@@ -221,11 +221,7 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         hoverinfo="text",
         customdata=[n.id for n in tested],
     )
-    x = {
-        **base.ticks([short(n.shown, _TICK) for n in tested]),
-        "range": [-0.6, len(tested) - 0.4],
-        "showgrid": False,
-    }
+    x = {**base.ticks([short(n.shown, _TICK) for n in tested]), "range": [-0.6, len(tested) - 0.4], "showgrid": False}
     y = {"range": [-0.03, 1.03], "title": "u ◆ in the band: kept"}
     return base.figure([*bands, marks], 240, x, y, showlegend=False)
 

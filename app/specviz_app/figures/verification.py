@@ -101,11 +101,7 @@ def _verdict(column: ScanColumn) -> str:
 
 
 def _hover(column: ScanColumn) -> str:
-    lines = [
-        f"<b>{column.t} {safe(column.shown)}</b>",
-        f"joint ratio {joint(column.log_r)}",
-        f"c {fine(column.c)}",
-    ]
+    lines = [f"<b>{column.t} {safe(column.shown)}</b>", f"joint ratio {joint(column.log_r)}", f"c {fine(column.c)}"]
     lines += [f"D+ {fine(column.d_plus)} · D- {fine(column.d_minus)}"] if column.d_plus is not None else []
     lines += [f"h {fine(column.h)}"] + ([f"u {fine(column.u)}"] if column.u is not None else [])
     lines += ["kept though its own test would have failed"] if column.alone_failed else []

@@ -16,8 +16,7 @@ from specviz_app.figures import exit_grid as of_grid
 from specviz_app.server.server import Server, current
 from specviz_app.server.sweep_job import SweepJob, arguments, written
 from specviz_app.ui import around, guard, parts, state
-from specviz_app.ui.library import LIVE, choices
-from specviz_app.ui.uploads import scratch
+from specviz_app.ui.library import LIVE, choices, scratch
 from specviz_app.ui.viewer import Viewer
 
 _LAYERS = "try.layers"

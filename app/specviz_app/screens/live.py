@@ -303,11 +303,4 @@ def _why(core: ServedRun) -> None:
     )
 
 
-PAGE = Page(
-    "live",
-    "Live",
-    "play_circle",
-    10,
-    "decode a prompt and watch it happen",
-    page,
-)
+PAGE = Page("live", "Live", "play_circle", 10, "decode a prompt and watch it happen", page)

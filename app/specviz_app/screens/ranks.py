@@ -9,7 +9,7 @@ from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
-from specviz_app.screens import learning, ranks_run, widths
+from specviz_app.screens import learning, ranks_run
 from specviz_app.ui import around, parts
 from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
@@ -38,7 +38,7 @@ def _body(held: Viewer, dark: bool) -> None:
     sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
-        _PARTS[2]: widths.section,
+        _PARTS[2]: ranks_run.widths_section,
         _PARTS[3]: learning.section,
     }
     sections[shown](held, found, dark)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from specviz_app.server.payload import palette
+from specviz_app.server.core import palette
 from specviz_app.server.server import COMMAND, EVENTS, Server
 
 if TYPE_CHECKING:
@@ -29,12 +29,7 @@ _component = st.components.v2.component(
 
 def live_tree(server: Server, on_node: "Callable[[], None]") -> None:
     """Mount it. `on_node` runs when a node was chosen; `chosen()` then says which."""
-    data = {
-        "events": f"{EVENTS}?token={server.token}",
-        "command": COMMAND,
-        "token": server.token,
-        "palette": palette(),
-    }
+    data = {"events": f"{EVENTS}?token={server.token}", "command": COMMAND, "token": server.token, "palette": palette()}
     _component(key=KEY, data=data, on_node_change=on_node)
 
 

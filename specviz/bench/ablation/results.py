@@ -16,8 +16,7 @@ import numpy as np
 from specviz.bench.compare.results import RatioOfSums, difference_of
 from specviz.bench.machine import Machine
 from specviz.bench.statistics import Equality, PairedRatio, Spread
-from specviz.cost.model_clock import ModelTiming, Rates, TimingTally, timing
-from specviz.cost.timing import run_facts
+from specviz.cost.model_clock import ModelTiming, Rates, TimingTally, run_facts, timing
 from specviz.events import Event, Signal
 from specviz.metrics import Metrics, Tally
 from specviz.metrics.estimate import Estimate
