@@ -15,8 +15,8 @@ from typing import Any, Literal
 from specviz.errors import SpecvizError
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
+from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Guards, Server, install, routes
-from specviz_app.server.settings import UPLOAD_MB
 
 SCRIPT = Path(__file__).with_name("main.py")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
 from specviz.metrics.estimate import Median
-from specviz.metrics.pipelined import Cells
-from specviz.metrics.registry import RATIOS, Metrics, summarize
+from specviz.metrics.registry import RATIOS, DepthCounts, Metrics, RoundFigures, RunSums, summarize
 from specviz.metrics.replay_rules import DraftReplay, links, replay, single_chain
-from specviz.metrics.run_sums import DepthCounts, RoundFigures, RunSums
+from specviz.metrics.tallies import Cells
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 

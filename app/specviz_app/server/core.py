@@ -2,14 +2,17 @@
 
 A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
 finished frames (`look`, `look_at`). A page that explores the run takes seconds to be drawn, which may not hold up the
-others: it gets the events (`LiveSource`). Frames may be skipped, events never are.
+others: it gets the events (`LiveSource`). Frames may be skipped, events never are. `Settings`: what the command line
+decided.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,12 +27,33 @@ from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Feed, Frame, Options
 from specviz.view.words.numbers import knob
 from specviz.view.words.palette import STYLES, Phase
-from specviz_app.server.settings import Settings
 
 TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
 MOST_STEPS = 1000  # rounds that one press may ask for
 WORDS = IdleWords("the models are not loaded", "ready", "preparing the run; a method may measure its costs first")
+UPLOAD_MB = 64  # most of an uploaded file
+INFLATED_MB = 512  # most of what a zipped upload may unpack to
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`replay`: a trace to show. `argv`: words for the worker (models, device). `start`: what its first run decodes,
+    or, without a prompt, what the form proposes. `live`: load the models at once. `command`: another worker, for tests.
+    """
+
+    replay: Path | None = None
+    argv: tuple[str, ...] = ()
+    start: Start | None = None
+    live: bool = False
+    record: Path | None = None
+    redact: bool = False  # what is recorded holds no text
+    command: tuple[str, ...] | None = None
+
+    def model(self, name: str) -> str:
+        """The model named on the command line as `--name`, or nothing for the embedded one."""
+        flag = f"--{name}"
+        return self.argv[self.argv.index(flag) + 1] if flag in self.argv else ""
 
 
 class ServedRun(LiveRun):

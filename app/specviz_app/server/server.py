@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, ServedRun, payload
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import TICK_S, ServedRun, Settings, payload
 
 EVENTS, COMMAND = "/api/events", "/api/command"
 HEARTBEAT_S = 10.0

@@ -15,9 +15,8 @@ from specviz.errors import SpecvizError, TraceError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.trace import read_events
-from specviz_app.server.core import LiveSource
+from specviz_app.server.core import INFLATED_MB, UPLOAD_MB, LiveSource
 from specviz_app.server.server import Server
-from specviz_app.server.settings import INFLATED_MB, UPLOAD_MB
 
 LIVE = "live run"
 

@@ -12,8 +12,8 @@ from specviz.cli.printing import cells, figure, setting, table_of
 from specviz.console import standard_output
 from specviz.events import End, Header
 from specviz.metrics import METRICS, Estimate, Metrics, SameDraft
-from specviz.metrics.pipelined import Modelled
 from specviz.metrics.ranks import AdaptCounts
+from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.panels.ranks.model import BUCKETS

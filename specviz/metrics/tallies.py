@@ -1,7 +1,7 @@
-"""What a pipelined drafter (SpecBranch, PEARL) leaves besides counts, and a run on the modelled clock.
+"""What some kinds of method leave besides counts: pipelined drafters, early exits, and a run on the modelled clock.
 
-Its tokens are settled in a later round than they were born in, so nothing about them can be read off the counts of
-one round. Everything here needs level `summary`.
+The tokens of a pipelined drafter (SpecBranch, PEARL) are settled in a later round than they were born in, so nothing
+about them can be read off the counts of one round. Everything about them needs level `summary`.
 
 On the modelled clock rounds are played with the costs that were measured when the run began (`calibration`). A number
 of it is never put together with a measured time: it says what the pipeline would have taken had its two lanes run
@@ -14,7 +14,20 @@ from fractions import Fraction
 import msgspec
 
 from specviz.cost.model_clock import Rates, TimingTally, facts_of
-from specviz.events import Calibration, DraftStep, Fork, Header, Match, Posterior, RoundEnd, Settle, Signal, TokenFate
+from specviz.events import (
+    Calibration,
+    Climb,
+    DraftStep,
+    ExitRound,
+    Fork,
+    Header,
+    Match,
+    Posterior,
+    RoundEnd,
+    Settle,
+    Signal,
+    TokenFate,
+)
 from specviz.metrics.estimate import Median, Ratio
 from specviz.runlog.run import RoundRecord
 
@@ -153,3 +166,56 @@ def modelled(rounds: TimingTally, rates: Rates) -> Modelled:
         bubble_draft=found.bubble_draft,
         wasted_draft_s=found.wasted,
     )
+
+
+class Exits(msgspec.Struct):
+    """One round. `stops`: rows that stopped; `judged`: those whose draft the target was asked about."""
+
+    layer_calls: int = 0
+    cells: int = 0
+    head_tests: int = 0
+    rows: int = 0
+    stops: int = 0
+    depth: int = 0  # layers of the stops, added up
+    judged: int = 0
+    right: int = 0
+
+
+class ExitTally:
+    """Give it every finished round in order.
+
+    Rounds without an `exit_round` record cost the whole target once if nothing but the target ran in the run; with a
+    draft model or a block drafter beside it such a count would say nothing, and is left out.
+    """
+
+    def __init__(self) -> None:
+        self.counted = False  # whether layer calls are known of every round
+        self._n_layers: int | None = None
+
+    def begin(self, header: Header) -> None:
+        """A run begins."""
+        target, draft = header.models.target, header.models.draft
+        self._n_layers = target.n_layers if target is not None and draft is None else None
+        self.counted = self._n_layers is not None
+
+    def take(self, record: RoundRecord) -> Exits:
+        """What the round adds."""
+        if record.tree is not None:  # a drafter of its own ran
+            self.counted, self._n_layers = False, None
+        cost = record.first(ExitRound)
+        committed = record.commit.tokens if record.commit is not None else []
+        out = Exits()
+        if cost is not None:
+            self.counted = True
+            out.layer_calls, out.cells, out.head_tests = cost.layer_calls, cost.cells, cost.head_tests
+        elif self._n_layers is not None:
+            rows = 1 + sum(node.fed for node in record.nodes.values() if node.kept)
+            out.layer_calls, out.cells = self._n_layers, self._n_layers * rows
+        for climb in record.every(Climb):
+            out.rows += 1
+            if climb.exit_layer is None:
+                continue
+            out.stops, out.depth = out.stops + 1, out.depth + climb.exit_layer
+            if climb.row < len(committed):
+                out.judged, out.right = out.judged + 1, out.right + (climb.draft_token == committed[climb.row])
+        return out
