@@ -132,6 +132,31 @@ def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, list[Any]]:
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
 
 
+def scatter(
+    mode: str, name: str, x: Any = None, y: Any = None, hover: Sequence[str] | str | None = None, **more: Any
+) -> go.Scatter:
+    """Marks, lines or words. `hover`: a text for each place; the pointer passes over a trace without."""
+    return go.Scatter(mode=mode, name=name, **_xy(x, y), **_hover(hover), **more)
+
+
+def bar(name: str, x: Any, y: Any, hover: Sequence[str] | str | None = None, **more: Any) -> go.Bar:
+    """Bars; `hover` as above."""
+    return go.Bar(name=name, **_xy(x, y), **_hover(hover), **more)
+
+
+def _xy(x: Any, y: Any) -> dict[str, Any]:
+    return {} if x is None else {"x": x, "y": y}
+
+
+def _hover(texts: Sequence[str] | str | None) -> dict[str, Any]:
+    return {"hoverinfo": "skip"} if texts is None else {"hovertext": texts, "hoverinfo": "text"}
+
+
+def table(heads: str, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """The table twin of a figure. `heads`: the names of the columns, ` | ` between them."""
+    return [dict(zip(heads.split(" | "), row, strict=True)) for row in rows]
+
+
 def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str], size: int = 14) -> go.Scatter:
     """What is really clicked and hovered on a heat map: a square a cell that nobody sees.
 

@@ -80,18 +80,18 @@ def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> li
 
     drawn = [n for n in nodes if n.parent in by and n.id != -1]
     edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
-    folds = go.Scatter(
+    folds = base.scatter(
+        "text",
+        "folded",
         **base.spots(placed(tree.folds)),
-        mode="text",
         text=[sentence(f.text) for f in tree.folds],
-        name="folded",
         textfont={"color": base.GREY, "size": 12},
-        hoverinfo="skip",
     )
-    dots = go.Scatter(
+    dots = base.scatter(
+        "markers+text",
+        "nodes",
+        hover=[hover(n) for n in nodes],
         **base.spots(placed(nodes)),
-        mode="markers+text",
-        name="nodes",
         cliponaxis=False,
         **base.STEADY,
         marker={
@@ -108,8 +108,6 @@ def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> li
         textfont={"color": own, "size": 13},
         textposition="middle right" if tall else "bottom center",
         customdata=[n.id for n in nodes],
-        hovertext=[hover(n) for n in nodes],
-        hoverinfo="text",
     )
     return [*branches(edges, dark, 1.2), folds, dots]
 
@@ -118,12 +116,11 @@ def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> lis
     """Edges of a tree as two traces: those that were drafted, and the path that was kept."""
     looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
     return [
-        go.Scatter(
+        base.scatter(
+            "lines",
+            name,
             **base.pieces(*(edge for edge, won in edges if won is kept)),
-            mode="lines",
-            hoverinfo="skip",
-            name=name,
-            line={"color": colour(mark, dark), "width": width},  # type: ignore[arg-type]
+            line={"color": colour(mark, dark), "width": width},
         )
         for kept, name, mark, width in looks
     ]
@@ -209,16 +206,15 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         )
         for k, n in enumerate(tested)
     ]
-    marks = go.Scatter(
-        x=list(range(len(tested))),
-        y=[n.values.u for n in tested],
-        mode="markers+text",
-        name="u",
+    marks = base.scatter(
+        "markers+text",
+        "u",
+        list(range(len(tested))),
+        [n.values.u for n in tested],
+        [hover(n) for n in tested],
         marker={"symbol": "diamond", "size": 12, "color": [colour(n.mark, dark) for n in tested]},
         text=[n.glyph for n in tested],
         textposition="middle right",
-        hovertext=[hover(n) for n in tested],
-        hoverinfo="text",
         customdata=[n.id for n in tested],
     )
     x = {**base.ticks([short(n.shown, _TICK) for n in tested]), "range": [-0.6, len(tested) - 0.4], "showgrid": False}
@@ -240,14 +236,7 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     if not known:
         return base.empty("neither p nor q is on record for this round", 110)
     said_bars = [
-        go.Bar(
-            x=list(range(len(known))),
-            y=values,
-            name=name,
-            marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
-            hovertext=[hover(n) for n in known],
-            hoverinfo="text",
-        )
+        base.bar(name, list(range(len(known))), values, [hover(n) for n in known], marker={"color": colour(mark, dark)})
         for name, values, mark in (
             ("draft", [said[n.id] for n in known], "drafted"),
             ("target", [n.values.p for n in known], "accepted"),
