@@ -49,6 +49,20 @@ class Event(msgspec.Struct, kw_only=True, tag_field="ev", gc=False):
     r: Count = 0
 
 
+class SummaryRecord(Event, kw_only=True):
+    """A part of a round that is written from level `summary` on."""
+
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+
+class FullRecord(Event, kw_only=True):
+    """A part of a round that is written at level `full` alone."""
+
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+
 def log6(prob: float) -> float:
     """Natural log rounded to 6 significant digits; probability 0 is -1e9."""
     return six(math.log(prob)) if prob > 0 else ZERO
