@@ -1,7 +1,9 @@
 """What every record has, and how numbers are written (contract.md 1 and 4)."""
 
+import inspect
 import math
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -61,6 +63,13 @@ class FullRecord(Event, kw_only=True):
 
     written_at: ClassVar[Level] = "full"
     inside_round: ClassVar[bool] = True
+
+
+def handlers(owner: type) -> dict[type[Event], Callable[..., Any]]:
+    """The methods of a class that take one kind of record each, by that kind: what `event` is annotated with."""
+    methods = [method for method in vars(owner).values() if inspect.isfunction(method)]
+    kinds = {get_type_hints(method).get("event", Event): method for method in methods}
+    return {kind: method for kind, method in kinds.items() if kind is not Event}
 
 
 def log6(prob: float) -> float:

@@ -10,7 +10,7 @@ Over the run: `n_accepted` and `n_tested` at most `n_drafted` (a single round ma
 the sums named in `end.totals`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from specviz.events import (
     Span,
     Verify,
 )
-from specviz.events.base import FAR
+from specviz.events.base import FAR, handlers
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -145,14 +145,7 @@ class Checker:
             )
 
 
-_RULES: dict[type[Event], Callable[[Checker, Any], None]] = {
-    Prefill: Checker._prefill,
-    RoundStart: Checker._round_start,
-    Verify: Checker._verify,
-    Commit: Checker._commit,
-    RoundEnd: Checker._round_end,
-    End: Checker._end,
-}
+_RULES = handlers(Checker)
 
 
 MOST_IN_A_ROUND = 1 << 17  # records; the widest trees on offer take some thousand
@@ -259,14 +252,4 @@ class Ranges:
                     yield f"{len(getattr(event, name))} {name} for {len(widths)} {of}"
 
 
-_CHECKS: dict[type[Event], Callable[[Ranges, Any], Iterator[str]]] = {
-    Header: Ranges._header,
-    Knob: Ranges._changed,
-    Prefill: Ranges._prefill,
-    RoundStart: Ranges._start,
-    Commit: Ranges._commit,
-    RoundEnd: Ranges._end,
-    Span: Ranges._span,
-    Climb: Ranges._climb,
-    Calibration: Ranges._calibration,
-}
+_CHECKS = handlers(Ranges)
