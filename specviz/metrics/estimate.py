@@ -166,7 +166,6 @@ class Moments:
         self.bb: Term = 0
 
     def add(self, top: Term, bottom: Term) -> None:
-        """One unit more."""
         self.n, self.counting = self.n + 1, self.counting + (bottom > 0)
         self.top, self.bottom = self.top + top, self.bottom + bottom
         self.tt, self.tb, self.bb = self.tt + top * top, self.tb + top * bottom, self.bb + bottom * bottom
@@ -256,7 +255,6 @@ class Median:
         self._bins: Counter[int] = Counter()
 
     def add(self, value: int) -> None:
-        """One more."""
         self.n += 1
         value = max(-_LARGEST, min(_LARGEST, value))
         if self._bins:

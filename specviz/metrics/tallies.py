@@ -53,7 +53,6 @@ class Pipeline:
         self._n_masses = 0
 
     def begin(self, header: Header) -> None:
-        """A run begins."""
         self.active = header.method_traits.pipelined
 
     def take(self, record: RoundRecord, end: RoundEnd) -> Cells | None:
@@ -193,13 +192,11 @@ class ExitTally:
         self._n_layers: int | None = None
 
     def begin(self, header: Header) -> None:
-        """A run begins."""
         target, draft = header.models.target, header.models.draft
         self._n_layers = target.n_layers if target is not None and draft is None else None
         self.counted = self._n_layers is not None
 
     def take(self, record: RoundRecord) -> Exits:
-        """What the round adds."""
         if record.tree is not None:  # a drafter of its own ran
             self.counted, self._n_layers = False, None
         cost = record.first(ExitRound)

@@ -74,7 +74,6 @@ class Run:
         self._due: list[Knob] = []  # acknowledged, their round has not begun
 
     def apply(self, event: Event) -> None:
-        """Take one event."""
         self.version += 1
         handler = _HANDLERS.get(type(event))
         if handler:

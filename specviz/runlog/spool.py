@@ -47,7 +47,6 @@ class Spool:
         return place
 
     def get(self, place: Place) -> bytes:
-        """A piece again."""
         offset, length = place
         if offset < 0:
             return self._plain[offset]
@@ -114,5 +113,4 @@ class Kept:
             n += 1
 
     def close(self) -> None:
-        """Let go of the file."""
         self._spool.close()

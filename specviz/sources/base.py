@@ -52,7 +52,6 @@ class NoSource:
         return []
 
     def send(self, command: Command) -> None:
-        """Always refused."""
         raise SpecvizError(self.refusal)
 
     def close(self) -> None:
@@ -76,12 +75,10 @@ class TraceFile:
         return events
 
     def send(self, command: Command) -> None:
-        """Refused: a file takes no commands."""
         name = command.__struct_config__.tag
         raise SpecvizError(
             f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')"
         )
 
     def close(self) -> None:
-        """Lets go of the file."""
         self.trace.close()

@@ -202,7 +202,6 @@ class LiveRun:
 
     @property
     def run(self) -> Run:
-        """The newest run of the source."""
         return self.live_player.run
 
     @property

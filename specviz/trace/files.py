@@ -121,7 +121,6 @@ class Plain:
         return found
 
     def close(self) -> None:
-        """Lets go of the file."""
         self.file.close()
 
     def _inflated(self, most: int) -> bytes:

@@ -131,7 +131,6 @@ class Trace:
         return digest.hexdigest() == self.end.sha256
 
     def close(self) -> None:
-        """Lets go of the file."""
         self._source.close()
 
     def __enter__(self) -> "Trace":

@@ -381,7 +381,6 @@ class Totals:
     n_chars: int = 0
 
     def take(self, event: Event) -> None:
-        """Adds one record."""
         if isinstance(event, RoundEnd):
             self.n_rounds += 1
             for name in ("n_drafted", "n_tested", "n_accepted", "n_emitted"):

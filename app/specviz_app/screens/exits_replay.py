@@ -74,7 +74,6 @@ class SweepJob:
 
     @property
     def last_words(self) -> str:
-        """The last line it said."""
         lines = self.said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("specviz: ") if lines else ""
 

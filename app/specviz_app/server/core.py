@@ -205,7 +205,6 @@ class LiveSource:
                 return found
 
     def send(self, command: Command) -> None:
-        """Hand a command to the core."""
         self._core.command(command)
 
     def close(self) -> None:

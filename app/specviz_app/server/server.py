@@ -108,8 +108,6 @@ def install(server: Server) -> Server:
 
 
 def routes(server: Server) -> list[Route]:
-    """The routes of the live stream."""
-
     async def events(request: Request) -> Response:
         if not _allowed(server, request.query_params.get("token", "")):
             return _no("this stream needs the token of a page of this server")

@@ -40,7 +40,6 @@ def register_page(page: Page) -> Page:
 
 
 def unregister_page(path: str) -> None:
-    """Forget a page that was brought."""
     _brought.pop(path, None)
 
 
