@@ -121,13 +121,13 @@ def level(y: float, hex_colour: str, width: float = 2) -> dict[str, Any]:
     return stroke(0, y, 1, y, hex_colour, width, xref="paper", line={"dash": "dash"})
 
 
-def pieces(*lines: Sequence[tuple[float | None, float | None]]) -> dict[str, list[float | None]]:
+def pieces(*lines: Sequence[tuple[float | None, float | None]]) -> dict[str, Any]:
     """Several lines as one trace: `x` and `y` with a gap behind each."""
     places = [place for line in lines for place in (*line, (None, None))]
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
 
 
-def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, list[Any]]:
+def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     """Places as the `x` and `y` of a trace."""
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
 

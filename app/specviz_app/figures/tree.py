@@ -114,7 +114,10 @@ def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> li
 
 def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> list[go.Scatter]:
     """Edges of a tree as two traces: those that were drafted, and the path that was kept."""
-    looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
+    looks: tuple[tuple[bool, str, Mark, float], ...] = (
+        (False, "drafted", "untested", thin),
+        (True, "kept", "accepted", 3),
+    )
     return [
         base.scatter(
             "lines",
@@ -235,12 +238,13 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     known = [n for n in nodes if n.id >= 0 and (said[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:
         return base.empty("neither p nor q is on record for this round", 110)
+    laws: tuple[tuple[str, list[float | None], Mark], ...] = (
+        ("draft", [said[n.id] for n in known], "drafted"),
+        ("target", [n.values.p for n in known], "accepted"),
+    )
     said_bars = [
         base.bar(name, list(range(len(known))), values, [hover(n) for n in known], marker={"color": colour(mark, dark)})
-        for name, values, mark in (
-            ("draft", [said[n.id] for n in known], "drafted"),
-            ("target", [n.values.p for n in known], "accepted"),
-        )
+        for name, values, mark in laws
     ]
     x = base.ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
     return base.figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)
