@@ -10,12 +10,13 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from specviz.errors import SpecvizError
+from specviz.runlog.run import Mark
+from specviz.view.words.palette import colour
+from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Guards, Server, install, routes
-from specviz_app.server.settings import UPLOAD_MB
-from specviz_app.ui.theme import theme
 
 SCRIPT = Path(__file__).with_name("main.py")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -119,3 +120,37 @@ def _end_streams_on_signals(server: Server) -> Callable[[], None]:
             signal.signal(number, handler)
 
     return restore
+
+
+Ground = Literal["dark", "light"]
+_ORDER: tuple[Mark, ...] = ("accepted", "rejected", "recovered", "bonus", "exit", "drafted", "untested")
+GROUNDS: dict[Ground, dict[str, str]] = {
+    "light": {
+        "backgroundColor": "#FFFFFF",
+        "secondaryBackgroundColor": "#F3F5F7",
+        "textColor": "#1A1A1A",
+        "borderColor": "#D5DADF",
+    },
+    "dark": {
+        "backgroundColor": "#10141A",
+        "secondaryBackgroundColor": "#1A212A",
+        "textColor": "#E6E6E6",
+        "borderColor": "#2E3843",
+    },
+}
+
+
+def theme() -> dict[str, Any]:
+    """Streamlit's theme options; both grounds are given, so that the person may switch."""
+    options: dict[str, Any] = {
+        "theme.baseRadius": "6px",
+        "theme.showWidgetBorder": True,
+        "theme.metricValueFontSize": "1.35rem",
+        "theme.headingFontSizes": ["1.7rem", "1.4rem", "1.15rem", "1.05rem", "1rem", "1rem"],
+        "theme.paddingTop": "1.5rem",
+    }
+    for ground, plain in GROUNDS.items():
+        colours = [colour(mark, ground == "dark") for mark in _ORDER]
+        values = {**plain, "primaryColor": colours[0], "linkColor": colours[0], "chartCategoricalColors": colours}
+        options |= {f"theme.{ground}.{name}": value for name, value in values.items()}
+    return options

@@ -10,7 +10,6 @@ from specviz_app.ui.sidebar import sidebar, unknown
 
 
 def main() -> None:
-    """One run of the script."""
     st.set_page_config(page_title="specviz", page_icon="◆", layout="wide")
     server = current()
     pages = {

@@ -26,7 +26,6 @@ from specviz.events.branch import (
     TokenFate,
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
-from specviz.events.lookahead import Window
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
@@ -47,7 +46,7 @@ from specviz.events.run import (
     VerifierInfo,
     Warn,
 )
-from specviz.events.tree_drafting import Adapt, AdaptArm, AdaptReplay, Block, Expansion, TreeMade
+from specviz.events.tree_drafting import Adapt, AdaptArm, AdaptReplay, Block, Expansion, TreeMade, Window
 
 FILE_RECORDS: tuple[type[Event], ...] = (
     Header,

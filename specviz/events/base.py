@@ -1,7 +1,9 @@
 """What every record has, and how numbers are written (contract.md 1 and 4)."""
 
+import inspect
 import math
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +17,7 @@ LEVELS: dict[str, int] = {"none": 0, "summary": 1, "full": 2}
 
 # What a number in a record may be. A trace is input like any other: views and metrics loop over depths, rows, layers,
 # widths and add up counts and times in 64 bits, so what is beyond reason is refused where a line becomes a record.
-# What depends on other records (a position on the length of the text) is checked in `specviz.trace.ranges`.
+# What depends on other records (a position on the length of the text) is checked in `specviz.trace.check`.
 FAR = 4096  # tokens that a draft may reach ahead of the text, rows of a round, layers of a model
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Id = Annotated[int, Meta(ge=-1, le=2**31 - 1)]  # of a token or a node; -1: none, the root
@@ -47,6 +49,27 @@ class Event(msgspec.Struct, kw_only=True, tag_field="ev", gc=False):
     t: Moment = 0
     q: Annotated[int, Meta(ge=0, le=2**20)] = 0
     r: Count = 0
+
+
+class SummaryRecord(Event, kw_only=True):
+    """A part of a round that is written from level `summary` on."""
+
+    written_at: ClassVar[Level] = "summary"
+    inside_round: ClassVar[bool] = True
+
+
+class FullRecord(Event, kw_only=True):
+    """A part of a round that is written at level `full` alone."""
+
+    written_at: ClassVar[Level] = "full"
+    inside_round: ClassVar[bool] = True
+
+
+def handlers(owner: type) -> dict[type[Event], Callable[..., Any]]:
+    """The methods of a class that take one kind of record each, by that kind: what `event` is annotated with."""
+    methods = [method for method in vars(owner).values() if inspect.isfunction(method)]
+    kinds = {get_type_hints(method).get("event", Event): method for method in methods}
+    return {kind: method for kind, method in kinds.items() if kind is not Event}
 
 
 def log6(prob: float) -> float:

@@ -5,12 +5,12 @@ one: `settle` names every token once, in the round that decides. Confidences are
 before any temperature (specbranch.md 1): they are linear, and so are masses and thresholds.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from specviz.events.base import Depth, Event, Id, Level, LogProb, Ns, PerRound, Position, Prob, Rank, Real, Top
+from specviz.events.base import Depth, Event, Id, LogProb, Ns, PerRound, Position, Prob, Rank, Real, SummaryRecord, Top
 
 TokenFate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
 Stage = Literal["draft", "posterior"]
@@ -21,14 +21,11 @@ Verdict3 = Annotated[int, Meta(ge=0, le=2)]  # nothing, until unsure, all
 Bytes = Annotated[int, Meta(ge=0, le=2**60)]
 
 
-class Signal(Event, tag="signal", kw_only=True):
+class Signal(SummaryRecord, tag="signal", kw_only=True):
     """What to draft (`draft`) or keep of a surviving branch (`posterior`): 0 nothing, 1 until unsure, 2 all.
 
     `probs` null: nobody was asked. `fallback`: no trained classifier or no feature row; `forced`: by the knob.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     stage: Stage
     s: Verdict3
@@ -37,16 +34,13 @@ class Signal(Event, tag="signal", kw_only=True):
     dur_ns: Ns = 0
 
 
-class DraftStep(Event, tag="draft_step", kw_only=True):
+class DraftStep(SummaryRecord, tag="draft_step", kw_only=True):
     """One look before a token is drawn at `pos`: drafting stops when `conf` is below `bound`.
 
     `conf` is what the method stops by: the highest raw probability in specbranch, kangaroo and draft_and_verify; in
     adaedl `1 - sqrt(entropy_gain * H)`, its estimate of the chance to be accepted, which may be negative.
     `node` null: it stopped, nothing was drawn. `bound` null: this place was not tested. `branch` null: not in a branch.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     pos: Position
     branch: Id | None = None
@@ -69,16 +63,13 @@ class BranchToken(msgspec.Struct, kw_only=True):
     kind: Literal["top", "drawn"]
 
 
-class Fork(Event, tag="fork", kw_only=True):
+class Fork(SummaryRecord, tag="fork", kw_only=True):
     """Where branches leave the pending tokens: `k = max(1, floor(k_max (1 - conf) + 1e-9))`, 0 where none may follow.
 
     `k_raw` is k_max (1 - conf) before the floor. `known`: the draft row there was at hand, no forward was needed.
     Branches are tree rows over one prefix: `n_rows` of them were in the draft model's cache behind the committed text
     at most, `kv_bytes` in all; a copy of the prefix for each branch would have taken `kv_saved` more.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     pos: Position
     conf: Prob | None
@@ -103,15 +94,12 @@ class MatchTest(msgspec.Struct, kw_only=True):
     ok: bool
 
 
-class Match(Event, tag="match", kw_only=True):
+class Match(SummaryRecord, tag="match", kw_only=True):
     """Which branch the target's token took; written when all pending tokens were accepted.
 
     `branch` null: a miss. `token`: the one committed there. `mass`: the target's share of all branch tokens, which is
     the chance of a hit under `topk`. `tests` is empty where a drawn token decided (verifier walk).
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     rule: Rule
     branch: Id | None
@@ -120,11 +108,8 @@ class Match(Event, tag="match", kw_only=True):
     tests: list[MatchTest] = []
 
 
-class Posterior(Event, tag="posterior", kw_only=True):
+class Posterior(SummaryRecord, tag="posterior", kw_only=True):
     """What was kept of the surviving branch; `pos` is the next branch point, `known`: its draft row is at hand."""
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     s: Verdict3
     n_kept: PerRound
@@ -133,27 +118,21 @@ class Posterior(Event, tag="posterior", kw_only=True):
     known: bool
 
 
-class Settle(Event, tag="settle", kw_only=True):
+class Settle(SummaryRecord, tag="settle", kw_only=True):
     """`[[node, fate], ..]` known in this round, born in it or before; every node is settled once.
 
     `wasted_ns`: draft time of those not accepted, a forward's time shared evenly by the tokens drawn from it.
     """
 
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
-
     fates: list[tuple[Id, TokenFate]]
     wasted_ns: Ns = 0
 
 
-class Rollback(Event, tag="rollback", kw_only=True):
+class Rollback(SummaryRecord, tag="rollback", kw_only=True):
     """Drafted tokens were voided. `node`: the rejected one, the first branch token of a miss, null at the end.
 
     `eos`: the text ended (by whatever finish) while tokens were open.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     cause: Literal["reject", "miss", "eos"]
     node: Id | None

@@ -4,27 +4,24 @@ A *climb* is one row's way up (the papers' walk). Cells, pending depth and sweep
 and `width`, never written. Layers count from 1.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from specviz.events.base import Count, Depth, Event, Id, Level, Ns, Position, Positive, Prob, Real
+from specviz.events.base import Count, Depth, Event, FullRecord, Id, Ns, Position, Positive, Prob, Real, SummaryRecord
 
 Source = Literal["root", "draft"]
 Calls = Annotated[int, Meta(ge=0, le=2**24)]  # of layers by rows
 GRID = tuple(round(step / 10, 1) for step in range(41))  # the annealing strengths `ExitTable.conf` is stored for
 
 
-class Climb(Event, tag="climb", kw_only=True):
+class Climb(SummaryRecord, tag="climb", kw_only=True):
     """One row's climb. Layer `layer_from + k` was called with `width[k]` rows behind `past_len[k]` cached ones.
 
     `exit_layer` null: it went to the top. `terminal`: that was the last climb of the round, which is the target pass.
     `draft_token`: what was drafted after the row, a stop token that the row then judged itself included. `raw_conf`:
     the head's own largest probability there. Layers that ran in one call share its time evenly.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     row: Depth
     pos: Position
@@ -41,16 +38,13 @@ class Climb(Event, tag="climb", kw_only=True):
     fill_after: list[Position]
 
 
-class Gate(Event, tag="gate", kw_only=True):
+class Gate(SummaryRecord, tag="gate", kw_only=True):
     """One test: stop when `conf >= tau`, `conf` being the largest probability at temperature `temp`.
 
     `raw_thr` says the same of `raw_conf`: the raw probability that would just have passed, the other logits unmoved.
     `top1` is the head's own most likely token. `agrees`: whether the target then chose that token; null where it was
     never asked. `observed_only`: a look besides the tests, taken after all was decided; `took` is then false.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     row: Depth
     layer: Depth
@@ -69,15 +63,12 @@ class Gate(Event, tag="gate", kw_only=True):
     agrees: bool | None = None
 
 
-class ExitRound(Event, tag="exit_round", kw_only=True):
+class ExitRound(SummaryRecord, tag="exit_round", kw_only=True):
     """What a round cost. `layer_calls` stand for time on one sequence, `cells` (layer x row) for arithmetic.
 
     `saved_calls`: those of plain decoding for the kept drafts, less what drafting took; may be negative.
     `wasted_cells`: of rejected rows. `predicted_ns`: from the measured cost of layers and heads, null without.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     n_rows: Depth
     layer_calls: Calls
@@ -88,15 +79,12 @@ class ExitRound(Event, tag="exit_round", kw_only=True):
     predicted_ns: Ns | None = None
 
 
-class ExitTable(Event, tag="exit_table", kw_only=True):
+class ExitTable(FullRecord, tag="exit_table", kw_only=True):
     """What one head says after the token at `pos`, from one pass over the finished text.
 
     `conf[k]`: the largest probability at the layer's temperature for annealing strength `alpha = k / 10`, up to 4.
     Whatever tau, depth, width and (grid) alpha: the rounds follow from these (specviz.cost.exit_replay).
     """
-
-    written_at: ClassVar[Level] = "full"
-    inside_round: ClassVar[bool] = True
 
     pos: Position
     layer: Depth

@@ -8,8 +8,8 @@ from specviz.events.base import (
     Count,
     Depth,
     Event,
+    FullRecord,
     Id,
-    Level,
     LogProb,
     Moment,
     Ns,
@@ -18,6 +18,7 @@ from specviz.events.base import (
     Prob,
     Rank,
     Real,
+    SummaryRecord,
     Top,
 )
 from specviz.names import DraftEnd, Mode
@@ -71,26 +72,20 @@ class RoundStart(Event, tag="round_start", kw_only=True):
     kv: dict[str, Count | None] = {}
 
 
-class Pieces(Event, tag="pieces", kw_only=True):
+class Pieces(FullRecord, tag="pieces", kw_only=True):
     """What tokens look like that a later record of the round names by id only (`top`, `row`): once per token and run.
 
     `[[id, text, bytes], ..]`; bytes in hex when the token is no valid UTF-8 by itself, else null.
     """
 
-    written_at: ClassVar[Level] = "full"
-    inside_round: ClassVar[bool] = True
-
     pieces: list[tuple[Id, str, str | None]]
 
 
-class Node(Event, tag="node", kw_only=True):
+class Node(SummaryRecord, tag="node", kw_only=True):
     """A drafted token, kept or pruned. `logq` null: a point mass; `log_conf`: raw draft softmax.
 
     `top` is of the draft row the token came from; siblings share it, so only the first of them carries it.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     node: Id
     parent: Id
@@ -116,7 +111,7 @@ class Node(Event, tag="node", kw_only=True):
         return "window" in self.src
 
 
-class Verify(Event, tag="verify", kw_only=True):
+class Verify(SummaryRecord, tag="verify", kw_only=True):
     """The verdict on a node whose parent has a target row, tested or not.
 
     kind test: kept iff `u < thr`. kind draw: the drawn token decides; `interval` is the node's CDF interval in the
@@ -132,9 +127,6 @@ class Verify(Event, tag="verify", kw_only=True):
     `judged`: the node whose test this is, where several nodes spell one text and the one that was kept (this one) is
     not the one that was tested: `u` is keyed by the ordinal of the tested one. Null: its own. Since version 1.2.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     node: Id
     order: PerRound | None
@@ -158,11 +150,8 @@ class Verify(Event, tag="verify", kw_only=True):
     top: Top | None = None
 
 
-class Chain(Event, tag="chain", kw_only=True):
+class Chain(FullRecord, tag="chain", kw_only=True):
     """Joint-ratio quantities of one position of a sampled chain (verification.md 9)."""
-
-    written_at: ClassVar[Level] = "full"
-    inside_round: ClassVar[bool] = True
 
     node: Id
     log_r: Real
@@ -178,11 +167,8 @@ class Chain(Event, tag="chain", kw_only=True):
     credit_naive: Real
 
 
-class Closing(Event, tag="closing", kw_only=True):
+class Closing(SummaryRecord, tag="closing", kw_only=True):
     """The last draw of a round. `row`: [[id, target, draft, weight, prob], ..] of the row it was drawn from."""
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     node: Id  # where the walk stopped, -1 the root
     kind: Literal["recovered", "bonus", "none"]
@@ -230,11 +216,8 @@ class RoundEnd(Event, tag="round_end", kw_only=True):
     kv: dict[str, Count | None] = {}
 
 
-class Span(Event, tag="span", kw_only=True):
+class Span(SummaryRecord, tag="span", kw_only=True):
     """A stretch of time on a lane. `void`: its result was thrown away."""
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     lane: Literal["target", "draft", "sync", "hrad"]
     name: str

@@ -1,16 +1,31 @@
-"""Records of tree drafters that grow by blocks: calls, expansions, the tree, and what was learnt while serving.
+"""Records of tree drafters that grow by blocks: calls, expansions, the tree, and what was learnt while serving; and the
+window of Lookahead.
 
 An *expansion* is one (block, slot) distribution at one parent node. A node may be offered by several, so what is said
 about ranks belongs to expansions, not to nodes. Buckets: 0 the draft's best token is right, 1 ranks 2 to 4, 2 ranks 5
 to 10, 3 lower; ranks count from 1.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from specviz.events.base import Count, Depth, Event, Id, Level, Ns, PerRound, Positive, Prob, Rank, Real, Top
+from specviz.events.base import (
+    Count,
+    Depth,
+    Event,
+    FullRecord,
+    Id,
+    Ns,
+    PerRound,
+    Positive,
+    Prob,
+    Rank,
+    Real,
+    SummaryRecord,
+    Top,
+)
 
 WidthReason = Literal["bucket", "beam", "trim", "give_up", "override"]
 AdaptAction = Literal["skip", "head", "full"]
@@ -18,16 +33,13 @@ AdaptReason = Literal["exploit", "explore", "skip", "guard"]
 Bucket = Annotated[int, Meta(ge=0, le=3)]
 
 
-class Block(Event, tag="block", kw_only=True):
+class Block(SummaryRecord, tag="block", kw_only=True):
     """One block: number `start` of the round (0 = the root's), begun at `node` (-1 the root).
 
     `chain`: the places its condition came down, `[[block, first row in the cache, slot it was left at], ..]`, empty
     for the root's. `kv_len`: keys that its rows could see; `batch`: blocks that ran in the same call, `dur_ns` of
     which is told by the first of them and 0 for the others.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     start: PerRound
     node: Id
@@ -38,7 +50,7 @@ class Block(Event, tag="block", kw_only=True):
     dur_ns: Ns
 
 
-class Expansion(Event, tag="expansion", kw_only=True):
+class Expansion(SummaryRecord, tag="expansion", kw_only=True):
     """One slot's distribution. `parent`: the node its tokens follow; `n_children` counts merged ones.
 
     `width`: children it was given (0: it gave up, and only the spine's own token follows); override: not by the
@@ -48,9 +60,6 @@ class Expansion(Event, tag="expansion", kw_only=True):
     target row, the parent is off the path, or the token is outside the draft vocabulary, which counts as bucket 3).
     `valid_prefix`: all earlier slots of the block had the target's best token first.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     id: PerRound
     parent: Id
@@ -72,16 +81,13 @@ class Expansion(Event, tag="expansion", kw_only=True):
     entropy: Real | None = None
 
 
-class TreeMade(Event, tag="tree", kw_only=True):
+class TreeMade(SummaryRecord, tag="tree", kw_only=True):
     """The tree of a round. `n_raw`: tokens offered; `n_merged`: those that were there already; `n_kept`: sent.
 
     `widths[w]`, `buckets[b]`: expansions of width w, predicted bucket b. `modelled_speedup`: tokens of the round over
     its cost in target passes, where a drafter call costs its share of the target's weights; to put rounds together,
     add up tokens and costs (tokens / speedup), not speed-ups.
     """
-
-    written_at: ClassVar[Level] = "summary"
-    inside_round: ClassVar[bool] = True
 
     n_raw: PerRound
     n_merged: PerRound
@@ -177,3 +183,19 @@ class Adapt(Event, tag="adapt", kw_only=True):
     replays: list[AdaptReplay] | None = None
     replay_regret: Real | None = None
     next_regret: Real | None = None
+
+
+class Window(FullRecord, tag="window", kw_only=True):
+    """What a round fed besides the root, and what the pool held.
+
+    `n_window`: tokens of the window fed; `n_guesses`: n-grams tried; `pool`: n-grams held; `added`: those of them that
+    the round before brought and that were not there. `filled`: rows of the window that are grown; `ngram_size - 1`
+    when it is warm. `rows[0]` begins with the newest token; a shorter window near the end of a context is empty.
+    """
+
+    n_window: PerRound
+    n_guesses: PerRound
+    pool: Count
+    added: PerRound
+    filled: PerRound = 0
+    rows: list[list[Id]] = []

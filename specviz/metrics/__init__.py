@@ -3,7 +3,7 @@
 `Tally` folds events, its `summary()` gives `Metrics` at any moment; `measure(events)` does both.
 """
 
-from specviz.metrics import acceptance, by_method, common  # their metrics register, in the order of the JSON
+from specviz.metrics import acceptance, common  # their metrics register, in the order of the JSON
 from specviz.metrics.common import GeometricFit, geometric_fit
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
 from specviz.metrics.registry import METRICS, Metrics, metric, ratio, unregister
@@ -18,7 +18,6 @@ __all__ = [
     "SameDraft",
     "Tally",
     "acceptance",
-    "by_method",
     "common",
     "delta_interval",
     "geometric_fit",

@@ -14,10 +14,9 @@ import msgspec
 
 from specviz.metrics import registry
 from specviz.metrics.estimate import Estimate, share
-from specviz.metrics.modelled import Modelled
-from specviz.metrics.registry import ByNumber, numbered
+from specviz.metrics.registry import ByNumber, RoundFigures, RunSums, SummedRun, numbered
 from specviz.metrics.replay_rules import SameDraft
-from specviz.metrics.run_sums import RoundFigures, RunSums, SummedRun
+from specviz.metrics.tallies import Modelled
 
 MS, S = 1e6, 1e9  # nanoseconds
 metric, ratio = partial(registry.metric, group="common"), partial(registry.ratio, group="common")

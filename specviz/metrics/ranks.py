@@ -62,7 +62,6 @@ class NodeCount(msgspec.Struct):
     accepted: int = 0
 
     def add(self, node: Node) -> None:
-        """A node was made."""
         self.nodes, self.sent = self.nodes + 1, self.sent + node.kept
 
     def judge(self, verdict: Verify) -> None:

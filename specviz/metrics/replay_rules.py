@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import msgspec
 
 from specviz.events import ZERO, Chain, Node, Verify
-from specviz.metrics.estimate import Estimate
-from specviz.metrics.sums import Ratio
+from specviz.metrics.estimate import Estimate, Ratio
 from specviz.probability.draws import uniform
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 

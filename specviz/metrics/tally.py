@@ -1,6 +1,6 @@
 """`Tally`: rounds as running sums, from which `summary()` works out every metric at any moment.
 
-Its size does not grow with the run (`specviz.metrics.sums`); the last, unfinished block and query are kept open.
+Its size does not grow with the run (`specviz.metrics.estimate`); the last, unfinished block and query are kept open.
 
 An aborted round has no `round_end` and leaves nothing. A *block* is a round and the carried rounds after it. Rounds in
 which a token of the draft had a sibling are trees; that, and everything per position and depth, needs level `summary`.
@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
-from specviz.metrics.pipelined import Cells
-from specviz.metrics.registry import RATIOS, Metrics, summarize
+from specviz.metrics.estimate import Median
+from specviz.metrics.registry import RATIOS, DepthCounts, Metrics, RoundFigures, RunSums, summarize
 from specviz.metrics.replay_rules import DraftReplay, links, replay, single_chain
-from specviz.metrics.run_sums import DepthCounts, RoundFigures, RunSums
-from specviz.metrics.sums import Median
+from specviz.metrics.tallies import Cells
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 

@@ -8,7 +8,7 @@ cannot change.
 Whoever wants rounds and no history (metrics, timing, checks) folds with `Run(whole=False)` or asks `finished(events)`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from specviz.events import (
@@ -33,6 +33,7 @@ from specviz.events import (
     State,
     Warn,
 )
+from specviz.events.base import handlers
 from specviz.runlog.paintable import paintable
 from specviz.runlog.rounds import Rounds
 from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
@@ -73,7 +74,6 @@ class Run:
         self._due: list[Knob] = []  # acknowledged, their round has not begun
 
     def apply(self, event: Event) -> None:
-        """Take one event."""
         self.version += 1
         handler = _HANDLERS.get(type(event))
         if handler:
@@ -354,21 +354,4 @@ def _prompt(event: Prefill) -> TextToken:
     )
 
 
-_HANDLERS: dict[type[Event], Callable[[Run, Any], None]] = {
-    Header: Run._header,
-    Calibration: Run._calibration,
-    Prefill: Run._prefill,
-    RoundStart: Run._round_start,
-    Pieces: Run._pieces,
-    Node: Run._node,
-    Closing: Run._closing,
-    Commit: Run._commit,
-    Knob: Run._knob,
-    Warn: Run._warn,
-    Note: Run._note,
-    Finding: Run._finding,
-    Adapt: Run._adapt,
-    ExitTable: Run._exit_table,
-    End: Run._end,
-    State: Run._state,
-}  # all others are records of the round in hand
+_HANDLERS = handlers(Run)  # all others are records of the round in hand

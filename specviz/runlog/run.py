@@ -83,7 +83,6 @@ class RoundRecord:
     chains: dict[int, Chain] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """File a record of this round."""
         self.by_kind.setdefault(type(event), []).append(event)
         if isinstance(event, Node):
             self.nodes[event.node] = event

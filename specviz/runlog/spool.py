@@ -1,4 +1,5 @@
-"""`Spool`: what a long run pushes out of memory, in a temporary file of this process.
+"""`Kept`: every event of a live run in order, for whoever comes late: a browser tab, a recording switched on midway.
+`Spool`: what a long run pushes out of memory, in a temporary file of this process.
 
 The file has no name where the system allows that, is readable by its owner alone, and is gone with the process,
 however that ends. Pieces are compressed one by one, with the first ones as their dictionary: rounds are much alike.
@@ -6,7 +7,11 @@ however that ends. Pieces are compressed one by one, with the first ones as thei
 
 import tempfile
 import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import IO
+
+from specviz.events import Event, decode, encode_lines
 
 Place = tuple[int, int]  # offset, length
 _DICTIONARY = 24 << 10
@@ -42,7 +47,6 @@ class Spool:
         return place
 
     def get(self, place: Place) -> bytes:
-        """A piece again."""
         offset, length = place
         if offset < 0:
             return self._plain[offset]
@@ -62,3 +66,51 @@ class Spool:
 
     def __del__(self) -> None:
         self.close()
+
+
+TAIL = 512  # events that go to the spool together
+
+
+class Kept:
+    """Append events, read them from any place on. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._places: list[Place] = []  # of pieces
+        self._firsts: list[int] = []  # the number of the first event of each
+        self._n_away = 0
+        self._tail: list[Event] = []
+
+    def __len__(self) -> int:
+        return self._n_away + len(self._tail)
+
+    def append(self, event: Event) -> None:
+        """The next event. On a full disk the newest stay in memory until there is room."""
+        self._tail.append(event)
+        if len(self._tail) % TAIL:
+            return
+        try:
+            place = self._spool.put(encode_lines(self._tail))
+        except OSError:
+            return
+        self._places.append(place)
+        self._firsts.append(self._n_away)
+        self._n_away += len(self._tail)
+        self._tail = []
+
+    def since(self, n: int) -> Iterator[Event]:
+        """From the n-th on, counted from 0, up to the last there is when it is reached."""
+        while n < self._n_away:
+            piece = bisect_right(self._firsts, n) - 1
+            lines = self._spool.get(self._places[piece]).splitlines()
+            for line in lines[n - self._firsts[piece] :]:
+                event = decode(line)
+                assert event is not None, line[:80]  # written here, by this version
+                yield event
+                n += 1
+        while n < len(self):
+            yield self._tail[n - self._n_away]
+            n += 1
+
+    def close(self) -> None:
+        self._spool.close()

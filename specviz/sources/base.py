@@ -1,10 +1,12 @@
 """The seam between what runs and what looks. Live is replay of a trace that still grows, through this protocol."""
 
+from pathlib import Path
 from typing import Protocol
 
 from specviz.commands import Command
 from specviz.errors import SpecvizError
 from specviz.events import Event
+from specviz.trace import Trace
 
 
 class Source(Protocol):
@@ -50,8 +52,33 @@ class NoSource:
         return []
 
     def send(self, command: Command) -> None:
-        """Always refused."""
         raise SpecvizError(self.refusal)
 
     def close(self) -> None:
         pass
+
+
+class TraceFile:
+    """Follows a file. A trace cut off without an `end` has ended as soon as no recorder holds it any more."""
+
+    live, silence = False, None
+
+    def __init__(self, path: Path | str, check: bool = False) -> None:
+        self.trace = Trace(path, check)
+        self.ended = False
+
+    def poll(self) -> list[Event]:
+        """The records completed since the last call."""
+        growing = self.trace.growing  # asked first: what is written before the recorder lets go must still be read
+        events = self.trace.poll()
+        self.ended = self.trace.end is not None or not growing
+        return events
+
+    def send(self, command: Command) -> None:
+        name = command.__struct_config__.tag
+        raise SpecvizError(
+            f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')"
+        )
+
+    def close(self) -> None:
+        self.trace.close()

@@ -53,11 +53,9 @@ class KnobEdits:
         self._ids[id] = name
 
     def acknowledged(self, name: str) -> None:
-        """The core took it."""
         self.sent = {key: value for key, value in self.sent.items() if key != name}
 
     def refused(self, id: object) -> None:
-        """The core did not take it."""
         name = self._ids.pop(id, None) if isinstance(id, int) else None
         if name is not None:
             self.acknowledged(name)

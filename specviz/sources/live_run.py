@@ -21,8 +21,8 @@ import msgspec
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue, End, Event, Header, Knob, Note, Refused, State
+from specviz.runlog.spool import Kept
 from specviz.sources.base import Source
-from specviz.sources.kept import Kept
 from specviz.sources.knob_edits import KnobEdits
 from specviz.sources.worker import Worker
 from specviz.trace import Recorder
@@ -202,7 +202,6 @@ class LiveRun:
 
     @property
     def run(self) -> Run:
-        """The newest run of the source."""
         return self.live_player.run
 
     @property

@@ -1,12 +1,16 @@
-"""Names of trace files, and opening them: every way a file can be no trace has its own clear line.
+"""Names of trace files, opening them, and who is recording: every way a file can be no trace has its own clear line.
 
 A recording is `NAME.sv.jsonl` while it grows and `NAME.sv.jsonl.gz` once the run has ended. Either name, or NAME alone,
-finds whichever exists, so a reader may be pointed at a file that is zipped a moment later.
+finds whichever exists, so a reader may be pointed at a file that is zipped a moment later. A recorder holds an advisory
+lock on its file, which tells a growing trace from a cut-off one. Where the system has no `flock` (or the file system
+refuses it) nothing counts as growing; readers still show whatever is appended.
 """
 
 import os
 import zlib
 from pathlib import Path
+from types import ModuleType
+from typing import IO
 
 from specviz.errors import TraceError, suggestion
 
@@ -117,7 +121,6 @@ class Plain:
         return found
 
     def close(self) -> None:
-        """Lets go of the file."""
         self.file.close()
 
     def _inflated(self, most: int) -> bytes:
@@ -160,3 +163,35 @@ def most_bytes(usual_mb: int) -> int:
 def foreign(path: Path, reason: str) -> TraceError:
     """The error for a file that holds something else."""
     return TraceError(f"{path} is not a specviz trace: {reason}; record one with {RECORD}")
+
+
+_fcntl: ModuleType | None
+try:
+    import fcntl as _fcntl
+except ImportError:  # not a POSIX system
+    _fcntl = None
+
+LOCKABLE = _fcntl is not None  # whether anything can be said here of who holds a file
+
+
+def hold(fd: int) -> None:
+    """Marks the open file as being recorded until the descriptor closes."""
+    if _fcntl is not None:
+        try:
+            _fcntl.flock(fd, _fcntl.LOCK_EX)
+        except OSError:  # a file system without locks: readers see a trace that is not growing
+            return
+
+
+def held(file: IO[bytes]) -> bool:
+    """Whether a recorder still has this open file; a later file of the same name does not count."""
+    if _fcntl is None:
+        return False
+    try:
+        _fcntl.flock(file, _fcntl.LOCK_SH | _fcntl.LOCK_NB)
+        _fcntl.flock(file, _fcntl.LOCK_UN)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,17 +1,21 @@
-"""Older traces: one function a major version, from a line of that version to a line of the next.
+"""One line of a trace to one record, with an error that says the line and the reason; and migrations on the way.
 
-A reader of version N opens every file from the oldest major in `MIGRATIONS` on; a newer minor needs nothing, because
-unknown records and fields are ignored. An older minor may lack what is not to be guessed record by record: before
-version 1.2 a header named its method and its verifier and did not say what kind they are, so the tables here do. They
-are the only place above methods and verifiers where a name decides anything, and they do not grow: a method that comes
-later writes its traits itself.
+A migration leads over a major version, from a line of that version to a line of the next. A reader of version N opens
+every file from the oldest major in `MIGRATIONS` on; a newer minor needs nothing, because unknown records and fields are
+ignored. An older minor may lack what is not to be guessed record by record: before version 1.2 a header named its
+method and its verifier and did not say what kind they are, so the tables here do. They are the only place above methods
+and verifiers where a name decides anything, and they do not grow: a method that comes later writes its traits itself.
 """
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from specviz.events import Header
+from specviz.errors import TraceError
+from specviz.events import SCHEMA, VERSION, Event, Header, decode
+from specviz.trace.files import foreign
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, MethodTraits, VerifierTraits
 
 Migration = Callable[[bytes], bytes]
@@ -86,3 +90,62 @@ def completed(header: Header, line: bytes) -> Header:
     """The header of a line, with the traits that an older version left out."""
     given = _given.decode(line)
     return by_name(header, not bytes(given.method_traits), not bytes(given.verifier_traits))
+
+
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Head(msgspec.Struct):
+    """What is read of a first line before its version is known."""
+
+    ev: str = ""
+    schema: str = ""
+    v: tuple[int, int] = (0, 0)
+
+
+_head_decoder = msgspec.json.Decoder(_Head)
+
+
+def major_of(first: bytes, path: Path) -> int:
+    """The schema's major version. Raises TraceError for a foreign file and for one of a version that cannot be read."""
+    try:
+        head = _head_decoder.decode(first)
+    except _BAD:
+        raise foreign(path, "its first line is not a JSON object of a trace") from None
+    if head.ev != "header" or head.schema != SCHEMA:
+        seen = f"a '{head.ev}' record" if head.ev else "a JSON object without 'ev'"
+        raise foreign(path, f"its first line is {seen}, not a header of {SCHEMA}")
+    major, current = head.v[0], VERSION[0]
+    if major > current:
+        raise TraceError(
+            f"{path} was written by trace version {major}.{head.v[1]}, this specviz reads up to {current}.x: "
+            "pip install -U specviz-llm"
+        )
+    if (gap := missing(major, current)) is not None:
+        raise TraceError(f"{path} has trace version {major}.{head.v[1]}; there is no migration from version {gap}")
+    return major
+
+
+def record_of(line: bytes, number: int, path: Path, major: int) -> Event | None:
+    """The record of a line; None when this version does not know its kind. Raises TraceError with line and reason."""
+    try:
+        if major < VERSION[0]:
+            line = migrated(line, major, VERSION[0])
+        event = decode(line)
+    except _BAD as error:
+        raise TraceError(f"{path} line {number}: {error}{_seen(line, str(error))}") from None
+    return completed(event, line) if isinstance(event, Header) else event
+
+
+def _seen(line: bytes, message: str) -> str:
+    """The value that an error of ours names by its path (`$.top[..][1]`), where the path leads to one."""
+    _, found, path = message.rpartition("at `$.")
+    if not found:
+        return ""
+    try:
+        value: Any = msgspec.json.decode(line)
+        for part in path.rstrip("`").split("."):
+            value = value[part]
+    except (*_BAD, LookupError, TypeError):
+        return ""
+    return f", which is {ascii(value)[:40]}" if isinstance(value, int | float) else ""

@@ -6,27 +6,14 @@ the ids into text again, and that is said where the option is offered.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import msgspec
 
-from specviz.events import (
-    Adapt,
-    Closing,
-    Commit,
-    End,
-    Event,
-    Finding,
-    Header,
-    Knob,
-    Node,
-    Note,
-    Pieces,
-    Prefill,
-    Warn,
-)
+from specviz.events import Adapt, Closing, Commit, End, Event, Finding, Header, Knob, Node, Note, Pieces, Prefill, Warn
+from specviz.events.base import handlers
 
 PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")  # knobs that may name a folder or a file
 LEFT_OUT = "not recorded"
@@ -179,17 +166,4 @@ class Redactor:
         return None
 
 
-_CHANGES: dict[type[Event], Callable[[Redactor, Any], Event | None]] = {
-    Header: Redactor._header,
-    Prefill: Redactor._prefill,
-    Pieces: Redactor._pieces,
-    Node: Redactor._node,
-    Closing: Redactor._closing,
-    Commit: Redactor._commit,
-    Knob: Redactor._changed,
-    Adapt: Redactor._adapt,
-    Warn: Redactor._warn,
-    Finding: Redactor._finding,
-    Note: Redactor._note,
-    End: Redactor._end,
-}
+_CHANGES = handlers(Redactor)

@@ -17,11 +17,10 @@ import msgspec
 
 from specviz.errors import TraceError
 from specviz.events import End, Event, Header
-from specviz.trace import lock
-from specviz.trace.check import Checker
+from specviz.trace import files
+from specviz.trace.check import Checker, Ranges
 from specviz.trace.files import FLAG, KEPT_MB, RECORD, STREAMED_MB, Damaged, Plain, foreign, most_bytes, resolve
-from specviz.trace.lines import major_of, record_of
-from specviz.trace.ranges import Ranges
+from specviz.trace.migrate import major_of, record_of
 
 _LONGEST = 16 << 20  # of a line: a prompt of a million tokens has some twelve
 _MOST_BLANK = 10_000
@@ -67,7 +66,7 @@ class Trace:
     @property
     def growing(self) -> bool:
         """Whether a recorder still writes to it."""
-        return self.end is None and not self._source.packed and lock.held(self._source.file)
+        return self.end is None and not self._source.packed and files.held(self._source.file)
 
     @property
     def n_trailing(self) -> int:
@@ -132,7 +131,6 @@ class Trace:
         return digest.hexdigest() == self.end.sha256
 
     def close(self) -> None:
-        """Lets go of the file."""
         self._source.close()
 
     def __enter__(self) -> "Trace":

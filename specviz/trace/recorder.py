@@ -46,7 +46,7 @@ from specviz.events import (
     Warn,
     encode_lines,
 )
-from specviz.trace import lock
+from specviz.trace import files
 from specviz.trace.files import packed_path, plain_path
 from specviz.trace.private import Redactor, named
 
@@ -157,7 +157,7 @@ class Recorder:
         except OSError as error:
             self._tell(error)
             return
-        lock.hold(self._fd)
+        files.hold(self._fd)
 
     def _flush(self) -> None:
         self._encode()
@@ -228,7 +228,7 @@ def pack(plain: Path, fd: int | None = None) -> Path:
     temporary, name = _temporary(packed), plain
     try:
         with _reopened(plain, fd) as source, open(temporary, "xb", opener=_private) as sink:
-            lock.hold(sink.fileno())
+            files.hold(sink.fileno())
             source.seek(0)
             with gzip.GzipFile(filename="", mode="wb", fileobj=sink, compresslevel=6, mtime=0) as zipped:
                 shutil.copyfileobj(source, zipped, 1 << 20)
@@ -301,13 +301,13 @@ def _resized(fd: int, written: int) -> str | None:
 
 def sweep(path: Path) -> None:
     """Removes what recorders of this name left when they were killed: older than a minute, and held by nobody."""
-    if not lock.KNOWN:
+    if not files.LOCKABLE:
         return
     ours = re.compile(re.escape(f".{path.name}") + r"(\.gz)?\.[0-9a-f]+\.(new|tmp)")
     for name in filter(ours.fullmatch, os.listdir(path.parent)):
         left = path.with_name(name)
         with contextlib.suppress(OSError), left.open("rb") as file:
-            if time.time() - os.fstat(file.fileno()).st_mtime > _STALE_S and not lock.held(file):
+            if time.time() - os.fstat(file.fileno()).st_mtime > _STALE_S and not files.held(file):
                 left.unlink()
 
 
@@ -362,7 +362,7 @@ def _taken(path: Path) -> bool:
     """Whether another recorder writes to the file of that name now."""
     try:
         with path.open("rb") as file:
-            return lock.held(file)
+            return files.held(file)
     except OSError:
         return False
 
@@ -380,7 +380,6 @@ class Totals:
     n_chars: int = 0
 
     def take(self, event: Event) -> None:
-        """Adds one record."""
         if isinstance(event, RoundEnd):
             self.n_rounds += 1
             for name in ("n_drafted", "n_tested", "n_accepted", "n_emitted"):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
     from streamlit.testing.v1.element_tree import Selectbox
 
+    from specviz_app.server.core import Settings
     from specviz_app.server.server import Server
-    from specviz_app.server.settings import Settings
 
 if find_spec("streamlit") is None or find_spec("plotly") is None:  # the extra 'web' is not installed
     collect_ignore_glob = ["test_*.py"]

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from specviz_app.launcher import serve
+from specviz_app.server.core import Settings
 from specviz_app.server.server import Server
-from specviz_app.server.settings import Settings
 
 
 def main() -> None:

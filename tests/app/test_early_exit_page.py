@@ -46,8 +46,8 @@ from specviz_app.figures.exits_run import (
     gate_rows,
     sweep_rows,
 )
-from specviz_app.server.settings import Settings
-from specviz_app.server.sweep_job import SweepJob, arguments
+from specviz_app.screens.exits_replay import SweepJob, arguments
+from specviz_app.server.core import Settings
 from support.exit_trace import SETTING, exit_events
 from support.traces import make_events, write_trace
 

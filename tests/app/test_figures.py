@@ -16,8 +16,8 @@ from specviz.view.panels.overview.build import overview
 from specviz.view.words.palette import CLOSING, STYLES, colour, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
 from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, fig_tree, tree_alt, tree_rows
-from specviz_app.server import live_source
-from specviz_app.ui.theme import GROUNDS
+from specviz_app.launcher import GROUNDS
+from specviz_app.ui import parts
 from specviz_app.ui.viewer import FILTERS, Viewer
 from support.traces import make_events
 
@@ -229,7 +229,7 @@ def test_tokens_that_were_never_tested_can_be_read_on_live(ground: str, mark: st
         bright = sorted((_brightness(style.dark if ground == "dark" else style.light), _brightness(under[name])))
         assert (bright[1] + 0.05) / (bright[0] + 0.05) >= 4.5
     rule = re.search(
-        r"svg g\.never[^{]*\{([^}]*)\}", (Path(live_source.__file__).parents[1] / "static" / "live.css").read_text()
+        r"svg g\.never[^{]*\{([^}]*)\}", (Path(parts.__file__).parents[1] / "static" / "live.css").read_text()
     )
     assert rule is not None
     assert "opacity" not in rule[1]

@@ -10,7 +10,7 @@ import specviz_app
 from app.conftest import Open
 from app.tab import Tab
 from specviz_app.launcher import config
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from specviz_app.ui.viewer import Viewer
 
 _FREE = {"ignore", "rerun"}  # words of Streamlit's own in place of a callback

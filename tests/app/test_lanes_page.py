@@ -1,5 +1,6 @@
 """The page Lanes on the worked trace of specbranch.md 4.8: bars, hatches and arrows are those of the view, the clocks
-stay apart, and the cost panel is specviz.cost.pipelines."""
+stay apart, and the cost panel is specviz.cost.pipelines.
+"""
 
 import json
 from dataclasses import replace
@@ -30,7 +31,7 @@ from specviz_app.figures.lanes import (
     lanes_alt,
     step_rows,
 )
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from support.branch_trace import worked
 from support.traces import make_events, plain_run, write_trace
 

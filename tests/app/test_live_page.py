@@ -19,9 +19,8 @@ from specviz.sources import Worker
 from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
-from specviz_app.server.core import LiveSource, ServedRun
+from specviz_app.server.core import LiveSource, ServedRun, Settings
 from specviz_app.server.server import Server, current
-from specviz_app.server.settings import Settings
 
 FAKE = str(Path(__file__).with_name("fake_core.py"))
 

@@ -1,5 +1,6 @@
 """Each page with a recorded run: it shows what the view says, moves, keeps its place in the address, and survives bad
-input."""
+input.
+"""
 
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
 from support.traces import make_events, write_trace
 

@@ -22,7 +22,7 @@ from specviz_app.figures.learning import (
     ledger_rows,
     stream_rows,
 )
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from support.rank_trace import rank_events
 from support.traces import write_trace
 

@@ -33,7 +33,7 @@ from specviz_app.figures.ranks import (
     width_rows,
 )
 from specviz_app.figures.widths import change_rows, curve_rows, fig_curves, fig_frontier, frontier_rows
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from support.rank_trace import rank_events
 from support.traces import make_events, of_kind, write_trace
 

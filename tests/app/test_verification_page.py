@@ -31,7 +31,7 @@ from specviz_app.figures.verification import (
     scan_rows,
     stairs_rows,
 )
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from support.traces import make_events, write_trace
 from support.worked_trace import worked_events
 

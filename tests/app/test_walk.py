@@ -14,7 +14,7 @@ import pytest
 from app.conftest import Open
 from app.tab import Tab, a_point
 from specviz.sources.bundled import bundled_traces
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from specviz_app.ui import guard
 
 PAGES = ("overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace")

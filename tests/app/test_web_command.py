@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 
 
 class Asked:

@@ -24,8 +24,7 @@ from specviz.bench.ours import OurArm
 from specviz.bench.settings import BenchSettings
 from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
-from specviz.cost.model_clock import Rates
-from specviz.cost.timing import run_facts
+from specviz.cost.model_clock import Rates, run_facts
 from specviz.engine.run.local import load_pair
 from specviz.events import RoundEnd
 from specviz.metrics.estimate import Estimate

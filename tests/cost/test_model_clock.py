@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.cost import pipelines
-from specviz.cost.model_clock import DraftForward, ModelClock, ModelTiming, Played, Rates, RoundFacts, timing
-from specviz.cost.timing import run_facts
+from specviz.cost.model_clock import DraftForward, ModelClock, ModelTiming, Played, Rates, RoundFacts, run_facts, timing
 from specviz.events import Calibration, Climb, DraftStep, Event, Node, RoundEnd
 from support.branch_trace import node, verdict, worked
 from support.traces import Recipe, make_events, plain_round

@@ -10,9 +10,9 @@ import yaml
 
 import specviz
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, prose
+from specviz.trace.check import MOST_IN_A_ROUND
 from specviz.trace.files import KEPT_MB, STREAMED_MB
-from specviz.trace.ranges import MOST_IN_A_ROUND
-from specviz_app.server.settings import INFLATED_MB, UPLOAD_MB
+from specviz_app.server.core import INFLATED_MB, UPLOAD_MB
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -13,9 +13,8 @@ import pytest
 
 from specviz.events import Event, Prefill
 from specviz.metrics import Tally
-from specviz.metrics import sums as module
-from specviz.metrics.estimate import ratio
-from specviz.metrics.sums import Median, Ratio
+from specviz.metrics import estimate as module
+from specviz.metrics.estimate import Median, Ratio, ratio
 from specviz.runlog.fold import Run
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events

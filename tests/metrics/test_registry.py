@@ -10,8 +10,7 @@ import pytest
 from specviz.cli import main
 from specviz.errors import SpecvizError
 from specviz.metrics import METRICS, Estimate, measure, metric, ratio
-from specviz.metrics.registry import RATIOS
-from specviz.metrics.run_sums import RoundFigures, SummedRun
+from specviz.metrics.registry import RATIOS, RoundFigures, SummedRun
 from specviz.view.frame.series import header_metrics
 from support.traces import make_events, write_trace
 

@@ -4,10 +4,9 @@ import itertools
 
 import pytest
 
-from specviz.runlog.spool import Spool
-from specviz.sources import kept
+from specviz.runlog import spool as kept
+from specviz.runlog.spool import Kept, Spool
 from specviz.sources.bundled import bundled_traces
-from specviz.sources.kept import Kept
 from specviz.trace import read_events
 
 EVENTS = read_events(bundled_traces()["code-draft"])

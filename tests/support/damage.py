@@ -14,7 +14,7 @@ from specviz.view import Feed, Options
 from specviz.view.frame.frame import Cursor
 from specviz.view.panels import all_panels
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz_app.server.payload import payload
+from specviz_app.server.core import payload
 from specviz_tui.common.feed import RunFeed
 
 NUMBERS = (

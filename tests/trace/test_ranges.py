@@ -14,7 +14,7 @@ from specviz.errors import TraceError
 from specviz.events import FILE_RECORDS, Event, Header, Knob, Node, Prefill, RoundStart, decode, encode
 from specviz.sources.bundled import bundled_traces
 from specviz.trace import Trace, read_events
-from specviz.trace.ranges import MOST_IN_A_ROUND, Ranges
+from specviz.trace.check import MOST_IN_A_ROUND, Ranges
 from support.damage import frames
 from support.traces import make_events
 

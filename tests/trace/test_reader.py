@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from specviz.cli import main
 from specviz.errors import TraceError
 from specviz.events import VERSION, Event, encode
-from specviz.trace import Recorder, Trace, lock, read_events
+from specviz.trace import Recorder, Trace, files, read_events
 from specviz.trace import migrate as migrate_module
 from support.traces import make_events, write_trace
 
@@ -153,7 +153,7 @@ def test_a_new_recording_of_the_same_name_is_another_file(tmp_path: Path) -> Non
 def test_an_opened_recording_without_a_line_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "run.sv.jsonl"
     with path.open("wb", buffering=0) as file:
-        lock.hold(file.fileno())
+        files.hold(file.fileno())
         with Trace(path) as trace:
             assert (trace.header, trace.poll(), trace.growing) == (None, [], True)
             header = encode(EVENTS[0]) + b"\n"

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.events import FILE_RECORDS, Event, RoundEnd, RoundStart, Warn
 from specviz.sources.bundled import bundled_traces
-from specviz.trace import Recorder, lock, read_events
+from specviz.trace import Recorder, files, read_events
 from specviz.trace import recorder as record_module
 from specviz.trace.recorder import existing
 from support.traces import make_events, make_header
@@ -196,7 +196,7 @@ def test_what_killed_recorders_left_goes_with_the_next_of_that_name(tmp_path: Pa
         os.utime(tmp_path / name, (old, old))
     os.utime(tmp_path / stay[0])
     with (tmp_path / stay[-1]).open("rb") as held:
-        lock.hold(held.fileno())
+        files.hold(held.fileno())
         Recorder(tmp_path / "run").close()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(stay)
 

@@ -1,6 +1,10 @@
-"""What all figures share: margins, axes, safe text.
+"""What all figures share: margins, axes, safe text; a slider and a button with which one plays without a script run.
 
-What lets a figure play the moments of a round without a script run: a slider, and a button.
+Plots are pure functions: a frozen view-model in, a `plotly` figure out. No Streamlit here: they are tested as JSON.
+Plotly rather than the page framework's own charts: a figure is data, can be compared as JSON and shown in a notebook,
+and its frames play a round without a word to the server. What must follow a run live is not Plotly (`live.py`): a chart
+is replaced whole at every change. Fonts, axes and grids take the page's theme; colours of marks come from the palette
+for the ground that is named.
 """
 
 import html
@@ -117,15 +121,40 @@ def level(y: float, hex_colour: str, width: float = 2) -> dict[str, Any]:
     return stroke(0, y, 1, y, hex_colour, width, xref="paper", line={"dash": "dash"})
 
 
-def pieces(*lines: Sequence[tuple[float | None, float | None]]) -> dict[str, list[float | None]]:
+def pieces(*lines: Sequence[tuple[float | None, float | None]]) -> dict[str, Any]:
     """Several lines as one trace: `x` and `y` with a gap behind each."""
     places = [place for line in lines for place in (*line, (None, None))]
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
 
 
-def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, list[Any]]:
+def spots(places: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
     """Places as the `x` and `y` of a trace."""
     return {"x": [x for x, _ in places], "y": [y for _, y in places]}
+
+
+def scatter(
+    mode: str, name: str, x: Any = None, y: Any = None, hover: Sequence[str] | str | None = None, **more: Any
+) -> go.Scatter:
+    """Marks, lines or words. `hover`: a text for each place; the pointer passes over a trace without."""
+    return go.Scatter(mode=mode, name=name, **_xy(x, y), **_hover(hover), **more)
+
+
+def bar(name: str, x: Any, y: Any, hover: Sequence[str] | str | None = None, **more: Any) -> go.Bar:
+    """Bars; `hover` as above."""
+    return go.Bar(name=name, **_xy(x, y), **_hover(hover), **more)
+
+
+def _xy(x: Any, y: Any) -> dict[str, Any]:
+    return {} if x is None else {"x": x, "y": y}
+
+
+def _hover(texts: Sequence[str] | str | None) -> dict[str, Any]:
+    return {"hoverinfo": "skip"} if texts is None else {"hovertext": texts, "hoverinfo": "text"}
+
+
+def table(heads: str, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """The table twin of a figure. `heads`: the names of the columns, ` | ` between them."""
+    return [dict(zip(heads.split(" | "), row, strict=True)) for row in rows]
 
 
 def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str], size: int = 14) -> go.Scatter:

@@ -29,30 +29,28 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
         mark, dash = _LOOKS[curve.key]
         hex_colour = colour(mark, dark)
         traces.append(
-            go.Scatter(
-                x=list(panel.xs),
-                y=list(curve.values),
-                mode="lines+markers",
-                name=sentence(curve.label),
+            base.scatter(
+                "lines+markers",
+                sentence(curve.label),
+                list(panel.xs),
+                list(curve.values),
+                [sentence(text).replace("\n", "<br>") for text in curve.texts],
                 line={"color": hex_colour, "dash": dash, "width": 2},
                 legendgroup=curve.key,
-                hoverinfo="text",
                 marker={
                     "opacity": 1,
                     "size": [13 if x == curve.best else 4 for x in panel.xs],
                     "color": hex_colour,
                     "symbol": ["star" if x == curve.best else "circle" for x in panel.xs],
                 },
-                hovertext=[sentence(text).replace("\n", "<br>") for text in curve.texts],
             )
         )
     traces.append(
-        go.Scatter(
-            x=[panel.xs[0], panel.xs[-1]],
-            y=[panel.plain] * 2,
-            mode="lines",
-            name="plain decoding",
-            hoverinfo="skip",
+        base.scatter(
+            "lines",
+            "plain decoding",
+            [panel.xs[0], panel.xs[-1]],
+            [panel.plain] * 2,
             line={"color": colour("root", dark), "width": 1.5, "dash": "longdash"},
         )
     )
@@ -67,14 +65,13 @@ def fig_cost(panel: CostPanel, dark: bool = False) -> go.Figure:
 def _run(panel: CostPanel, x: int, y: float, top: float, dark: bool) -> go.Scatter:
     """The run's place; at the upper edge, pointing up, when it lies far above all curves."""
     off = y > top
-    return go.Scatter(
-        x=[x],
-        y=[top if off else y],
-        mode="markers+text",
-        name="◆ this run",
-        hoverinfo="text",
+    return base.scatter(
+        "markers+text",
+        "◆ this run",
+        [x],
+        [top if off else y],
+        [sentence(panel.point_text)],
         cliponaxis=False,
-        hovertext=[sentence(panel.point_text)],
         text=[f"this run: {number(y)} ↑" if off else ""],
         textposition="middle right",
         marker={

@@ -55,12 +55,11 @@ def _range(values: tuple[float, ...]) -> list[float]:
 
 def _place(name: str, at: tuple[float, float], symbol: str, hex_colour: str, size: int) -> go.Scatter:
     line = {"width": 3, "color": hex_colour} if symbol.endswith("open") else base.EDGE
-    return go.Scatter(
-        x=[at[0]],
-        y=[at[1]],
-        mode="markers",
-        name=name,
-        hoverinfo="skip",
+    return base.scatter(
+        "markers",
+        name,
+        [at[0]],
+        [at[1]],
         cliponaxis=False,
         **base.STEADY,
         marker={"symbol": symbol, "size": size, "color": hex_colour, "line": line},
@@ -160,13 +159,12 @@ def _cell_hover(text: ExitText, k: int, row: int) -> str:
 
 def _oracle(text: ExitText, xs: list[int]) -> go.Scatter:
     top = text.layers[-1] + 0.8
-    return go.Scatter(
-        x=xs,
-        y=[top if layer is None else layer for layer in text.oracle],
-        mode="lines",
-        name="first right layer",
+    return base.scatter(
+        "lines",
+        "first right layer",
+        xs,
+        [top if layer is None else layer for layer in text.oracle],
         line={"shape": "hvh", "color": colour("exit", True), "width": 2.5, "dash": "dot"},
-        hoverinfo="skip",
     )
 
 
@@ -177,12 +175,11 @@ def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
         (f"{glyph('rejected')} stops here, wrong", False, "x", "rejected"),
     )
     return run + [
-        go.Scatter(
-            x=[x for x, c in zip(xs, text.here, strict=True) if c.right is right],
-            y=[c.stop for c in text.here if c.right is right],
-            mode="markers",
-            name=name,
-            hoverinfo="skip",
+        base.scatter(
+            "markers",
+            name,
+            [x for x, c in zip(xs, text.here, strict=True) if c.right is right],
+            [c.stop for c in text.here if c.right is right],
             marker={"symbol": symbol, "size": 12, "color": colour(mark, True), "line": base.DARK_EDGE},
         )
         for name, right, symbol, mark in looks
@@ -190,13 +187,12 @@ def _stops(text: ExitText, xs: list[int]) -> list[go.Scatter]:
 
 
 def _run_stops(xs: list[int], run: tuple[TextCell, ...]) -> go.Scatter:
-    return go.Scatter(
-        x=[x for x, c in zip(xs, run, strict=True) if c.stop is not None],
-        y=[c.stop for c in run if c.stop is not None],
-        mode="markers",
-        name="the run's own stops",
+    return base.scatter(
+        "markers",
+        "the run's own stops",
+        [x for x, c in zip(xs, run, strict=True) if c.stop is not None],
+        [c.stop for c in run if c.stop is not None],
         showlegend=False,
-        hoverinfo="skip",
         marker={"symbol": "square-open", "size": 16, "color": "#FFFFFF", "line": {"width": 2}},
     )
 

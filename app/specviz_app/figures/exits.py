@@ -92,12 +92,11 @@ def _oracle(heat: HeatMap) -> list[go.Scatter]:
     if all(c.first_right is None for c in heat.columns):
         return []
     return [
-        go.Scatter(
-            x=list(range(len(heat.columns))),
-            y=[c.first_right for c in heat.columns],
-            mode="lines",
-            name="first right layer",
-            hoverinfo="skip",
+        base.scatter(
+            "lines",
+            "first right layer",
+            list(range(len(heat.columns))),
+            [c.first_right for c in heat.columns],
             connectgaps=False,
             line={"shape": "hvh", "color": colour("exit", True), "width": 2, "dash": "dot"},
         )
@@ -174,20 +173,19 @@ def fig_kinds(columns: Sequence[Column], n_layers: int, dark: bool = False) -> g
     for kind, look in KINDS.items():
         mine = [(k, c, cell) for k, c, cell in cells if cell.kind == kind]
         traces.append(
-            go.Scatter(
-                x=[k for k, _, _ in mine],
-                y=[cell.layer for _, _, cell in mine],
-                mode="markers+text",
-                name=f"{KIND_WORDS[kind]}",
-                text=[look.ascii] * len(mine),
-                textfont={"size": 10, "color": "#FFFFFF"},
-                marker={"symbol": "square", "size": 18, "color": look.light},
-                hoverinfo="text",
-                hovertext=[
+            base.scatter(
+                "markers+text",
+                f"{KIND_WORDS[kind]}",
+                [k for k, _, _ in mine],
+                [cell.layer for _, _, cell in mine],
+                [
                     f"{safe(c.shown)}, layer {cell.layer}<br>{KIND_WORDS[kind]}: {look.word}"
                     f"<br>{cell.width} rows in the call"
                     for _, c, cell in mine
                 ],
+                text=[look.ascii] * len(mine),
+                textfont={"size": 10, "color": "#FFFFFF"},
+                marker={"symbol": "square", "size": 18, "color": look.light},
             )
         )
     y = {"title": "layer", "dtick": 1 if n_layers <= 16 else 4, "range": [0.3, n_layers + 0.7]}
@@ -221,21 +219,20 @@ def fig_stairs(stairs: PendingStairs | None, dark: bool = False) -> go.Figure:
         final = k == last and step.depths[-1] == stairs.n_layers
         hex_colour = colour("bonus" if final else "accepted", dark)
         traces.append(
-            go.Scatter(
-                x=[row for row, _ in enumerate(step.depths)],
-                y=list(step.depths),
-                mode="lines+markers",
-                name=f"row {step.row} {sentence(step.text)}",
-                hoverinfo="text",
-                showlegend=False,
-                opacity=1 if k >= last - 1 else 0.35 + 0.4 * k / max(1, last),
-                line={"shape": "hvh", "width": 2 + final, "color": hex_colour, "dash": "dash" if final else "solid"},
-                marker={"size": 9, "symbol": "square", "color": hex_colour},
-                hovertext=[
+            base.scatter(
+                "lines+markers",
+                f"row {step.row} {sentence(step.text)}",
+                [row for row, _ in enumerate(step.depths)],
+                list(step.depths),
+                [
                     f"after row {step.row} ({safe(step.shown)}) {sentence(step.text)}:<br>row {row} has passed "
                     f"{depth} layers"
                     for row, depth in enumerate(step.depths)
                 ],
+                showlegend=False,
+                opacity=1 if k >= last - 1 else 0.35 + 0.4 * k / max(1, last),
+                line={"shape": "hvh", "width": 2 + final, "color": hex_colour, "dash": "dash" if final else "solid"},
+                marker={"size": 9, "symbol": "square", "color": hex_colour},
             )
         )
     y = {"title": "layers passed", "range": [0, stairs.n_layers + 0.7]}
@@ -273,24 +270,22 @@ def fig_ledger(ledger: Ledger | None, dark: bool = False) -> go.Figure:
         ("earned", [e.earned for e in entries], "accepted", ""),
         ("paid", [-e.paid for e in entries], "rejected", "/"),
     ]
-    net = go.Scatter(
-        x=xs,
-        y=[e.net for e in entries],
-        mode="markers",
-        name="net",
-        hovertext=about,
-        hoverinfo="text",
+    net = base.scatter(
+        "markers",
+        "net",
+        xs,
+        [e.net for e in entries],
+        about,
         marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": base.EDGE},
     )
-    words = go.Scatter(
-        x=xs,
-        y=[max(e.earned, 0) for e in entries],
-        mode="text",
-        name="net",
+    words = base.scatter(
+        "text",
+        "net",
+        xs,
+        [max(e.earned, 0) for e in entries],
         text=[e.net_text for e in entries],
         textposition="top center",
         showlegend=False,
-        hoverinfo="skip",
         cliponaxis=False,
     )
     names = base.ticks([f"{e.glyph} {short(e.shown, _TICK)}" for e in entries])
@@ -315,18 +310,17 @@ def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False
         "untested" if agrees is None else "accepted" if agrees else "rejected" for *_, agrees in cell.trajectory
     ]
     symbols = {"accepted": "circle", "rejected": "x", "untested": "circle-open"}
-    line = go.Scatter(
-        x=layers,
-        y=[conf for _, conf, _, _ in cell.trajectory],
-        mode="lines+markers+text",
-        name="sure",
+    line = base.scatter(
+        "lines+markers+text",
+        "sure",
+        layers,
+        [conf for _, conf, _, _ in cell.trajectory],
+        [f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
         line={"color": base.GREY, "width": 1.5},
         text=_changes([said for _, _, said, _ in cell.trajectory]),
         textposition="top center",
         cliponaxis=False,
-        hoverinfo="text",
         marker={"size": 11, "symbol": [symbols[m] for m in marks], "color": [colour(m, dark) for m in marks]},
-        hovertext=[f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
     )
     shapes = [] if tau is None or not 0 < tau < 1 else [base.level(tau, colour("exit", dark))]
     x = {"title": "layer (○ not judged, ● right, ✗ wrong; dashed τ)", "dtick": 1, "range": [0.5, layers[-1] + 0.7]}

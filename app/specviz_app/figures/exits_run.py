@@ -48,12 +48,11 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
     ]
     if curve.tau is not None and 0 <= curve.tau <= 1:
         upper.append(
-            go.Scatter(
-                x=[layers[0], layers[-1]],
-                y=[curve.tau] * 2,
-                mode="lines",
-                name="τ",
-                hoverinfo="skip",
+            base.scatter(
+                "lines",
+                "τ",
+                [layers[0], layers[-1]],
+                [curve.tau] * 2,
                 line={"color": colour("exit", dark), "dash": "dash", "width": 2},
             )
         )
@@ -74,19 +73,13 @@ def fig_gates(curve: GateCurve | None, dark: bool = False) -> go.Figure:
 
 
 def gate_rows(curve: GateCurve | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "layer": g.layer,
-            "tested": g.tested,
-            "T": g.temp,
-            "asks, one rival": g.one_rival,
-            "asks, as met": g.raw_thr,
-            "tests": g.n_tests,
-            "stops": g.n_stops,
-            "wrong": g.n_wrong,
-        }
-        for g in (curve.layers if curve is not None else ())
-    ]
+    return base.table(
+        "layer | tested | T | asks, one rival | asks, as met | tests | stops | wrong",
+        [
+            (g.layer, g.tested, g.temp, g.one_rival, g.raw_thr, g.n_tests, g.n_stops, g.n_wrong)
+            for g in (curve.layers if curve is not None else ())
+        ],
+    )
 
 
 def fig_sweeps(sweeps: Sweeps | None, dark: bool = False) -> go.Figure:
@@ -171,23 +164,17 @@ def fig_times(points: tuple[TimePoint, ...], index: int, dark: bool = False) -> 
     if not points:
         return base.empty("no round of this run was predicted: the measured cost of a layer is not on record")
     most = max(max(p.predicted_ms, p.measured_ms) for p in points)
-    line = go.Scatter(
-        x=[0, most],
-        y=[0, most],
-        mode="lines",
-        name="as predicted",
-        hoverinfo="skip",
-        line={"color": base.GREY, "dash": "dash", "width": 1.5},
+    line = base.scatter(
+        "lines", "as predicted", [0, most], [0, most], line={"color": base.GREY, "dash": "dash", "width": 1.5}
     )
     here = [p.index == index for p in points]
-    dots = go.Scatter(
-        x=[p.predicted_ms for p in points],
-        y=[p.measured_ms for p in points],
-        mode="markers",
-        name="a round",
+    dots = base.scatter(
+        "markers",
+        "a round",
+        [p.predicted_ms for p in points],
+        [p.measured_ms for p in points],
+        [f"round {p.round}: {p.n_rows} rows<br>{sentence(p.text)}" for p in points],
         customdata=[p.index for p in points],
-        hoverinfo="text",
-        hovertext=[f"round {p.round}: {p.n_rows} rows<br>{sentence(p.text)}" for p in points],
         marker={
             "opacity": 1,
             "size": [14 if h else 9 for h in here],

@@ -60,15 +60,14 @@ def _bars(chart: Chart, kind: BlockKind, state: str, rows: dict[str, int], dark:
         return None
     look, idle = BLOCKS[kind], kind == "idle"
     hex_colour, name = look.dark if dark else look.light, look.word
-    return go.Bar(
+    return base.bar(
+        f"{name}, {VOID.word if state == 'void' else 'not settled'}" if state else name,
+        [b.took * chart.scale for _, b in mine],
+        [rows[b.lane] for _, b in mine],
+        [_hover(chart, b) for _, b in mine],
         orientation="h",
         base=[b.t0 * chart.scale for _, b in mine],
-        x=[b.took * chart.scale for _, b in mine],
-        y=[rows[b.lane] for _, b in mine],
         width=[0.3 if idle else _THICK] * len(mine),
-        name=f"{name}, {VOID.word if state == 'void' else 'not settled'}" if state else name,
-        hovertext=[_hover(chart, b) for _, b in mine],
-        hoverinfo="text",
         customdata=[list(b.at) for _, b in mine],
         **base.STEADY,
         text=["" if idle or state else sentence(clip(b.shown, _LABEL)) for _, b in mine],
@@ -209,16 +208,15 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
         return base.empty("no confidence is on record in this round")
     steps = sorted(steps, key=lambda s: (-1 if s.branch is None else s.branch, s.pos))
     xs = list(range(len(steps)))
-    dots = go.Scatter(
-        x=xs,
-        y=[s.conf for s in steps],
-        mode="markers",
-        name="confidence",
+    dots = base.scatter(
+        "markers",
+        "confidence",
+        xs,
+        [s.conf for s in steps],
+        [_step_hover(s) for s in steps],
         showlegend=False,
         cliponaxis=False,
         customdata=[s.node for s in steps],
-        hovertext=[_step_hover(s) for s in steps],
-        hoverinfo="text",
         marker={
             "size": 13,
             "symbol": [_step_symbol(s) for s in steps],
@@ -227,11 +225,10 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
         },
         **base.STEADY,
     )
-    bound = go.Scatter(
+    bound = base.scatter(
+        "lines",
+        sentence(bound_name),
         **base.pieces(*([(k - 0.4, s.bound), (k + 0.4, s.bound)] for k, s in enumerate(steps))),
-        mode="lines",
-        name=sentence(bound_name),
-        hoverinfo="skip",
         connectgaps=False,
         line={"color": colour("exit", dark), "width": 2, "dash": "dash"},
     )
@@ -250,15 +247,7 @@ def _lines(steps: Sequence[ConfStep]) -> go.Scatter:
         if k and steps[k - 1].branch != step.branch:
             xs, ys = [*xs, None], [*ys, None]
         xs, ys = [*xs, k], [*ys, step.conf]
-    return go.Scatter(
-        x=xs,
-        y=ys,
-        mode="lines",
-        name="line",
-        hoverinfo="skip",
-        showlegend=False,
-        line={"color": base.GREY, "width": 1},
-    )
+    return base.scatter("lines", "line", xs, ys, showlegend=False, line={"color": base.GREY, "width": 1})
 
 
 def _step_symbol(step: ConfStep) -> str:
@@ -276,20 +265,10 @@ def _step_hover(step: ConfStep) -> str:
 
 
 def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:
-    return [
-        {
-            "position": s.pos,
-            "branch": s.branch,
-            "token": s.shown,
-            "confidence": s.conf,
-            "bound": s.bound,
-            "": s.text,
-            "stopped": s.stopped,
-            "what became of it": s.fate,
-            "entropy": s.entropy,
-        }
-        for s in steps
-    ]
+    return base.table(
+        "position | branch | token | confidence | bound |  | stopped | what became of it | entropy",
+        [(s.pos, s.branch, s.shown, s.conf, s.bound, s.text, s.stopped, s.fate, s.entropy) for s in steps],
+    )
 
 
 # The fan ------------------------------------------------------------------------------------------------------------
@@ -300,18 +279,17 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
     if fan is None or not fan.branches:
         return base.empty("no branches in this round")
     edges = [_edge(k, branch, (len(fan.branches) - 1) / 2, dark) for k, branch in enumerate(fan.branches)]
-    firsts = go.Scatter(
-        x=[1] * len(fan.branches),
-        y=list(range(len(fan.branches))),
-        mode="markers+text",
-        name="branch tokens",
+    firsts = base.scatter(
+        "markers+text",
+        "branch tokens",
+        [1] * len(fan.branches),
+        list(range(len(fan.branches))),
+        [_branch_hover(b) for b in fan.branches],
         customdata=[b.node for b in fan.branches],
         text=[short(b.shown, 10) for b in fan.branches],
         textposition="top center",
-        hoverinfo="text",
         cliponaxis=False,
         showlegend=False,
-        hovertext=[_branch_hover(b) for b in fan.branches],
         marker={
             "opacity": 1,
             "size": [12 + 22 * (b.q or 0) for b in fan.branches],
@@ -321,19 +299,18 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         **base.STEADY,
     )
     deep = [(k, d, t) for k, b in enumerate(fan.branches) for d, t in enumerate(b.tokens, 2)]
-    rest = go.Scatter(
-        x=[d for _, d, _ in deep],
-        y=[k for k, _, _ in deep],
-        mode="markers+text",
-        name="branch",
+    rest = base.scatter(
+        "markers+text",
+        "branch",
+        [d for _, d, _ in deep],
+        [k for k, _, _ in deep],
+        [f"{safe(t.shown)}<br>confidence {fine(t.conf)}<br>{sentence(t.fate)}" for _, _, t in deep],
         showlegend=False,
         customdata=[t.node for _, _, t in deep],
         text=[short(t.shown, 8) for _, _, t in deep],
         textposition="top center",
         textfont={"size": 11},
-        hoverinfo="text",
         cliponaxis=False,
-        hovertext=[f"{safe(t.shown)}<br>confidence {fine(t.conf)}<br>{sentence(t.fate)}" for _, _, t in deep],
         marker={
             "size": 10,
             "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
@@ -342,14 +319,13 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         **base.STEADY,
     )
     middle = (len(fan.branches) - 1) / 2
-    root = go.Scatter(
-        x=[0],
-        y=[middle],
-        mode="markers",
-        name="branch point",
-        hoverinfo="text",
+    root = base.scatter(
+        "markers",
+        "branch point",
+        [0],
+        [middle],
+        [f"position {fan.pos}, confidence {fine(fan.conf)}<br>{sentence(fan.k_text)}"],
         showlegend=False,
-        hovertext=[f"position {fan.pos}, confidence {fine(fan.conf)}<br>{sentence(fan.k_text)}"],
         marker={"size": 13, "symbol": "circle", "color": colour("root", dark)},
     )
     names = [f"b{b.branch} {glyph('accepted') if b.survivor else ''}<br>q {fine(b.q)}" for b in fan.branches]
@@ -365,13 +341,12 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
 
 
 def _edge(k: int, branch: BranchView, middle: float, dark: bool) -> go.Scatter:
-    return go.Scatter(
-        x=[0, 1, len(branch.tokens) + 1],
-        y=[middle, k, k],
-        mode="lines",
-        hoverinfo="skip",
+    return base.scatter(
+        "lines",
+        f"b{branch.branch}",
+        [0, 1, len(branch.tokens) + 1],
+        [middle, k, k],
         showlegend=False,
-        name=f"b{branch.branch}",
         line={
             "width": 4 if branch.survivor else 1.5,
             "color": colour("accepted" if branch.survivor else "untested", dark),
@@ -388,19 +363,13 @@ def _branch_hover(branch: BranchView) -> str:
 
 
 def fan_rows(fan: Fan | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "branch": b.branch,
-            "token": b.shown,
-            "q": b.q,
-            "rank": b.rank,
-            "how": b.kind,
-            "survivor": b.survivor,
-            "what became of it": b.fate,
-            "goes on": " ".join(t.shown for t in b.tokens),
-        }
-        for b in (fan.branches if fan is not None else ())
-    ]
+    return base.table(
+        "branch | token | q | rank | how | survivor | what became of it | goes on",
+        [
+            (b.branch, b.shown, b.q, b.rank, b.kind, b.survivor, b.fate, " ".join(t.shown for t in b.tokens))
+            for b in (fan.branches if fan is not None else ())
+        ],
+    )
 
 
 # The classifier -----------------------------------------------------------------------------------------------------
@@ -413,14 +382,11 @@ def fig_hrad(hrad: ClassifierView | None, dark: bool = False) -> go.Figure:
         return base.empty("the classifier gave no probabilities in this round")
     looks: tuple[tuple[Mark, str], ...] = (("rejected", "/"), ("recovered", "\\"), ("accepted", ""))
     bars = [
-        go.Bar(
-            x=[f"{sentence(call.stage)} {k}" for k, call in enumerate(calls, 1)],
-            y=[call.probs[s] if call.probs else None for call in calls],
-            name=CLASSES[s],
-            hoverinfo="text",
-            hovertext=[
-                f"{CLASSES[s]}: {fine(call.probs[s]) if call.probs else ''}<br>{sentence(call.words)}" for call in calls
-            ],
+        base.bar(
+            CLASSES[s],
+            [f"{sentence(call.stage)} {k}" for k, call in enumerate(calls, 1)],
+            [call.probs[s] if call.probs else None for call in calls],
+            [f"{CLASSES[s]}: {fine(call.probs[s]) if call.probs else ''}<br>{sentence(call.words)}" for call in calls],
             text=[f"{glyph('accepted')} {fine(call.probs[s])}" if call.probs and call.s == s else "" for call in calls],
             textposition="outside",
             cliponaxis=False,

@@ -38,13 +38,12 @@ def fig_stream(view: AdaptView | None, dark: bool = False) -> go.Figure:
         return base.empty(NOTHING)
     steps = view.steps
     names = list(dict.fromkeys(s.domain for s in steps))
-    length = go.Scatter(
-        x=[s.q for s in steps],
-        y=[s.tau for s in steps],
-        mode="lines",
-        hoverinfo="skip",
+    length = base.scatter(
+        "lines",
+        "length",
+        [s.q for s in steps],
+        [s.tau for s in steps],
         showlegend=False,
-        name="length",
         line={"color": base.GREY, "width": 1},
     )
     domains = [_domain([s for s in steps if s.domain == name], name, k, dark) for k, name in enumerate(names)]
@@ -81,14 +80,13 @@ def _tick(n: int) -> int:
 
 def _domain(steps: Sequence[AdaptStep], name: str, k: int, dark: bool) -> go.Scatter:
     mark, symbol = _DOMAINS[k % len(_DOMAINS)]
-    return go.Scatter(
-        x=[s.q for s in steps],
-        y=[s.tau for s in steps],
-        mode="markers",
-        name=short(name) if name else "one domain",
+    return base.scatter(
+        "markers",
+        short(name) if name else "one domain",
+        [s.q for s in steps],
+        [s.tau for s in steps],
+        [_hover(s) for s in steps],
         customdata=[s.index for s in steps],
-        hovertext=[_hover(s) for s in steps],
-        hoverinfo="text",
         cliponaxis=False,
         showlegend=True,
         **base.STEADY,
@@ -104,15 +102,14 @@ def _domain(steps: Sequence[AdaptStep], name: str, k: int, dark: bool) -> go.Sca
 
 def _actions(steps: Sequence[AdaptStep], dark: bool) -> go.Scatter:
     """Filled: it surely pays; open: explored; ✗: taken back."""
-    return go.Scatter(
-        x=[s.q for s in steps],
-        y=[_LANES.index(s.action) for s in steps],
-        mode="markers",
-        name="action",
+    return base.scatter(
+        "markers",
+        "action",
+        [s.q for s in steps],
+        [_LANES.index(s.action) for s in steps],
+        [_hover(s) for s in steps],
         showlegend=False,
         customdata=[s.index for s in steps],
-        hovertext=[_hover(s) for s in steps],
-        hoverinfo="text",
         **base.STEADY,
         marker={
             "opacity": 1,
@@ -184,24 +181,22 @@ def _arm(
 ) -> list[Any]:
     hex_colour, symbol, beside = look
     tops = [arm.ucb if arm.ucb is not None and math.isfinite(arm.ucb) else ceiling for _, arm in mine]
-    bands = go.Scatter(
+    bands = base.scatter(
+        "lines",
+        f"{action}: bounds",
         **base.pieces(
             *([(s.q + beside, arm.lcb), (s.q + beside, top)] for (s, arm), top in zip(mine, tops, strict=True))
         ),
-        mode="lines",
-        hoverinfo="skip",
         showlegend=False,
-        name=f"{action}: bounds",
         line={"color": hex_colour, "width": 2},
     )
-    dots = go.Scatter(
-        x=[s.q + beside for s, _ in mine],
-        y=[arm.mean for _, arm in mine],
-        mode="markers",
-        hoverinfo="text",
-        name=f"{ACTIONS[action][0]} {action}",
+    dots = base.scatter(
+        "markers",
+        f"{ACTIONS[action][0]} {action}",
+        [s.q + beside for s, _ in mine],
+        [arm.mean for _, arm in mine],
+        [_arm_hover(s, arm) for s, arm in mine],
         cliponaxis=False,
-        hovertext=[_arm_hover(s, arm) for s, arm in mine],
         marker={
             "symbol": symbol,
             "color": hex_colour,
@@ -211,13 +206,12 @@ def _arm(
         },
     )
     free = [s.q + beside for s, arm in mine if arm.ucb is None or math.isinf(arm.ucb)]
-    ups = go.Scatter(
-        x=free,
-        y=[ceiling] * len(free),
-        mode="markers",
-        hoverinfo="skip",
+    ups = base.scatter(
+        "markers",
+        "unbounded",
+        free,
+        [ceiling] * len(free),
         showlegend=False,
-        name="unbounded",
         marker={"symbol": "triangle-up", "size": 8, "color": hex_colour},
         cliponaxis=False,
     )
@@ -236,22 +230,14 @@ def _arm_hover(step: AdaptStep, arm: ArmView) -> str:
 
 def arm_rows(view: AdaptView | None) -> list[dict[str, Any]]:
     """The table twin: a row a query and action."""
-    return [
-        {
-            "query": s.q,
-            "action": a.action,
-            "taken": a.chosen,
-            "gain": a.gain,
-            "se": a.se,
-            "save s": a.save,
-            "cost s": a.cost,
-            "LCB s": a.lcb,
-            "UCB s": _finite(a.ucb),
-            "times taken before": a.n,
-        }
-        for s in (view.steps if view is not None else ())
-        for a in s.arms
-    ]
+    return base.table(
+        "query | action | taken | gain | se | save s | cost s | LCB s | UCB s | times taken before",
+        [
+            (s.q, a.action, a.chosen, a.gain, a.se, a.save, a.cost, a.lcb, _finite(a.ucb), a.n)
+            for s in (view.steps if view is not None else ())
+            for a in s.arms
+        ],
+    )
 
 
 def _finite(value: float | None) -> float | None:
@@ -264,12 +250,11 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
     if not done:
         return base.empty("no update has been measured yet")
     wanted = [next((arm for arm in s.arms if arm.chosen), None) for s in done]
-    bars = go.Bar(
-        x=[s.q for s in done],
-        y=[s.measured_gain for s in done],
-        name="measured",
-        hoverinfo="text",
-        hovertext=[
+    bars = base.bar(
+        "measured",
+        [s.q for s in done],
+        [s.measured_gain for s in done],
+        [
             f"query {s.q}: measured {number(s.measured_gain, 3)}<br>held-out coverage {_pair(s)}"
             f"{'<br>taken back' if s.reverted else ''}"
             for s in done
@@ -279,15 +264,14 @@ def fig_gains(view: AdaptView | None, dark: bool = False) -> go.Figure:
             "pattern": base.hatched(["/" if s.reverted else "" for s in done]),
         },
     )
-    guess = go.Scatter(
-        x=[s.q for s in done],
-        y=[arm.gain if arm else None for arm in wanted],
-        mode="markers",
-        name="expected ± se",
+    guess = base.scatter(
+        "markers",
+        "expected ± se",
+        [s.q for s in done],
+        [arm.gain if arm else None for arm in wanted],
+        [f"expected {number(arm.gain, 3)} ± {number(arm.se, 3)}" if arm else UNKNOWN for arm in wanted],
         error_y={"type": "data", "array": [arm.se if arm else None for arm in wanted], "color": colour("root", dark)},
         marker={"symbol": "line-ew-open", "size": 12, "color": colour("root", dark), "line": {"width": 2}},
-        hovertext=[f"expected {number(arm.gain, 3)} ± {number(arm.se, 3)}" if arm else UNKNOWN for arm in wanted],
-        hoverinfo="text",
     )
     x = {"title": "query", "dtick": _tick(len(done))}
     return base.figure([bars, guess], _HEIGHT, x, {"title": "gain, tokens a round"})
@@ -344,14 +328,10 @@ def fig_ledger(view: AdaptView | None, dark: bool = False) -> go.Figure:
 
 
 def ledger_rows(view: AdaptView | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": s.q,
-            "spent s": s.spent,
-            "budget s": s.budget,
-            "regret s": s.regret,
-            "regret so far": s.total_regret,
-            "true regret s": s.replay_regret,
-        }
-        for s in (view.steps if view is not None else ())
-    ]
+    return base.table(
+        "query | spent s | budget s | regret s | regret so far | true regret s",
+        [
+            (s.q, s.spent, s.budget, s.regret, s.total_regret, s.replay_regret)
+            for s in (view.steps if view is not None else ())
+        ],
+    )

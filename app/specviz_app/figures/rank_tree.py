@@ -100,15 +100,14 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
     chosen = [n.id == look.selected for n in shown]
     ring = colour("recovered", look.dark)
     ink = "#FFFFFF" if not look.dark else "#10141A"
-    signs = go.Scatter(
+    signs = base.scatter(
+        "markers+text",
+        "nodes",
+        hover=[hover(n, look.said) for n in shown],
         **base.spots(at),
-        mode="markers+text",
-        name="nodes",
-        hoverinfo="text",
         **base.STEADY,
         text=[f"<b>{_home(n)}</b>" if n.id >= 0 and n.kept else "" for n in shown],
         textfont={"size": 10, "color": ink},
-        hovertext=[hover(n, look.said) for n in shown],
         customdata=[n.id for n in shown],
         marker={
             "symbol": [_symbol(n) for n in shown],
@@ -126,14 +125,13 @@ def _traces(tree: RankTree, until: int | None, look: _Look) -> list[Any]:
             },
         },
     )
-    words = go.Scatter(
+    words = base.scatter(
+        "text",
+        "tokens",
         **base.spots([(x + _NEAR, y) for x, y in at]),
-        mode="text",
         textposition="middle right",
         text=[_label(n, judged) for n in shown],
         textfont={"size": 12, "color": own},
-        hoverinfo="skip",
-        name="tokens",
         cliponaxis=False,
     )
     return [*branches(list(_edges(shown, judged, look)), look.dark, 1), words, signs]
@@ -181,10 +179,7 @@ def hover(node: RankNode, said: Mapping[tuple[int, int, int], ExpansionView]) ->
     """Everything known of a node: where it came from, what the slot that offered it expected, what was true."""
     if node.id < 0:
         return f"<b>{safe(node.shown)}</b> · the last committed token"
-    lines = [
-        f"<b>{safe(node.shown)}</b> · {sentence(node.word)}",
-        sentence(", ".join((node.badge, *node.flags))),
-    ]
+    lines = [f"<b>{safe(node.shown)}</b> · {sentence(node.word)}", sentence(", ".join((node.badge, *node.flags)))]
     lines += [f"path chance {sentence(node.chance)}"] if node.chance else []
     made = said.get((node.parent, node.block or 0, node.slot if node.slot is not None else -1))
     if made is not None:
@@ -250,13 +245,12 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
     marks = [
         colour("accepted" if o.best or o.written else "untested" if o.child else "pruned", dark) for o in said.offers
     ]
-    bar = go.Bar(
-        y=list(range(len(names))),
-        x=[o.prob for o in said.offers],
+    bar = base.bar(
+        "draft",
+        [o.prob for o in said.offers],
+        list(range(len(names))),
+        about,
         orientation="h",
-        hovertext=about,
-        hoverinfo="text",
-        name="draft",
         marker={
             "color": marks,
             "opacity": [1 if o.child else 0.35 for o in said.offers],
@@ -281,14 +275,7 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
 
 
 def offer_rows(said: ExpansionView | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "rank": o.rank,
-            "token": o.shown,
-            "draft": o.prob,
-            "child": o.child,
-            "target's best": o.best,
-            "written": o.written,
-        }
-        for o in (said.offers if said is not None else ())
-    ]
+    return base.table(
+        "rank | token | draft | child | target's best | written",
+        [(o.rank, o.shown, o.prob, o.child, o.best, o.written) for o in (said.offers if said is not None else ())],
+    )

@@ -56,12 +56,11 @@ def fig_rank_confusion(table: Confusion | None, dark: bool = False) -> go.Figure
         [_cell_hover(table, cell) for cell in cells],
         48,
     )
-    words = go.Scatter(
-        x=[cell.true for cell in cells],
-        y=[cell.pred for cell in cells],
-        mode="text",
-        hoverinfo="skip",
-        name="counts",
+    words = base.scatter(
+        "text",
+        "counts",
+        [cell.true for cell in cells],
+        [cell.pred for cell in cells],
         text=[f"<b>{cell.count:,}</b>{_ARROWS[cell.cost]}" for cell in cells],
         textfont={"size": 15, "color": [_ink(cell.share) for cell in cells]},
     )
@@ -106,12 +105,11 @@ def _chosen(table: Confusion, dark: bool) -> list[go.Scatter]:
         return []
     pred, true = table.cursor
     return [
-        go.Scatter(
-            x=[true],
-            y=[pred],
-            mode="markers",
-            name="chosen",
-            hoverinfo="skip",
+        base.scatter(
+            "markers",
+            "chosen",
+            [true],
+            [pred],
             marker={"symbol": "square-open", "size": 54, "color": colour("rejected", dark), "line": {"width": 4}},
         )
     ]
@@ -196,25 +194,23 @@ def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
     if not points:
         return base.empty("no true rank is on record")
     xs = [p.width for p in points]
-    cover = go.Scatter(
-        x=xs,
-        y=[p.share for p in points],
-        mode="lines+markers",
-        name="would be covered",
+    cover = base.scatter(
+        "lines+markers",
+        "would be covered",
+        xs,
+        [p.share for p in points],
+        [f"width {p.width} for all would cover {percent(p.share)}" for p in points],
         line={"shape": "hv"},
         marker={"size": 7, "color": colour("accepted", dark)},
-        hoverinfo="text",
-        hovertext=[f"width {p.width} for all would cover {percent(p.share)}" for p in points],
     )
-    used = go.Scatter(
-        x=xs,
-        y=[p.used for p in points],
-        mode="lines+markers",
-        name="were given so much",
+    used = base.scatter(
+        "lines+markers",
+        "were given so much",
+        xs,
+        [p.used for p in points],
+        [f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
         line={"shape": "hv", "dash": "dot", "color": colour("recovered", dark)},
         marker={"size": 7, "symbol": "diamond", "color": colour("recovered", dark)},
-        hoverinfo="text",
-        hovertext=[f"{percent(p.used)} of the expansions got width {p.width} or more" for p in points],
     )
     x = {"title": "width", "dtick": 1 if len(xs) <= 10 else 2, "tick0": 2, "range": [0.5, xs[-1] + 0.5]}
     return base.figure([cover, used], _HEIGHT, x, _SHARE)
@@ -247,18 +243,10 @@ def fig_slots(rows: Sequence[SlotRow], dark: bool = False) -> go.Figure:
 
 
 def slot_rows(rows: Sequence[SlotRow]) -> list[dict[str, Any]]:
-    return [
-        {
-            "block": r.block,
-            "slot": r.slot,
-            "expansions": r.n,
-            "best token right": r.top1,
-            "bucket right": r.bucket,
-            "covered": r.coverage,
-            "mean width": r.mean_width,
-        }
-        for r in rows
-    ]
+    return base.table(
+        "block | slot | expansions | best token right | bucket right | covered | mean width",
+        [(r.block, r.slot, r.n, r.top1, r.bucket, r.coverage, r.mean_width) for r in rows],
+    )
 
 
 def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
@@ -277,13 +265,12 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
         ("cut by the budget", [r.nodes - r.sent for r in rows], "pruned", "."),
     )
     drawn = [
-        go.Bar(
-            y=names,
-            x=values,
-            name=name,
+        base.bar(
+            name,
+            values,
+            names,
+            about,
             orientation="h",
-            hovertext=about,
-            hoverinfo="text",
             text=[f"{v:,}" if v else "" for v in values],
             textposition="inside",
             insidetextanchor="middle",
@@ -301,20 +288,10 @@ def fig_blocks(rows: Sequence[BlockRow], dark: bool = False) -> go.Figure:
 
 
 def block_rows(rows: Sequence[BlockRow]) -> list[dict[str, Any]]:
-    return [
-        {
-            "": r.label,
-            "calls": r.calls,
-            "starts a call": r.starts,
-            "nodes": r.nodes,
-            "sent": r.sent,
-            "share of all sent": r.share,
-            "accepted": r.accepted,
-            "accepted of sent": r.yield_,
-            "ms a call": r.ms,
-        }
-        for r in rows
-    ]
+    return base.table(
+        " | calls | starts a call | nodes | sent | share of all sent | accepted | accepted of sent | ms a call",
+        [(r.label, r.calls, r.starts, r.nodes, r.sent, r.share, r.accepted, r.yield_, r.ms) for r in rows],
+    )
 
 
 def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
@@ -327,21 +304,15 @@ def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
         f"tested, {percent(r.reached)} of the rounds got here"
         for r in rows
     ]
-    reached = go.Bar(
-        x=xs,
-        y=[r.reached for r in rows],
-        name="rounds that kept a node here",
-        hovertext=about,
-        hoverinfo="text",
-        marker={"color": colour("accepted", dark)},
+    reached = base.bar(
+        "rounds that kept a node here", xs, [r.reached for r in rows], about, marker={"color": colour("accepted", dark)}
     )
-    line = go.Scatter(
-        x=xs,
-        y=[r.rate for r in rows],
-        name="accepted of tested",
-        mode="lines+markers",
-        hovertext=about,
-        hoverinfo="text",
+    line = base.scatter(
+        "lines+markers",
+        "accepted of tested",
+        xs,
+        [r.rate for r in rows],
+        about,
         line={"color": colour("recovered", dark), "dash": "dot", "width": 2},
         marker={"symbol": "diamond", "size": 9},
     )
@@ -349,14 +320,7 @@ def fig_depths(rows: Sequence[DepthRow], dark: bool = False) -> go.Figure:
 
 
 def depth_rows(rows: Sequence[DepthRow]) -> list[dict[str, Any]]:
-    return [
-        {
-            "depth": r.depth,
-            "sent": r.sent,
-            "tested": r.tested,
-            "accepted": r.accepted,
-            "accepted of tested": r.rate,
-            "rounds that got here": r.reached,
-        }
-        for r in rows
-    ]
+    return base.table(
+        "depth | sent | tested | accepted | accepted of tested | rounds that got here",
+        [(r.depth, r.sent, r.tested, r.accepted, r.rate, r.reached) for r in rows],
+    )

@@ -29,11 +29,15 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
         return base.empty(reason or "told when the verdict is on screen")
     places = list(range(1, len(comparison.us) + 1))
     traces = [
-        go.Scatter(
-            x=places,
-            y=[k] * len(places),
-            mode="markers+text",
-            name=sentence(rule.label),
+        base.scatter(
+            "markers+text",
+            sentence(rule.label),
+            places,
+            [k] * len(places),
+            [
+                f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>keep {fine(keep)}, u {fine(u)}"
+                for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)
+            ],
             marker={
                 "symbol": [SYMBOLS[m] for m in rule.marks],
                 "color": [colour(m, dark) for m in rule.marks],
@@ -46,11 +50,6 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
             textposition="top center",
             textfont={"size": 11},
             cliponaxis=False,
-            hoverinfo="text",
-            hovertext=[
-                f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>keep {fine(keep)}, u {fine(u)}"
-                for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)
-            ],
         )
         for k, rule in enumerate(comparison.rules)
     ]
@@ -173,20 +172,19 @@ def _mean(paired: Paired, height: float, dark: bool) -> go.Scatter:
     mean, interval, own = paired.gain.value or 0.0, paired.gain.interval, colour(mark, dark)
     xs = [mean] if interval is None else [interval[0], mean, interval[1]]
     said = "mean and 95 % interval" if interval is not None else "the mean"
-    return go.Scatter(
-        x=xs,
-        y=[height] * len(xs),
-        mode="lines+markers",
+    return base.scatter(
+        "lines+markers",
+        f"mean, {sentence(paired.label)}",
+        xs,
+        [height] * len(xs),
+        f"{sentence(paired.label)}: {sentence(paired.gain.text)} tokens more, {said}",
         showlegend=False,
         line={"color": own, "width": 3},
-        name=f"mean, {sentence(paired.label)}",
-        hoverinfo="text",
         marker={
             "symbol": [symbol] if interval is None else ["line-ns", symbol, "line-ns"],
             "size": 10,
             "line": {"width": 2, "color": own},
         },
-        hovertext=f"{sentence(paired.label)}: {sentence(paired.gain.text)} tokens more, {said}",
     )
 
 

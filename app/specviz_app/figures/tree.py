@@ -80,18 +80,18 @@ def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> li
 
     drawn = [n for n in nodes if n.parent in by and n.id != -1]
     edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
-    folds = go.Scatter(
+    folds = base.scatter(
+        "text",
+        "folded",
         **base.spots(placed(tree.folds)),
-        mode="text",
         text=[sentence(f.text) for f in tree.folds],
-        name="folded",
         textfont={"color": base.GREY, "size": 12},
-        hoverinfo="skip",
     )
-    dots = go.Scatter(
+    dots = base.scatter(
+        "markers+text",
+        "nodes",
+        hover=[hover(n) for n in nodes],
         **base.spots(placed(nodes)),
-        mode="markers+text",
-        name="nodes",
         cliponaxis=False,
         **base.STEADY,
         marker={
@@ -108,22 +108,22 @@ def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> li
         textfont={"color": own, "size": 13},
         textposition="middle right" if tall else "bottom center",
         customdata=[n.id for n in nodes],
-        hovertext=[hover(n) for n in nodes],
-        hoverinfo="text",
     )
     return [*branches(edges, dark, 1.2), folds, dots]
 
 
 def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> list[go.Scatter]:
     """Edges of a tree as two traces: those that were drafted, and the path that was kept."""
-    looks = ((False, "drafted", "untested", thin), (True, "kept", "accepted", 3))
+    looks: tuple[tuple[bool, str, Mark, float], ...] = (
+        (False, "drafted", "untested", thin),
+        (True, "kept", "accepted", 3),
+    )
     return [
-        go.Scatter(
+        base.scatter(
+            "lines",
+            name,
             **base.pieces(*(edge for edge, won in edges if won is kept)),
-            mode="lines",
-            hoverinfo="skip",
-            name=name,
-            line={"color": colour(mark, dark), "width": width},  # type: ignore[arg-type]
+            line={"color": colour(mark, dark), "width": width},
         )
         for kept, name, mark, width in looks
     ]
@@ -209,23 +209,18 @@ def fig_tests(nodes: Sequence[TreeNode], dark: bool = False, greedy: bool = Fals
         )
         for k, n in enumerate(tested)
     ]
-    marks = go.Scatter(
-        x=list(range(len(tested))),
-        y=[n.values.u for n in tested],
-        mode="markers+text",
-        name="u",
+    marks = base.scatter(
+        "markers+text",
+        "u",
+        list(range(len(tested))),
+        [n.values.u for n in tested],
+        [hover(n) for n in tested],
         marker={"symbol": "diamond", "size": 12, "color": [colour(n.mark, dark) for n in tested]},
         text=[n.glyph for n in tested],
         textposition="middle right",
-        hovertext=[hover(n) for n in tested],
-        hoverinfo="text",
         customdata=[n.id for n in tested],
     )
-    x = {
-        **base.ticks([short(n.shown, _TICK) for n in tested]),
-        "range": [-0.6, len(tested) - 0.4],
-        "showgrid": False,
-    }
+    x = {**base.ticks([short(n.shown, _TICK) for n in tested]), "range": [-0.6, len(tested) - 0.4], "showgrid": False}
     y = {"range": [-0.03, 1.03], "title": "u ◆ in the band: kept"}
     return base.figure([*bands, marks], 240, x, y, showlegend=False)
 
@@ -243,19 +238,13 @@ def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     known = [n for n in nodes if n.id >= 0 and (said[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:
         return base.empty("neither p nor q is on record for this round", 110)
+    laws: tuple[tuple[str, list[float | None], Mark], ...] = (
+        ("draft", [said[n.id] for n in known], "drafted"),
+        ("target", [n.values.p for n in known], "accepted"),
+    )
     said_bars = [
-        go.Bar(
-            x=list(range(len(known))),
-            y=values,
-            name=name,
-            marker={"color": colour(mark, dark)},  # type: ignore[arg-type]
-            hovertext=[hover(n) for n in known],
-            hoverinfo="text",
-        )
-        for name, values, mark in (
-            ("draft", [said[n.id] for n in known], "drafted"),
-            ("target", [n.values.p for n in known], "accepted"),
-        )
+        base.bar(name, list(range(len(known))), values, [hover(n) for n in known], marker={"color": colour(mark, dark)})
+        for name, values, mark in laws
     ]
     x = base.ticks([f"{n.glyph} {short(n.shown, _TICK)}" for n in known])
     return base.figure(said_bars, 240, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group", bargap=0.25)

@@ -61,25 +61,23 @@ def _bars(scan: Scan, dark: bool) -> list[Any]:
         name="1 − h",
         marker={"color": colour("untested", dark), "opacity": 0.25},
     )
-    marks = go.Scatter(
-        x=xs,
-        y=[c.u for c in columns],
-        mode="markers",
-        name="u",
-        hovertext=about,
-        hoverinfo="text",
+    marks = base.scatter(
+        "markers",
+        "u",
+        xs,
+        [c.u for c in columns],
+        about,
         marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": edge},
         customdata=[c.node for c in columns],
         cliponaxis=False,
         **base.STEADY,
     )
-    words = go.Scatter(
-        x=xs,
-        y=[1.09] * len(xs),
-        mode="text",
+    words = base.scatter(
+        "text",
+        "verdict",
+        xs,
+        [1.09] * len(xs),
         text=[_verdict(c) for c in columns],
-        name="verdict",
-        hoverinfo="skip",
         textfont={"color": [colour(_look(c), dark) for c in columns], "size": 13},
         cliponaxis=False,
     )
@@ -101,11 +99,7 @@ def _verdict(column: ScanColumn) -> str:
 
 
 def _hover(column: ScanColumn) -> str:
-    lines = [
-        f"<b>{column.t} {safe(column.shown)}</b>",
-        f"joint ratio {joint(column.log_r)}",
-        f"c {fine(column.c)}",
-    ]
+    lines = [f"<b>{column.t} {safe(column.shown)}</b>", f"joint ratio {joint(column.log_r)}", f"c {fine(column.c)}"]
     lines += [f"D+ {fine(column.d_plus)} · D- {fine(column.d_minus)}"] if column.d_plus is not None else []
     lines += [f"h {fine(column.h)}"] + ([f"u {fine(column.u)}"] if column.u is not None else [])
     lines += ["kept though its own test would have failed"] if column.alone_failed else []
@@ -163,22 +157,21 @@ def _stair(
     floor: float,
     dark: bool,
 ) -> go.Scatter:
-    return go.Scatter(
-        x=list(stairs.xs),
-        y=[floor if v is None else v for v in values],
-        mode="lines+markers",
-        name=name,
+    return base.scatter(
+        "lines+markers",
+        name,
+        list(stairs.xs),
+        [floor if v is None else v for v in values],
+        [
+            f"position {t}: {sentence(name)} {'0' if v is None else joint(v)}"
+            for t, v in zip(stairs.xs, values, strict=True)
+        ],
         line={"shape": "hvh", "color": colour(mark, dark), "width": 2, "dash": dash},
         marker={
             "symbol": ["triangle-down" if v is None else symbol for v in values],
             "size": 9,
             "color": colour(mark, dark),
         },
-        hovertext=[
-            f"position {t}: {sentence(name)} {'0' if v is None else joint(v)}"
-            for t, v in zip(stairs.xs, values, strict=True)
-        ],
-        hoverinfo="text",
     )
 
 
@@ -233,13 +226,12 @@ def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
     if all(e.weighed_q is None for e in entries):
         columns = [("p", [e.p for e in entries], "accepted")]
     drawn = [
-        go.Bar(
-            x=list(range(len(entries))),
-            y=values,
-            name=sentence(name),
+        base.bar(
+            sentence(name),
+            list(range(len(entries))),
+            values,
+            [f"{safe(e.shown)}<br>{sentence(name)} {fine(v)}" for e, v in zip(entries, values, strict=True)],
             marker={"color": colour(mark, dark)},
-            hovertext=[f"{safe(e.shown)}<br>{sentence(name)} {fine(v)}" for e, v in zip(entries, values, strict=True)],
-            hoverinfo="text",
         )
         for name, values, mark in columns
     ]
@@ -249,17 +241,7 @@ def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
 
 def closing_rows(row: ClosingRow | None) -> list[dict[str, Any]]:
     entries = row.entries if row is not None else ()
-    return [
-        {
-            "token": e.shown,
-            "p": e.p,
-            "q": e.q,
-            "weighed p": e.weighed_p,
-            "weighed q": e.weighed_q,
-            "left": e.left,
-            "share of the draw": e.share,
-            "drawn": e.drawn,
-            "drafted": e.drafted,
-        }
-        for e in entries
-    ]
+    return base.table(
+        "token | p | q | weighed p | weighed q | left | share of the draw | drawn | drafted",
+        [(e.shown, e.p, e.q, e.weighed_p, e.weighed_q, e.left, e.share, e.drawn, e.drafted) for e in entries],
+    )

@@ -36,28 +36,24 @@ def fig_curves(change: WidthChange, dark: bool = False) -> go.Figure:
 def _curve(bucket: BucketChange, hex_colour: str, dash: str, symbol: str) -> list[go.Scatter]:
     name = "root" if bucket.label == "root" else f"said {bucket.label}"
     xs = list(range(1, len(bucket.curve) + 1))
-    line = go.Scatter(
-        x=xs,
-        y=list(bucket.curve),
-        mode="lines",
-        name=f"{name} ({bucket.n:,})",
+    line = base.scatter(
+        "lines",
+        f"{name} ({bucket.n:,})",
+        xs,
+        list(bucket.curve),
+        [f"{name}: {w} children cover {percent(y)} of {bucket.n:,}" for w, y in zip(xs, bucket.curve, strict=True)],
         line={"color": hex_colour, "dash": dash},
-        hovertext=[
-            f"{name}: {w} children cover {percent(y)} of {bucket.n:,}" for w, y in zip(xs, bucket.curve, strict=True)
-        ],
-        hoverinfo="text",
     )
     own, here = max(1, bucket.ran_width), max(1, bucket.width)
     marks = [
-        go.Scatter(
-            x=[w],
-            y=[bucket.curve[w - 1]],
-            mode="markers",
+        base.scatter(
+            "markers",
+            f"{name}, {what}",
+            [w],
+            [bucket.curve[w - 1]],
+            [f"{name}, {what}: {w} children"],
             showlegend=False,
-            hoverinfo="text",
             cliponaxis=False,
-            hovertext=[f"{name}, {what}: {w} children"],
-            name=f"{name}, {what}",
             marker={"symbol": sign, "size": size, "color": hex_colour, "line": {"width": 2}},
         )
         for w, sign, size, what in ((own, f"{symbol}-open", 15, "the run"), (here, symbol, 10, "the sliders"))
@@ -68,17 +64,16 @@ def _curve(bucket: BucketChange, hex_colour: str, dash: str, symbol: str) -> lis
 def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
     """Coverage against children an expansion: the best that any table reaches here, the run, and the sliders."""
     points = change.frontier
-    line = go.Scatter(
-        **base.spots([(x, y) for x, y, _ in points]),
-        mode="lines+markers",
-        name="best of all tables",
-        line={"shape": "hv", "color": base.GREY, "width": 1.5},
-        marker={"size": 5, "color": base.GREY},
-        hovertext=[
+    line = base.scatter(
+        "lines+markers",
+        "best of all tables",
+        hover=[
             f"{sentence(table.text)}<br>{number(x)} children each cover {percent(y)}<br>a click takes it"
             for x, y, table in points
         ],
-        hoverinfo="text",
+        **base.spots([(x, y) for x, y, _ in points]),
+        line={"shape": "hv", "color": base.GREY, "width": 1.5},
+        marker={"size": 5, "color": base.GREY},
         customdata=[list(table.widths) for _, _, table in points],
         **base.STEADY,
     )
@@ -87,14 +82,13 @@ def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
         ("the sliders", change.children, change.here, "square-open", "accepted", 17),
     )
     marks = [
-        go.Scatter(
-            x=[x],
-            y=[y],
-            mode="markers",
-            name=name,
-            hoverinfo="text",
+        base.scatter(
+            "markers",
+            name,
+            [x],
+            [y],
+            [f"{name}: {number(x)} children each cover {percent(y)}"],
             cliponaxis=False,
-            hovertext=[f"{name}: {number(x)} children each cover {percent(y)}"],
             marker={
                 "symbol": symbol,
                 "size": size,
@@ -109,19 +103,14 @@ def fig_frontier(change: WidthChange, dark: bool = False) -> go.Figure:
 
 def change_rows(change: WidthChange) -> list[dict[str, Any]]:
     """A row a predicted bucket: the run beside the table."""
-    return [
-        {
-            "predicted": b.label,
-            "expansions": b.n,
-            "width in the run": b.ran_width,
-            "width here": b.width,
-            "covered in the run": percent(b.ran),
-            "covered here": percent(b.here),
-            "children in the run": b.ran_children,
-            "children here": b.children,
-        }
-        for b in change.buckets
-    ]
+    return base.table(
+        "predicted | expansions | width in the run | width here | "
+        "covered in the run | covered here | children in the run | children here",
+        [
+            (b.label, b.n, b.ran_width, b.width, percent(b.ran), percent(b.here), b.ran_children, b.children)
+            for b in change.buckets
+        ],
+    )
 
 
 def curve_rows(change: WidthChange) -> list[dict[str, Any]]:
@@ -136,12 +125,7 @@ def curve_rows(change: WidthChange) -> list[dict[str, Any]]:
 
 
 def frontier_rows(change: WidthChange) -> list[dict[str, Any]]:
-    return [
-        {
-            "table": table.text,
-            "children an expansion": x,
-            "covered": y,
-            "fewest children for the run's coverage": table == change.cheapest,
-        }
-        for x, y, table in change.frontier
-    ]
+    return base.table(
+        "table | children an expansion | covered | fewest children for the run's coverage",
+        [(table.text, x, y, table == change.cheapest) for x, y, table in change.frontier],
+    )

@@ -58,12 +58,7 @@ def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
     with left:
         _cell(found.cell, dark)
     with right:
-        parts.plot(
-            of_round.fig_cell(found.cell, heat.tau, dark),
-            "layers-cell",
-            alt,
-            of_round.cell_rows(found.cell),
-        )
+        parts.plot(of_round.fig_cell(found.cell, heat.tau, dark), "layers-cell", alt, of_round.cell_rows(found.cell))
     _parts(held, found, heat, dark)
 
 

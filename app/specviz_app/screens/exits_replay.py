@@ -1,27 +1,97 @@
 """The part of page Early exit about other settings on the recorded text, recomputed while a slider moves.
 
-What to do when a trace does not hold what the exit heads say: the command, and a button that runs it.
+What to do when a trace does not hold what the exit heads say: the command, and a button that runs it. `specviz sweep`
+is a process of its own: it loads the model and asks its exit heads about the text. The pages know no model, so they ask
+the command line, which says in one line on standard error what went wrong.
 """
 
 import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
 
 from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
+from specviz.events import Event, Header
+from specviz.trace import Recorder
 from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, TextReplay, exit_grid, replay_of
+from specviz.view.panels.exits.sweeps import replayed_as
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures import exit_grid as of_grid
 from specviz_app.server.server import Server, current
-from specviz_app.server.sweep_job import SweepJob, arguments, written
 from specviz_app.ui import around, guard, parts, state
-from specviz_app.ui.library import LIVE, choices
-from specviz_app.ui.uploads import scratch
+from specviz_app.ui.library import LIVE, choices, scratch
 from specviz_app.ui.viewer import Viewer
 
 _LAYERS = "try.layers"
 _OWN, _ALL = "as the run", "every layer"
+
+
+def arguments(header: Header, trace: str, out: str, target: str = "") -> list[str]:
+    """The words after `specviz`: the run's own method and heads, so that its rounds come out again."""
+    method = replayed_as(header)
+    heads = [str(head) for head in header.knobs.get("heads") or ()][:1]
+    more = (["--heads", *heads] if heads else []) + (["--target", target] if target else [])
+    return ["sweep", method, trace, *more, "--write", out]
+
+
+@dataclass
+class SweepJob:
+    """One sweep under way. `out` is where the copy with the heads' answers will be."""
+
+    out: Path
+    process: "subprocess.Popen[bytes]"
+    said: Path  # what it wrote on standard error
+
+    @classmethod
+    def start(
+        cls, header: Header, trace: Path, folder: Path, name: str, target: str = "", command: Sequence[str] = ()
+    ) -> "SweepJob":
+        """Begin. `command`: another one than this Python's specviz, for tests."""
+        place = Path(tempfile.mkdtemp(dir=folder))
+        out, said = place / f"{name}.sv.jsonl", place / "said"
+        words = [*(command or (sys.executable, "-m", "specviz")), *arguments(header, str(trace), str(out), target)]
+        with said.open("wb") as stderr:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
+        return cls(out, process, said)
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def result(self) -> Path | None:
+        """The trace that was written; None while it runs, or when it failed."""
+        if self.running or self.process.returncode != 0:
+            return None
+        packed = self.out.with_name(self.out.name + ".gz")
+        return next((path for path in (packed, self.out) if path.exists()), None)
+
+    @property
+    def last_words(self) -> str:
+        lines = self.said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("specviz: ") if lines else ""
+
+    def stop(self) -> None:
+        """End it early."""
+        if self.running:
+            self.process.terminate()
+            self.process.wait(timeout=5)
+
+
+def written(events: Iterable[Event], folder: Path) -> Path:
+    """A trace file of a run that was only watched."""
+    place = Path(tempfile.mkdtemp(dir=folder)) / "live.sv.jsonl"
+    recorder = Recorder(place)
+    for event in events:
+        recorder.write(event)
+    recorder.close()
+    return Path(recorder.path)
 
 
 def section(held: Viewer) -> None:

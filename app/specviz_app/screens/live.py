@@ -12,7 +12,6 @@ from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz_app.server.core import ServedRun
-from specviz_app.server.live_source import chosen, live_tree
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
@@ -35,7 +34,7 @@ def page() -> None:
     if not core.loaded:
         _models(server)
         return
-    live_tree(server, guard.obeyed(_node_chosen))
+    parts.live_tree(server, guard.obeyed(_node_chosen))
     if core.catalogue is None:
         guard.fragment(_wait, 0.5)(core)
         return
@@ -275,7 +274,7 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
 
 def _node_chosen() -> None:
     """A click in the tree: this tab looks at that node from now on."""
-    st.session_state["live_node"] = chosen()
+    st.session_state["live_node"] = parts.chosen_node()
 
 
 def _why(core: ServedRun) -> None:
@@ -303,11 +302,4 @@ def _why(core: ServedRun) -> None:
     )
 
 
-PAGE = Page(
-    "live",
-    "Live",
-    "play_circle",
-    10,
-    "decode a prompt and watch it happen",
-    page,
-)
+PAGE = Page("live", "Live", "play_circle", 10, "decode a prompt and watch it happen", page)

@@ -86,11 +86,4 @@ def _numbers(frame: Frame, dark: bool, key: str) -> None:
     parts.plot(fig_pq(nodes, dark), f"{key}-pq", f"Target and draft probabilities of {len(nodes)} drafted tokens.")
 
 
-PAGE = Page(
-    "rounds",
-    "Round explorer",
-    "account_tree",
-    30,
-    "one round, and why every token of it lived or died",
-    page,
-)
+PAGE = Page("rounds", "Round explorer", "account_tree", 30, "one round, and why every token of it lived or died", page)

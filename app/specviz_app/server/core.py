@@ -1,31 +1,59 @@
-"""`ServedRun`: the one worker of this server, shared by all its browser tabs.
+"""`ServedRun`: the one worker of this server, shared by all its browser tabs; `payload`: a frame of it on the wire.
 
 A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
 finished frames (`look`, `look_at`). A page that explores the run takes seconds to be drawn, which may not hold up the
-others: it gets the events (`LiveSource`). Frames may be skipped, events never are.
+others: it gets the events (`LiveSource`). Frames may be skipped, events never are. `Settings`: what the command line
+decided.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Event
+from specviz.events import Event, Knob
 from specviz.runlog.fold import Run
 from specviz.sources import NoSource, Worker
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Feed, Frame, Options
-from specviz_app.server.settings import Settings
+from specviz.view.words.numbers import knob
+from specviz.view.words.palette import STYLES, Phase
 
 TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
 MOST_STEPS = 1000  # rounds that one press may ask for
 WORDS = IdleWords("the models are not loaded", "ready", "preparing the run; a method may measure its costs first")
+UPLOAD_MB = 64  # most of an uploaded file
+INFLATED_MB = 512  # most of what a zipped upload may unpack to
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`replay`: a trace to show. `argv`: words for the worker (models, device). `start`: what its first run decodes,
+    or, without a prompt, what the form proposes. `live`: load the models at once. `command`: another worker, for tests.
+    """
+
+    replay: Path | None = None
+    argv: tuple[str, ...] = ()
+    start: Start | None = None
+    live: bool = False
+    record: Path | None = None
+    redact: bool = False  # what is recorded holds no text
+    command: tuple[str, ...] | None = None
+
+    def model(self, name: str) -> str:
+        """The model named on the command line as `--name`, or nothing for the embedded one."""
+        flag = f"--{name}"
+        return self.argv[self.argv.index(flag) + 1] if flag in self.argv else ""
 
 
 class ServedRun(LiveRun):
@@ -177,7 +205,6 @@ class LiveSource:
                 return found
 
     def send(self, command: Command) -> None:
-        """Hand a command to the core."""
         self._core.command(command)
 
     def close(self) -> None:
@@ -206,3 +233,44 @@ def _argv(argv: tuple[str, ...], **models: str) -> list[str]:
         if value:
             words += [flag, value]
     return words
+
+
+_TAIL = 160  # tokens of the text that are sent with every frame
+_CHANGES = 6
+_BARS = 80  # rounds
+
+
+def payload(frame: Frame, changes: list[Knob], refusals: list[str], sequence: int) -> bytes:
+    """One frame, ready for the wire. Token texts in it are escaped already, and are to be set as text only."""
+    tokens, why = frame.strip.tokens, frame.why
+    body = {
+        "seq": sequence,
+        "state": frame.state,
+        "title": frame.run.title,
+        "badge": frame.run.badge,
+        "lossy": not frame.run.lossless,
+        "place": {"q": frame.query, "r": frame.round, "label": frame.timeline.label},
+        "still": frame.phase == Phase.COMMIT,  # for whoever wants no motion
+        "phase": frame.phase_text if frame.n_rounds else "",
+        "counts": frame.counts.text,
+        "metrics": frame.metrics,
+        "strip": {"tokens": tokens[-_TAIL:], "cut": len(tokens) > _TAIL},
+        "tree": frame.tree,
+        "why": why and {"title": why.title, "headline": why.headline, "words": why.words, "mark": why.mark},
+        "queue": frame.queue.text,
+        "pending": frame.knobs.pending,
+        "last": frame.knobs.last,
+        "changes": [
+            (c.name, knob(c.old), knob(c.new), f"r{c.requested_r}", f"r{c.applied_r}") for c in changes[-_CHANGES:]
+        ],
+        "refusals": refusals,
+        "notices": frame.notices,
+        "failed": frame.state.name in ("error", "core_lost"),  # then the last notice says how
+        "spark": frame.timeline.bars[-_BARS:],
+    }
+    return msgspec.json.encode(body)
+
+
+def palette() -> dict[str, dict[str, str]]:
+    """The colours of marks on both grounds, for the component: sent once."""
+    return {mark: {"dark": style.dark, "light": style.light} for mark, style in STYLES.items()}

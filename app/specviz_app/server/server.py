@@ -21,9 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, ServedRun
-from specviz_app.server.payload import payload
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import TICK_S, ServedRun, Settings, payload
 
 EVENTS, COMMAND = "/api/events", "/api/command"
 HEARTBEAT_S = 10.0
@@ -110,8 +108,6 @@ def install(server: Server) -> Server:
 
 
 def routes(server: Server) -> list[Route]:
-    """The routes of the live stream."""
-
     async def events(request: Request) -> Response:
         if not _allowed(server, request.query_params.get("token", "")):
             return _no("this stream needs the token of a page of this server")

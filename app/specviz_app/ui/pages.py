@@ -1,5 +1,9 @@
 """The pages of the dashboard, found where they are: a module of `screens` with a `PAGE`, or one handed to
-`register_page`. Nothing else lists them."""
+`register_page`. Nothing else lists them.
+
+A page binds and places; figures are made in `figures`, numbers in `specviz.view`. The folder is not named `pages`:
+Streamlit would take every file in such a folder for a page of its own.
+"""
 
 import importlib
 import pkgutil
@@ -36,7 +40,6 @@ def register_page(page: Page) -> Page:
 
 
 def unregister_page(path: str) -> None:
-    """Forget a page that was brought."""
     _brought.pop(path, None)
 
 

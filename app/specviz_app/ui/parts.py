@@ -15,6 +15,8 @@ from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
+from specviz_app.server.core import palette
+from specviz_app.server.server import COMMAND, EVENTS, Server
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
@@ -179,3 +181,32 @@ def _gauge(value: float | None, hex_colour: str) -> str:
 def style() -> None:
     """The page's own style sheet."""
     st.html(f"<style>{_CSS}</style>")
+
+
+LIVE_TREE = "live-tree"
+
+
+def _static(name: str) -> str:
+    return (Path(__file__).parents[1] / "static" / name).read_text(encoding="utf-8")
+
+
+_live_component = st.components.v2.component(
+    "specviz_live", html=_static("live.html"), css=_static("live.css"), js=_static("live.js")
+)
+
+
+def live_tree(server: Server, on_node: Callable[[], None]) -> None:
+    """Mount the tree that follows the server's frames without a script run for each of them.
+
+    It is mounted once under one key with data that never changes, so a rerun (a knob, another widget) leaves it, its
+    stream and its state where they are. `on_node` runs when a node was chosen; `chosen_node()` then says which.
+    """
+    data = {"events": f"{EVENTS}?token={server.token}", "command": COMMAND, "token": server.token, "palette": palette()}
+    _live_component(key=LIVE_TREE, data=data, on_node_change=on_node)
+
+
+def chosen_node() -> dict[str, Any] | None:
+    """The node that was clicked in this run of the script: `{"q", "r", "node"}`."""
+    state = st.session_state.get(LIVE_TREE)
+    found = state.get("node") if state is not None else None
+    return found if isinstance(found, dict) else None

@@ -16,12 +16,11 @@ from specviz.errors import KnobError, SpecvizError
 from specviz.events import MethodInfo
 from specviz.knobs import KnobSpec
 from specviz.view.frame.knob_bar import absent_knobs
+from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
-from specviz_app.server.settings import UPLOAD_MB
-from specviz_app.ui.library import choices
+from specviz_app.ui.library import accept, choices
 from specviz_app.ui.parts import plain
 from specviz_app.ui.state import SRC, source_name, take_wanted, uploads
-from specviz_app.ui.uploads import accept
 
 UPLOADED = " (upload)"  # ends the name of an uploaded run
 

@@ -1,5 +1,6 @@
 """The tables of `specviz stats`: one for the whole run; branches, ranks and learning of the methods that have them; by
-draft position and depth; a histogram. Names, words and order come from the registry of metrics."""
+draft position and depth; a histogram. Names, words and order come from the registry of metrics.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,8 +11,8 @@ from specviz.cli.printing import cells, figure, setting, table_of
 from specviz.console import standard_output
 from specviz.events import End, Header
 from specviz.metrics import METRICS, Estimate, Metrics, SameDraft
-from specviz.metrics.modelled import Modelled
 from specviz.metrics.ranks import AdaptCounts
+from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.panels.ranks.model import BUCKETS

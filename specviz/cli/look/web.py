@@ -20,7 +20,7 @@ from specviz.errors import MissingExtra, SpecvizError
 from specviz.trace import Trace, resolve
 
 if TYPE_CHECKING:
-    from specviz_app.server.settings import Settings
+    from specviz_app.server.core import Settings
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
@@ -95,7 +95,7 @@ def _has_desktop() -> bool:
 
 def _settings(given: Mapping[str, Any]) -> "Settings":
     """What to show or run, checked as far as that goes without a model. Raises SpecvizError."""
-    from specviz_app.server.settings import Settings
+    from specviz_app.server.core import Settings
 
     wanted = live.wants_run(given)
     if given["replay"] is not None:

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, RoundFacts, Work, work_of
-from specviz.cost.timing import facts_of
+from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, RoundFacts, Work, facts_of, work_of
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
