@@ -25,9 +25,8 @@ from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
-from specviz.engine.run import build_drafter
-from specviz.engine.run.build_drafter import make_drafter
-from specviz.engine.run.queries import Queries, encode_prompt
+from specviz.engine.run import prepare
+from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
 from specviz.errors import KnobError, ModelError
 from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
 from specviz.knobs import Knobs
@@ -59,7 +58,7 @@ class LocalRun:
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
         self.probe = Probe(self._tell, self.texts, start.level, TOPK)
         drafter = make_drafter(self.method, models, knobs)
-        self.table, knobs = build_drafter.fitted(self.method.table, drafter, start.knobs)
+        self.table, knobs = prepare.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
         self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)

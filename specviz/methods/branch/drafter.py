@@ -21,11 +21,9 @@ from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Posterior
 from specviz.knobs import Knobs
 from specviz.methods.branch.fork import BranchDrafter
-from specviz.methods.branch.hrad import pick
+from specviz.methods.branch.hrad import Alternating, Signals, pick
 from specviz.methods.branch.model_cache import KEPT, DraftModelCache
-from specviz.methods.branch.outcome import BranchOutcome
-from specviz.methods.branch.round import BranchRound, PendingToken
-from specviz.methods.branch.signal import Alternating, Signals
+from specviz.methods.branch.round import BranchOutcome, BranchRound, PendingToken
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import Draft
 

@@ -25,8 +25,7 @@ from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.branch.round import BranchRound, DraftRow
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
-from specviz.methods.common.draft_sampler import without, without_replacement
-from specviz.methods.common.runner import prefixes
+from specviz.methods.common.runner import prefixes, without, without_replacement
 from specviz.probability.rows import Certain, Row, at
 
 DrawFrom = Callable[[Row], int]

@@ -25,8 +25,7 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import DraftSampler
-from specviz.methods.common.runner import ModelDrafter, laws
+from specviz.methods.common.runner import DraftSampler, ModelDrafter, laws
 from specviz.methods.draft_model.spec import drawn_mode
 from specviz.methods.draft_model.trees import DrawnTree, SiblingGrower, TopTree
 from specviz.names import DraftEnd, Mode

@@ -19,8 +19,8 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
-from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.knobs import single
+from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.clock import measured
 from specviz.methods.early_exit.heads import Heads, describe, pick, tested

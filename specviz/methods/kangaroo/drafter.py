@@ -23,8 +23,7 @@ from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
-from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows
-from specviz.methods.kangaroo.files import pick
+from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows, pick
 from specviz.names import Mode
 
 USUAL = 1 / 4  # where the lens drafts when there is no adapter to say

@@ -18,10 +18,9 @@ from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence, draft_steps
-from specviz.methods.self_skip.files import pick
-from specviz.methods.self_skip.model import Borrowed, SkippedModel
+from specviz.methods.self_skip.model import Borrowed, SkippedModel, pick
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 

@@ -16,16 +16,12 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.cost_model import CallCosts
-from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
-from specviz.methods.specblock.files import KIND, Trained
-from specviz.methods.specblock.grower import SiblingDraws, TreeGrower, drafted
+from specviz.methods.common.knobs import MOST_BLOCKS, MOST_STARTS
+from specviz.methods.specblock.grower import RoundPlan, SiblingDraws, TargetRanks, TreeGrower, drafted, read
 from specviz.methods.specblock.growth import GrowingTree, Sizes
-from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.ranks import RoundPlan, TargetRanks, read
+from specviz.methods.specblock.network import KIND, BlockNetwork, Trained
 from specviz.methods.specblock.recorder import BlockFacts
-from specviz.methods.trained.block_runner import BlockCall
-from specviz.methods.trained.calls import PairBuffer
+from specviz.methods.trained.calls import BlockCall, CallCosts, PairBuffer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft

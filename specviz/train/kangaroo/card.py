@@ -13,8 +13,7 @@ from specviz.engine.model.rows import Tensor
 from specviz.methods import get_method
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.kangaroo import drafter
-from specviz.methods.kangaroo.adapter import AdapterModel
-from specviz.methods.kangaroo.files import AdapterConfig
+from specviz.methods.kangaroo.adapter import AdapterConfig, AdapterModel
 from specviz.train.cards import page as cards
 from specviz.train.cards import plots
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from specviz.methods.self_skip.files import KIND, SkipSetConfig
+from specviz.methods.self_skip.model import KIND, SkipSetConfig
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.cards import page as cards
 from specviz.train.common.decoding import Decoded, Prompts, decode, gain

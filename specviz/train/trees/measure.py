@@ -15,14 +15,14 @@ from torch import Tensor
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.eagle3 import network as eagle_files
+from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.medusa import network as medusa_files
+from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.specblock import files as block_files
+from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import Trained
 from specviz.methods.specblock.losses import LossConfig, SlotCounts
+from specviz.methods.specblock.network import Trained
 from specviz.methods.trained.parts import DrafterKind, fingerprint, read_config
 from specviz.methods.trained.ranks import N_BUCKETS
 from specviz.train.common.decoding import Decoded, Prompts, decode

@@ -12,7 +12,7 @@ from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
 from specviz.methods.branch.fork import BranchChoice
 from specviz.methods.branch.round import BranchRound
-from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.runner import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
 from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
