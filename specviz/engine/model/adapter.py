@@ -39,7 +39,11 @@ class ForwardInputs:
 
 
 class Model(Protocol):
-    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table."""
+    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table.
+
+    `hidden` is `[1, n, width]`; `visible` and `kv_positions` are numpy `[n, kv]` and `[kv]`, None for a plain line;
+    `logits` returns `[n, V]`. `lo..hi` are layers, from 0.
+    """
 
     n_layers: int
     vocab: int

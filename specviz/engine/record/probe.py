@@ -62,7 +62,6 @@ class Probe:
         self.emit_line(event)
 
     def prefilled(self, session: Session, dur_ns: int) -> None:
-        """A query begins."""
         self.query = session.query
         prompt = list(session.prompt)
         self.emit(

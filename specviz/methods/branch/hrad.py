@@ -130,7 +130,7 @@ class Alternating(Signals):
         super().__init__(None)
 
     def parts(self) -> dict[str, str]:
-        """Nothing was trained."""
+        """No trained part."""
         return {}
 
     def ask(self, ctx: Context, stage: Stage) -> int:

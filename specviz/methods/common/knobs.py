@@ -25,7 +25,7 @@ def draft_mode(*choices: str, more: str = "") -> KnobSpec:
 def gamma(
     lo: int = 0, meaning: str = "most drafted tokens per chain", needs: dict[str, list[str]] | None = None
 ) -> KnobSpec:
-    """The length of a chain, in tokens."""
+    """Knob `gamma`: the length of a chain, in tokens."""
     return KnobSpec(name="gamma", symbol="γ", kind="int", lo=lo, hi=64, default=4, help=meaning, needs=needs or {})
 
 

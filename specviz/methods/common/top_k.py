@@ -29,7 +29,7 @@ class RowConfidence:
 
     @classmethod
     def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "RowConfidence":
-        """Read off the device in one copy. `full` also asks for the runner-up and the entropy."""
+        """Of one row of logits `[1, V]`, in one copy off the device. `full`: also runner-up and entropy (nats)."""
         return cls.several([row], layer, logits, temp, full)[0]
 
     @classmethod

@@ -14,7 +14,7 @@ was counted with.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,7 +252,7 @@ class FixedLevels(Levels):
             self.ranks.setdefault(path[:-1], []).append(path[-1])
         self._paths: list[RankPath] = []  # of every node
 
-    def offer(self, parents: Any, offers: Any) -> None:
+    def offer(self, parents: Sequence[int], offers: Iterable[tuple[Sequence[int], Sequence[float]]]) -> None:
         """Only the ranks on the shape become nodes; a small vocabulary may lack some."""
         for parent, (tokens, logs) in zip(parents, offers, strict=True):
             above = () if parent == ROOT else self._paths[parent]

@@ -173,7 +173,10 @@ KIND = PartKind(
 
 
 def opened(folder: Path, adapter: ModelAdapter) -> tuple[ExitHeadConfig, dict[str, Tensor]]:
-    """What a folder holds, once it is known to be heads of this target. Raises ModelError in one line."""
+    """Config and tensors of a folder: `<layer>.<name>` of each head, `shortlist` `[K]`.
+
+    Raises ModelError in one line where they are no heads, or not of this target.
+    """
     given = KIND.given(folder)
     config = _tuned_lens(folder, given, adapter) if "lens_type" in given else KIND.parsed(folder, given)
     KIND.refuse_others(folder, config, adapter, owned=bool(config.target))
@@ -245,7 +248,7 @@ class LogitLens:
         self.model = model
 
     def logits(self, layer: int, hidden: Tensor) -> Tensor:
-        """`[n, V]`."""
+        """Logits `[n, V]` of states `[n, width]`, whatever the layer."""
         return self.model.logits(hidden[None])
 
 
@@ -266,7 +269,7 @@ class TrainedHeads:
         return head.requires_grad_(False)
 
     def logits(self, layer: int, hidden: Tensor) -> Tensor:
-        """`[n, V]`; through the logit lens for a layer without a head."""
+        """Logits `[n, V]` of states `[n, width]`; through the logit lens for a layer without a head."""
         head = self._heads.get(layer)
         if head is None:
             return self._lens.logits(layer, hidden)

@@ -97,7 +97,7 @@ class Adapter(nn.Module):
 
     @torch.no_grad()
     def begin(self, final_norm: Any, seed: int) -> "Adapter":
-        """First weights for a training."""
+        """First weights for a training: the norm's gain from `final_norm` where it has one of the same shape `[d]`."""
         noise = torch.Generator().manual_seed(seed)
         attention = self.attention
         for part in (attention.q_proj, attention.k_proj, attention.v_proj):
@@ -138,7 +138,7 @@ class AdapterModel:
         return KVCache(1, capacity)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
-        """Refused: it reads the target's states (`Reader`)."""
+        """Refused with NotImplementedError: its rows begin as states `[n, width]` of the target (`StateRows.hand`)."""
         raise NotImplementedError("an adapter reads states of the target, not tokens")
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:

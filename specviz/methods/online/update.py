@@ -137,7 +137,7 @@ class Learner:
             optimizer.load_state_dict(before)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Everything that is trained, or may be put in place."""
+        """All trained tensors of any shape `[..]`: those of the copy, of the network in use, and of both snapshots."""
         yield from self._shadow.parameters()
         yield from self.network.parameters()
         yield from (*self.weights.values(), *self.anchor.values())
@@ -234,7 +234,7 @@ def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slo
 
 
 def shared_storage(drafter: Iterable[Tensor], target: Iterable[Tensor]) -> bool:
-    """Whether a trained tensor lies in the target's memory; it would rewrite the target unseen."""
+    """Whether any tensor `[..]` of the drafter lies in the target's memory: training it would change the target."""
     theirs = {each.untyped_storage().data_ptr() for each in target}
     return any(each.untyped_storage().data_ptr() in theirs for each in drafter)
 

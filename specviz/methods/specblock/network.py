@@ -31,7 +31,7 @@ Tensor = torch.Tensor
 
 
 class _Kept:
-    """Keys and values of all blocks so far, by layer, behind one another."""
+    """Keys and values `[B, heads, rows, head_dim]` of all blocks so far, by layer, joined along the rows."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(n_layers)]

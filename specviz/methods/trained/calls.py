@@ -38,11 +38,11 @@ class PairNetwork(Protocol):
 
     @property
     def depth(self) -> int:
-        """Layers that keep keys."""
+        """Number of layers that keep keys and values."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of its weights, to which features are cast."""
 
     def conditions(self, features: Tensor) -> Tensor:
         """`[.., width]` of `[.., n_features]`."""

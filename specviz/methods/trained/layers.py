@@ -52,7 +52,7 @@ class RMSNorm(nn.RMSNorm):
     """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`rows` at mean square one, times the gain."""
+        """`rows` `[.., width]` at mean square one, times the gain."""
         return nn.functional.rms_norm(rows, self.normalized_shape, self.weight.to(rows.dtype), self.eps)
 
 

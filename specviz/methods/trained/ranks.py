@@ -60,6 +60,7 @@ def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def buckets(rank: Tensor) -> Tensor:
+    """The bucket `[..]`, 0 to 3, of 1-based ranks `[..]`."""
     return torch.bucketize(rank, torch.tensor(BORDERS, device=rank.device))
 
 
