@@ -32,7 +32,7 @@ class Table(Protocol):
         """Law `[V]` of the token after `prefix`."""
 
     def in_floats(self) -> "Table":
-        """The same model with float64 rows."""
+        """This model with float64 rows."""
 
 
 @dataclass(frozen=True)

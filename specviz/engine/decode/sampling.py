@@ -91,9 +91,9 @@ class Warper:
     def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
         out = logits.clone()
         for row, prefix in enumerate(prefixes):
-            seen = torch.tensor(sorted(set(prefix)), device=logits.device)
-            values = logits[row, seen]
-            out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
+            used = torch.tensor(sorted(set(prefix)), device=logits.device)
+            values = logits[row, used]
+            out[row, used] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
         # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
         # finite number stays as it is: clamped it would pass for one.
         return torch.where(logits.isfinite(), out.clamp(-MOST, MOST), logits)

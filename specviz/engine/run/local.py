@@ -125,6 +125,10 @@ class LocalRun:
         knobs = self.session.knobs
         own = {spec.name for spec in self.method.own}
         probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
+        stream: dict[str, Any] = {}
+        if self.start.stream:
+            domains = Counter(prompt.domain for prompt in self.queries.prompts)
+            stream = {"stream": {"n_queries": len(self.queries), "domains": domains}}
         return Header(
             schema=SCHEMA,
             v=VERSION,
@@ -145,14 +149,8 @@ class LocalRun:
             topk=TOPK,
             method_traits=self.method.traits,
             verifier_traits=self.verifier.traits,
-            env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
+            env=environment() | ({"lanes_ms": probed} if probed else {}) | stream,
         )
-
-    def _stream(self) -> dict[str, Any]:
-        """How many queries of which kinds a stream will have."""
-        if not self.start.stream:
-            return {}
-        return {"stream": {"n_queries": len(self.queries), "domains": Counter(p.domain for p in self.queries.prompts)}}
 
     def _models_info(self) -> Any:
         """The pair, and the trained parts that the drafter found for it."""
@@ -260,7 +258,7 @@ class LocalRun:
             raise
 
     def _tell(self, event: Event) -> None:
-        """Hand an event on. Totals count what was told: an interrupt may fall between a commit and its records."""
+        """Hand an event on, and count it: an interrupt may fall between a commit and its records."""
         self._sink(event)
         if isinstance(event, RoundEnd):
             self.totals["n_rounds"] += 1

@@ -56,7 +56,7 @@ class Classifier(ABC):
         """The class of the round that begins after `token`. `features[tap]`: states `[n, width]`, the newest last."""
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
-        """Why its word is about other rounds than those of a run with these knobs; None: it is not."""
+        """Why it learned from other rounds than those of a run with these knobs; None: from such rounds."""
         return None
 
 
@@ -86,22 +86,22 @@ class Signals:
         at = f"gamma {gamma} at temperature {temperature:g}"
         return {"hrad": f"γ{gamma} T{temperature:g}: trained on rounds of {at}"}
 
-    def seen(self, seen: Observation) -> None:
+    def observe(self, seen: Observation) -> None:
         """Keep the one row that the next question is about."""
         self._features = {tap: rows[-1:] for tap, rows in seen.features.items() if len(rows)}
 
     def ask(self, ctx: Context, stage: Stage) -> int:
         """The signal at this stage, put on record."""
         began = time.perf_counter_ns()
-        said = self._answer(ctx)
+        answer = self._answer(ctx)
         took = time.perf_counter_ns() - began
         if ctx.level != "none":
-            asked = said.source == "hrad"
-            probs = None if said.probs is None else [six(p) for p in said.probs]
-            ctx.note(Signal(stage=stage, s=said.s, probs=probs, source=said.source, dur_ns=took if asked else 0))
+            asked = answer.source == "hrad"
+            probs = None if answer.probs is None else [six(p) for p in answer.probs]
+            ctx.note(Signal(stage=stage, s=answer.s, probs=probs, source=answer.source, dur_ns=took if asked else 0))
             if asked:
                 ctx.note(Span(lane="hrad", name="classify", t0=began, dur_ns=took))
-        return said.s
+        return answer.s
 
     def _answer(self, ctx: Context) -> SignalAnswer:
         forced: Any = ctx.knobs.get("signal", "auto")
@@ -252,7 +252,7 @@ class Hrad(Classifier):
         return HradSignal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
-        """Why its word is about other rounds than those of a run with these knobs; None when it learned from such."""
+        """Why it learned from other rounds than those of a run with these knobs; None: from such rounds."""
         learned = self.config
         if (learned.gamma_label, learned.temperature) == (gamma, temperature):
             return None

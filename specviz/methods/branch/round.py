@@ -59,7 +59,7 @@ class BranchRound:
     mode: Mode
     pending: list[int] = field(default_factory=list)
     branches: list[list[int]] = field(default_factory=list)
-    held: dict[int, PendingToken] = field(default_factory=dict)  # by node
+    drawn: dict[int, PendingToken] = field(default_factory=dict)  # by node
     point: DraftRow | None = None
     reason: ForkReason = "after_last"
     rule: Rule = "topk"
@@ -117,15 +117,15 @@ class BranchRound:
         self._hold(node, PendingToken(self.tree.node(node), self.tree.law(node), look, look.cost_ns // share))
         return node
 
-    def put(self, held: PendingToken) -> None:
+    def put(self, token: PendingToken) -> None:
         """A pending token that an earlier round drew."""
-        node = self.tree.put(held.node, held.law, self.tip)
+        node = self.tree.put(token.node, token.law, self.tip)
         self.pending.append(node)
-        self._hold(node, held)
+        self._hold(node, token)
 
-    def _hold(self, node: int, held: PendingToken) -> None:
-        self.held[node] = held
-        self.costs[held.node.id] = held.cost_ns
+    def _hold(self, node: int, token: PendingToken) -> None:
+        self.drawn[node] = token
+        self.costs[token.node.id] = token.cost_ns
 
     def step(self, node: int | None, look: DraftRow, bound: float | None = None, branch: int | None = None) -> None:
         """Note a look: a token was drawn under it, or it was too unsure and nothing was."""
@@ -168,7 +168,7 @@ class BranchOutcome:
         """What is left to judge of the surviving branch, in order; None when there is none."""
         if self.hit is None or self.seen.finish:
             return None
-        return [self.flight.held[node] for node in self.flight.branches[self.hit][1:]]
+        return [self.flight.drawn[node] for node in self.flight.branches[self.hit][1:]]
 
     def _judge_pending(self) -> list[int]:
         flight = self.flight
@@ -207,7 +207,7 @@ class BranchOutcome:
         if rollback is not None:
             flight.note(rollback)
         for span in flight.spans:
-            fates = [flight.fates.get(held.node.id) for held in flight.held.values() if held.look.span is span]
+            fates = [flight.fates.get(token.node.id) for token in flight.drawn.values() if token.look.span is span]
             span.void = bool(fates) and all(fate not in (None, "accepted") for fate in fates)
 
     def _wasted(self, ids: Iterable[int]) -> int:

@@ -14,7 +14,7 @@ TOP = 8  # tokens of a row on record
 
 @dataclass(frozen=True, slots=True)
 class RowConfidence:
-    """What a head said about a row: confidences without and with the annealed temperature, and its best token."""
+    """A head's verdict on a row: confidences without and with the annealed temperature, and its best token."""
 
     row: int
     layer: int
@@ -34,7 +34,7 @@ class RowConfidence:
 
     @classmethod
     def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
-        """The same for several rows `[n, V]` of one layer, in one copy for all."""
+        """Of several rows `[n, V]` of one layer, in one copy for all."""
         found: list[RowConfidence] = []
         for k, (row, values) in enumerate(zip(rows, _numbers(logits, temp, full).tolist(), strict=True)):
             conf, raw, top1, *more = values

@@ -34,7 +34,7 @@ from specviz.probability.rows import Certain
 
 
 class ChainDrafter(ModelDrafter):
-    """Up to gamma drafted tokens in a row. `planned`: its length is told before it is drawn."""
+    """Up to gamma drafted tokens in a row. `planned`: its length is fixed before it is drawn."""
 
     planned = True
 

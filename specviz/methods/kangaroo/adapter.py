@@ -201,7 +201,7 @@ class Reader:
         self._states: list[Tensor] = []  # `[n, width]` of committed positions from `_first` on, in order
         self._first = 0
         self._text: list[int] = []  # what was committed when the round began
-        self.held = 0  # slots of the cache that spell the text
+        self.spelled = 0  # slots of the cache that spell the text
 
     @property
     def known(self) -> int:
@@ -212,7 +212,7 @@ class Reader:
         """States `[n, width]` of the next committed positions; `tokens`: what the round committed."""
         if len(states):
             self._states.append(states)
-        self.held = self.cache.holds([*self._text, *tokens][:-1])
+        self.spelled = self.cache.holds([*self._text, *tokens][:-1])
 
     def begin(self, tokens: Sequence[int], root: Tensor) -> Tensor:
         """Logits `[1, V]` after the committed `tokens`; `root`: the state `[1, width]` of the last of them."""
@@ -232,9 +232,9 @@ class Reader:
 
     def _taken(self, like: Tensor) -> Tensor:
         """States `[n, width]` of the committed positions that the cache lacks; those before them are forgotten."""
-        held = torch.cat([like[:0], *self._states])[self.cache.length - self._first :]
-        self._states, self._first = [held], self.cache.length
-        return held
+        lacking = torch.cat([like[:0], *self._states])[self.cache.length - self._first :]
+        self._states, self._first = [lacking], self.cache.length
+        return lacking
 
     def feed(self, token: int, state: Tensor) -> Tensor:
         """Logits `[1, V]` after one more drafted token; `state`: the target's `[1, width]` of it."""
@@ -301,7 +301,7 @@ def load(folder: Path, target: ModelAdapter) -> AdapterModel:
 
 @torch.inference_mode()
 def _prove(model: AdapterModel, target: ModelAdapter) -> None:
-    """It reads two rows. Raises ValueError when it says no numbers, as it would with angles or norms that are none."""
+    """Let it read two rows. Raises ValueError where its logits are not finite, as bad angles or norms make them."""
     rows = StateRows(model, model.new_cache(2))
     rows.hand([0, 0], torch.ones(2, target.head.weight.shape[1], dtype=target.dtype, device=target.device))
     if not bool(rows.take(2).isfinite().all()):

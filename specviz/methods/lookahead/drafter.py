@@ -110,14 +110,14 @@ class Pool:
         """Take n-grams in; how many of them were not there."""
         added = 0
         for first, tail in ngrams if self.most else ():
-            held = self.tails.setdefault(first, {})
-            if tail in held:
-                del held[tail]
+            tails = self.tails.setdefault(first, {})
+            if tail in tails:
+                del tails[tail]
             else:
                 added += 1
-                if len(held) == self.most:
-                    del held[next(iter(held))]
-            held[tail] = None
+                if len(tails) == self.most:
+                    del tails[next(iter(tails))]
+            tails[tail] = None
         return added
 
     def under(self, token: int) -> list[tuple[int, ...]]:

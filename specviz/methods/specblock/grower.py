@@ -129,9 +129,9 @@ Tensor = torch.Tensor
 
 
 class TreeGrower(BlockRunner):
-    """Lets what the blocks say grow the tree. `oracle`: widths go by its ranks.
+    """Grows the tree by the offers of the blocks. `oracle`: widths go by its ranks.
 
-    `learning`: what the calls said is looked at when the round is over, recorded or not.
+    `learning`: the calls' offers are kept until the round is over, recorded or not.
     """
 
     def __init__(
@@ -195,8 +195,8 @@ def drafted(tree: DraftTree, growth: GrowingTree, plan: RoundPlan, grower: TreeG
     """The pruned tree as a draft; nodes carry where they came from."""
     full = plan.ranks.full
     spread = grower.trained.vocabulary.spread
-    said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
-    rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
+    raws = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
+    rows = [raws[each.start] for each in growth.expansions]  # siblings must hold the very same row
     raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
     kept = growth.kept()
     place = {ROOT: ROOT}

@@ -202,7 +202,9 @@ class GrowingTree(ScoredTree[GrownNode]):
             is_last = slot == len(offers) - 1
             if width.n >= 2 or (is_last and not given_up):
                 for node, cum in made if width.n >= 2 else made[:1]:
-                    self._candidate(StartCandidate(node, start, slot, cum))
+                    known = self._candidates.get(node)
+                    if known is None or cum > known.cum:
+                        self._candidates[node] = StartCandidate(node, start, slot, cum)
             parent = made[0][0]
 
     @property
@@ -246,11 +248,6 @@ class GrowingTree(ScoredTree[GrownNode]):
         self.nodes.append(GrownNode(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
         self._by_key[parent, pick.token] = len(self.nodes) - 1
         return len(self.nodes) - 1
-
-    def _candidate(self, new: StartCandidate) -> None:
-        known = self._candidates.get(new.node)
-        if known is None or new.cum > known.cum:
-            self._candidates[new.node] = new
 
     def starts(self) -> list[StartCandidate]:
         """Where the next level starts: the best `start_cap` of what this level offered; asking empties the list.

@@ -137,15 +137,15 @@ class CallCache:
     def _mask(self, starts: Sequence[BlockStart], before: int) -> Tensor:
         """`[1, 1, B * K, filled + B * K]`, True = visible."""
         slots = self.network.slots
-        seen = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
-        seen[:, :, : self.first_row] = True
+        visible = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
+        visible[:, :, : self.first_row] = True
         causal = np.tri(slots, dtype=np.bool_)
         for k, start in enumerate(starts):
             for link in start.chain:
-                seen[k, :, link.row : link.row + link.slot + 1] = True
+                visible[k, :, link.row : link.row + link.slot + 1] = True
             own = before + k * slots
-            seen[k, :, own : own + slots] = causal
-        return torch.from_numpy(seen).flatten(0, 1)[None, None]
+            visible[k, :, own : own + slots] = causal
+        return torch.from_numpy(visible).flatten(0, 1)[None, None]
 
 
 class PairBuffer:
@@ -163,13 +163,13 @@ class PairBuffer:
             self._pending += zip(rows, seen.tokens[: len(rows)], strict=True)
 
     @property
-    def seen(self) -> int:
+    def n_observed(self) -> int:
         """Pairs the target has shown."""
         return self._first + len(self._pending)
 
     def ready(self, n: int) -> bool:
         """Whether a text of n tokens can be drafted for: its root pair is known, which a first token's is not."""
-        return n >= 2 and self.seen == n - 1
+        return n >= 2 and self.n_observed == n - 1
 
     def root(self) -> Tensor:
         """h `[slots, width]` of the root pair, after all new pairs became rows."""
@@ -260,7 +260,7 @@ class BlockRunner:
         raise NotImplementedError
 
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
-        """Grow the tree by what one call's states `[B, K, width]` say; False when a number is not finite."""
+        """Grow the tree by the offers of one call's states `[B, K, width]`; False when a number is not finite."""
         raise NotImplementedError
 
 

@@ -75,7 +75,7 @@ class PartKind(Generic[C]):
         return self.part.beside
 
     def shipped_for(self, target: ModelAdapter, draft: ModelAdapter | None = None) -> Iterator[Path]:
-        """Folders that nobody named and that say they were made for these models."""
+        """Folders beside the models, not named by hand, whose config names these models."""
         for folder in shipped(target, self.embedded or self.beside, self.beside, self.part.file, self.loose):
             given = self.given(folder)
             if given.get("target") != fingerprint(target):

@@ -70,7 +70,7 @@ def bucket(rank: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one slot says: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
+    """What one slot offers: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
 
     tokens: tuple[int, ...]  # at most 20, best first
     logs: tuple[float, ...]
