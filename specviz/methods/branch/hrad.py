@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -36,13 +36,11 @@ NO_HRAD = (
 )
 
 
-class SignalVerdict(Protocol):
-    """A class and the probabilities of all three."""
+class HradSignal(NamedTuple):
+    """The class and the probabilities of all three."""
 
-    @property
-    def s(self) -> int: ...
-    @property
-    def probs(self) -> tuple[float, float, float]: ...
+    s: int
+    probs: tuple[float, float, float]
 
 
 class Classifier(ABC):
@@ -52,7 +50,7 @@ class Classifier(ABC):
     learned: tuple[int, float] | None = None  # gamma and temperature of the rounds it learned from, where that is known
 
     @abstractmethod
-    def classify(self, features: Mapping[int, Tensor], token: int) -> SignalVerdict:
+    def classify(self, features: Mapping[int, Tensor], token: int) -> HradSignal:
         """The class of the round that begins after `token`. `features[tap]`: states `[n, width]`, the newest last."""
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:
@@ -141,13 +139,6 @@ class Alternating(Signals):
 LAYERS = 4  # K of the paper
 CLASSES = ("none", "some", "all")  # of the drafted tokens are accepted
 _ADVICE = "train one for this pair with specviz train hrad"
-
-
-class HradSignal(NamedTuple):
-    """The class and the probabilities of all three."""
-
-    s: int
-    probs: tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
