@@ -25,8 +25,7 @@ from specviz.bench.results import ratio_of
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.bench.speed import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import Equality, PairedRatio, Spread, check_equal, spread
-from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, timing
-from specviz.cost.model_clock import run_facts
+from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, run_facts, timing
 from specviz.engine.decode.overlap_choice import calibrate
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair, load_pair

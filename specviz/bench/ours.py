@@ -20,7 +20,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.record.probe import Probe
-from specviz.engine.run import build_drafter
+from specviz.engine.run import prepare
 from specviz.engine.run.local import TOPK, Pair
 from specviz.events import SCHEMA, VERSION, Event, Header, Level, encode
 from specviz.knobs import Knobs
@@ -53,12 +53,10 @@ class OurArm:
         """No end tokens, so that every run writes exactly n."""
         knobs = Knobs({**self.knobs.values, "max_new_tokens": n, "seed": seed})
         draft = self.pair.draft.adapter if self.pair.draft else None
-        models = FactoryModels(
-            self.pair.target.adapter, draft, len(prompt) + n + build_drafter.in_flight(self.method, knobs)
-        )
-        drafter = build_drafter.make_drafter(self.method, models, knobs)
+        models = FactoryModels(self.pair.target.adapter, draft, len(prompt) + n + prepare.in_flight(self.method, knobs))
+        drafter = prepare.make_drafter(self.method, models, knobs)
         self.clock = drafter.clock if drafter else None
-        table, knobs = build_drafter.fitted(self.method.table, drafter, knobs.values)
+        table, knobs = prepare.fitted(self.method.table, drafter, knobs.values)
         lanes = choose(self.lanes, models, drafter).lanes
         self.used_lanes = lanes.name
         parts = SessionConfig(models, drafter, self.verifier, lanes)

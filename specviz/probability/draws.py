@@ -103,7 +103,10 @@ class Keys:
 
 
 def invert(row: Any, u: float) -> Drawn:
-    """First token whose running sum is strictly above `u * total`: an entry of weight 0 never comes out."""
+    """First token whose running sum over `row` `[V]` is strictly above `u * total`: none of weight 0 is drawn.
+
+    Raises SpecvizError for a row without any weight.
+    """
     cum = cumulative(row)
     xp = namespace(cum)
     total = cum[-1]
@@ -128,7 +131,7 @@ def interval(row: Row, token: int) -> tuple[float, float]:
 
 
 def intervals(row: Any, tokens: list[int]) -> list[tuple[float, float]]:
-    """The CDF intervals `[lo, hi)` of some tokens, as shares of the row's mass; one running sum for all."""
+    """The CDF intervals `[lo, hi)` of some tokens, as shares of the mass of `row` `[V]`; one running sum for all."""
     cum = cumulative(row)
     share = cum[[*tokens, *(max(t - 1, 0) for t in tokens)]] / cum[-1]
     ends = [float(x) for x in share.tolist()]
@@ -137,7 +140,10 @@ def intervals(row: Any, tokens: list[int]) -> list[tuple[float, float]]:
 
 
 def race(row: Any, noise: "np.ndarray[Any, Any]") -> int:
-    """The token with the smallest `-log(1 - u_y) / row[y]` over entries with weight."""
+    """The token with the smallest `-log(1 - u_y) / row[y]` over entries with weight; `row`, `noise` u are `[V]`.
+
+    Raises SpecvizError for a tensor without any weight.
+    """
     times = -np.log1p(-noise)
     if namespace(row) is np:
         weights = np.asarray(row, dtype=np.float64)

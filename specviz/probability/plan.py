@@ -272,14 +272,11 @@ class Plan:
             yield from self._outcomes(step.kept, prob * step.threshold)
             yield from self._outcomes(step.failed, prob * (1 - step.threshold))
         else:
-            yield from self._draw_outcomes(step, prob)
-
-    def _draw_outcomes(self, step: Draw, prob: float) -> Iterator[tuple[tuple[tuple[int, ...], int | None], float]]:
-        for token, share in shares(step.row()):
-            if token in step.edges:
-                yield from self._outcomes(step.edges[token][1], prob * share)
-            else:
-                yield (self.draft.path(step.node), token), prob * share
+            for token, share in shares(step.row()):
+                if token in step.edges:
+                    yield from self._outcomes(step.edges[token][1], prob * share)
+                else:
+                    yield (self.draft.path(step.node), token), prob * share
 
 
 def shares(row: Row) -> Iterator[tuple[int, float]]:

@@ -46,12 +46,12 @@ class CertainRows:
 
 
 def namespace(array: Any) -> Any:
-    """numpy, or torch when the array is a tensor (looked up, never imported)."""
+    """The library of an array `[..]`: numpy, or torch when it is a tensor (looked up, never imported)."""
     return sys.modules["torch"] if type(array).__module__.startswith("torch") else np
 
 
 def dense(row: Row) -> Any:
-    """The row as an array; `Certain` becomes a float64 one-hot vector."""
+    """The row as an array `[V]`; `Certain` becomes a float64 one-hot vector."""
     if isinstance(row, Certain):
         out = np.zeros(row.size)
         out[row.token] = 1.0
@@ -76,7 +76,7 @@ def positive_part(row: Row, law: Row) -> Any:
 
 
 def scaled(row: Any) -> tuple[Any, float]:
-    """The row divided by its mass, and that mass. Mass 0 returns the row unscaled."""
+    """The row `[V]` divided by its mass, and that mass. Mass 0 returns the row unscaled."""
     if isinstance(row, Certain):
         return row, 1.0
     mass = row.sum()
@@ -84,7 +84,7 @@ def scaled(row: Any) -> tuple[Any, float]:
 
 
 def cumulative(row: Any) -> Any:
-    """Running sum in token-id order, in float64 (contract.md 2); exact on object arrays."""
+    """Running sum `[V]` in token-id order, in float64 (contract.md 2); exact on object arrays."""
     if hasattr(row, "cpu"):
         return row.double().cumsum(-1)
     return np.cumsum(row) if row.dtype == object else np.cumsum(row, dtype=np.float64)

@@ -32,7 +32,7 @@ class Table(Protocol):
         """Law `[V]` of the token after `prefix`."""
 
     def in_floats(self) -> "Table":
-        """The same model with float64 rows."""
+        """This model with float64 rows."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Problem:
 
 
 def law(table: Table, length: int, stop: Iterable[int] = ()) -> dict[tuple[int, ...], Any]:
-    """Probability of every text of `length` tokens, or shorter where it ends in a stop token. Zero entries left out."""
+    """Probability of every text of `length` tokens, or fewer where it ends in a stop token. Zeros are left out."""
     ends = frozenset(stop)
     done: dict[tuple[int, ...], Any] = {}
     open_: dict[tuple[int, ...], Any] = {(): 1}

@@ -44,7 +44,7 @@ class RequiredRow:
     fallback: bool = False
 
     def after(self, residual: Row, mass: Any) -> "RequiredRow":
-        """The row behind a failure, whose normalised residual had that mass.
+        """The row `[V]` behind a failure, of its normalised residual `[V]` and that residual's mass.
 
         One without mass (the two rows coincide up to rounding) is reached by rounding only: the row stays.
         """
@@ -113,7 +113,7 @@ def taken(rows: Rows, numbers: list[int]) -> Rows:
 
 
 def headed(first: Row, rows: Rows) -> Rows:
-    """`first` in front of the rows."""
+    """`first` `[V]` in front of the rows `[n, V]`: `[n + 1, V]`."""
     if isinstance(rows, CertainRows):
         assert isinstance(first, Certain), "a residual of certain rows is certain"
         return CertainRows((first.token, *rows.tokens), rows.size)
@@ -145,22 +145,22 @@ def log_of(x: Any) -> float:
 
 
 def kind(array: Any) -> str | None:
-    """The kind of a numpy array, "O" for Fractions."""
+    """The dtype kind of a numpy array of any shape `[..]`, "O" for Fractions; None for a tensor."""
     return getattr(getattr(array, "dtype", None), "kind", None)
 
 
 def wide(x: Any) -> Any:
-    """The same numbers as float64."""
+    """The same numbers `[..]` as float64."""
     return x.double() if hasattr(x, "double") else np.asarray(x, dtype=np.float64)
 
 
 def like(array: Any, values: list[float]) -> Any:
-    """A vector where `array` lives."""
+    """`values` as a vector `[n]` on the device and of the library of `array` `[..]`."""
     return array.new_tensor(values) if hasattr(array, "new_tensor") else np.array(values)
 
 
 def as_rows(rows: Any, x: Any) -> Any:
-    """A vector in the type of the rows, so that no product is wider than them."""
+    """A vector `[n]` in the type of the rows `[n, V]`, so that no product is wider than them."""
     if hasattr(rows, "new_tensor"):
         return x.to(rows) if hasattr(x, "to") else rows.new_tensor(x)
     return objects(x) if kind(rows) == "O" else np.asarray(x).astype(rows.dtype)

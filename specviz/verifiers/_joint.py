@@ -76,7 +76,7 @@ class WeighedChain:
         return self.a[t] if t == len(self.p) else self.lack[t] / (self.lack[t] + 1 - self.a[t])
 
     def over(self, t: int) -> Any:
-        """What the draft has too much of in the branch below position t."""
+        """Mass that the draft has too much of in the branch below position t."""
         return self.lack[t] + self.b[t] - self.a[t]
 
 

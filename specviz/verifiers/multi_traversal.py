@@ -64,7 +64,7 @@ class _Traversal:
         return self.descents[node, k]
 
     def chance(self, node: int, k: int) -> Any:
-        """The weight of a place."""
+        """The chance in [0, 1] to come to a place: its weight."""
         if node == ROOT and k == 0:
             return 1
         (_, weighed), before = self.home(*self.place[node]) if k == 0 else self.home(node, k - 1)
@@ -76,7 +76,7 @@ class _Traversal:
         return chance if exact else math.log(chance) if chance > 0 else -math.inf
 
     def row(self, node: int, k: int) -> RequiredRow:
-        """The row required at a place."""
+        """The row `[V]` required at a place."""
         if k == 0:
             return RequiredRow(self.target_probs[node + 1])
         if (node, k) not in self.rows:

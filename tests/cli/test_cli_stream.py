@@ -14,7 +14,7 @@ from cli.conftest import Cli
 from methods.online.stage import trained
 from specviz import events
 from specviz.engine.run.local import load_pair
-from specviz.methods.specblock.files import KIND
+from specviz.methods.specblock.network import KIND
 from specviz.metrics import Tally
 from specviz.trace import Trace, read_events
 from support.models import build, save

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.commands import Start
-from specviz.engine.run import build_drafter, local
+from specviz.engine.run import local, prepare
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError
 from specviz.events import Calibration, Event, Header, Prefill, RoundEnd, RoundStart, Warn, decode, encode
@@ -74,7 +74,7 @@ def test_a_knob_beyond_the_model_is_refused_live(pair: Pair) -> None:
 def test_a_method_without_such_knobs_keeps_its_table(pair: Pair) -> None:
     """`fitted` is optional."""
     table = get_method("draft").table
-    own, knobs = build_drafter.fitted(table, None, {"gamma": 2})
+    own, knobs = prepare.fitted(table, None, {"gamma": 2})
     assert isinstance(own, KnobTable)
     assert own is table
     assert knobs["gamma"] == 2
@@ -145,7 +145,7 @@ def test_lanes_keep_the_text_and_the_threads_of_torch(pair: Pair) -> None:
 def test_writing_down_records_is_no_part_of_the_round(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that takes its time to observe: it stands in `probe_ns`, in no stage."""
     slow = 30_000_000
-    inner = build_drafter.make_drafter
+    inner = prepare.make_drafter
 
     def made(*given: Any) -> Any:
         drafter = inner(*given)
@@ -164,12 +164,10 @@ def test_writing_down_records_is_no_part_of_the_round(pair: Pair, monkeypatch: p
 def test_a_wide_window_has_its_slots(pair: Pair) -> None:
     """Rows in flight of the widest draft fit behind the text."""
     draft, lookahead = get_method("draft"), get_method("lookahead")
-    assert build_drafter.in_flight(draft, draft.table.knobs()) >= 2 * 256
+    assert prepare.in_flight(draft, draft.table.knobs()) >= 2 * 256
     wide = lookahead.table.knobs({"ngram_size": 8, "window": 60, "guesses": 60})
-    assert build_drafter.in_flight(lookahead, wide) >= 7 * 120
-    assert build_drafter.in_flight(draft, draft.table.knobs()) < 7 * 120, (
-        "only the method that has a window pays for it"
-    )
+    assert prepare.in_flight(lookahead, wide) >= 7 * 120
+    assert prepare.in_flight(draft, draft.table.knobs()) < 7 * 120, "only the method that has a window pays for it"
 
 
 def test_the_draft_model_may_stand_elsewhere(pair: Pair, tmp_path: Path) -> None:

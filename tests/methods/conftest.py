@@ -11,8 +11,8 @@ from methods.specblock.stage import trained
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, decode, encode
-from specviz.methods.eagle3 import network as eagle_files
-from specviz.methods.specblock import files as block_files
+from specviz.methods.eagle3 import drafter as eagle_files
+from specviz.methods.specblock import network as block_files
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.fixtures import global_generator_untouched
 from support.models import build, save

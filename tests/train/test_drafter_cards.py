@@ -17,8 +17,8 @@ from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.eagle3 import network as eagle_files
-from specviz.methods.medusa import network as medusa_files
+from specviz.methods.eagle3 import drafter as eagle_files
+from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
 from specviz.train.cards import page as cards
 from specviz.train.cards.page import page as drawn

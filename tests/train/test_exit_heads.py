@@ -12,8 +12,7 @@ from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.early_exit.exit_head import ExitHead, FinalHead
-from specviz.methods.early_exit.heads import TrainedHeads, pick
+from specviz.methods.early_exit.heads import ExitHead, FinalHead, TrainedHeads, pick
 from specviz.train.cards import page as cards
 from specviz.train.common import corpus, target_text
 from specviz.train.common.console import Console

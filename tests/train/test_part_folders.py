@@ -15,12 +15,12 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import fingerprint
 from specviz.errors import ModelError
 from specviz.methods.branch import hrad
-from specviz.methods.eagle3 import network as eagle3
-from specviz.methods.early_exit import head_files, heads
-from specviz.methods.kangaroo import files as kangaroo
-from specviz.methods.medusa import network as medusa
-from specviz.methods.self_skip import files as self_skip
-from specviz.methods.specblock import files as specblock
+from specviz.methods.eagle3 import drafter as eagle3
+from specviz.methods.early_exit import heads
+from specviz.methods.kangaroo import adapter as kangaroo
+from specviz.methods.medusa import drafter as medusa
+from specviz.methods.self_skip import model as self_skip
+from specviz.methods.specblock import network as specblock
 from specviz.methods.trained.part_kind import PartKind
 from specviz.methods.trained.parts import DrafterKind
 from support.models import blurred, build
@@ -59,7 +59,7 @@ layer.down.weight 32x24, layer.norm_attention.weight 32, layer.norm_mlp.weight 3
         """bias 2x32, inner 2x32x32, outer 2x260x32""",
     ),
     "specviz-exit-heads": (
-        head_files.KIND,
+        heads.KIND,
         """
 "n_layers": 5, "width": 32, "vocab": 260, "kind": "lowrank", "layers": [1, 2], "rank": 4, "shortlist": 3,
 "labels": "soft", "advised": [2]""",

@@ -13,10 +13,9 @@ from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.early_exit.exit_head import FinalHead
-from specviz.methods.kangaroo.adapter import Adapter, AdapterShape
-from specviz.methods.kangaroo.files import pick
-from specviz.methods.self_skip.files import load as load_set
+from specviz.methods.early_exit.heads import FinalHead
+from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, pick
+from specviz.methods.self_skip.model import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train import recipe
 from specviz.train.common import corpus, files, target_text

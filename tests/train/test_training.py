@@ -18,9 +18,9 @@ from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
-from specviz.methods.eagle3 import network as eagle_files
-from specviz.methods.medusa import network as medusa_files
-from specviz.methods.specblock import files as block_files
+from specviz.methods.eagle3 import drafter as eagle_files
+from specviz.methods.medusa import drafter as medusa_files
+from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
 from specviz.train.common import corpus, target_text

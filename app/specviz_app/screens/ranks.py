@@ -5,8 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels.learning.build import LearningPanel
-from specviz.view.panels.learning.build import AdaptView
+from specviz.view.panels.learning.build import AdaptView, LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
 from specviz.view.words.numbers import number

@@ -51,7 +51,7 @@ class Drafter(ABC):
         """Learn what a round, or a block of the prefill, brought; records of the round may still be noted."""
 
     def aborted(self) -> None:  # noqa: B027
-        """Forget a round that came to nothing: its number and its draws are used again."""
+        """Forget an interrupted round: its number and its draws are used again."""
 
     def cached(self) -> int | None:
         """Committed slots of its own cache; None: it has none."""

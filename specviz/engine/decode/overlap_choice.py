@@ -135,7 +135,7 @@ class _Trial:
         self.texts = tuple([1 % model.vocab] * CONTEXT for model in self.models)
 
     def once(self, lanes: OverlapLanes) -> float:
-        """Milliseconds by these lanes."""
+        """Time of one round by these lanes, in ms."""
         for model, cache, text in zip(self.models, self.caches, self.texts, strict=True):
             fill(model, cache, text)
         began = time.perf_counter()

@@ -59,10 +59,10 @@ class Warper:
         return self._filtered(self._tempered(self.allowed(logits, prefixes))).softmax(-1)
 
     def allowed(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
-        """The scores `[n, V]` that tokens are ranked by. Raises SpecvizError for rows that no token can be drawn from:
+        """The scores `[n, V]` that tokens are ranked by, of logits `[n, V]`.
 
-        a NaN or +infinity anywhere, or nothing above minus infinity. Single tokens at minus infinity are never drawn,
-        which is what masks are for.
+        Raises SpecvizError for rows that no token can be drawn from: a NaN or +infinity anywhere, or nothing above
+        minus infinity. Single tokens at minus infinity are never drawn, which is what masks are for.
         """
         scores = self.scores(logits, prefixes)
         if not bool(scores.amax(-1).isfinite().all()):  # the largest entry of a row is NaN if any is
@@ -70,8 +70,10 @@ class Warper:
         return scores
 
     def scores(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
-        """The same, unlooked at, for drafters that draft nothing where their numbers are none: penalised, banned ones
-        at minus infinity."""
+        """The same scores `[n, V]`, unchecked, for drafters that draft nothing where a number is not finite.
+
+        They are penalised, and banned tokens are at minus infinity.
+        """
         scores = logits
         if self.needs_prefix:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
@@ -89,9 +91,9 @@ class Warper:
     def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
         out = logits.clone()
         for row, prefix in enumerate(prefixes):
-            seen = torch.tensor(sorted(set(prefix)), device=logits.device)
-            values = logits[row, seen]
-            out[row, seen] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
+            used = torch.tensor(sorted(set(prefix)), device=logits.device)
+            values = logits[row, used]
+            out[row, used] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
         # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
         # finite number stays as it is: clamped it would pass for one.
         return torch.where(logits.isfinite(), out.clamp(-MOST, MOST), logits)
@@ -118,7 +120,7 @@ def _best(scores: Tensor) -> tuple[int, ...]:
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Keep, by falling score, every token whose predecessors hold less than `top_p`; the first always."""
+    """Scores `[n, V]` with -inf where the tokens before, by falling score, hold `top_p` or more; the first is kept."""
     vocab = scores.shape[-1]
     probs = scores.softmax(-1)
     for size in {min(NUCLEUS, vocab): 0, vocab: 0}:

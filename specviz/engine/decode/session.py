@@ -142,8 +142,8 @@ class Session:
         self._prefilled = True
         began = time.perf_counter_ns()
         if len(self.prompt) > 1:
-            seen = self._show_prompt if self._taps.layers else None
-            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, seen=seen)
+            show = self._show_prompt if self._taps.layers else None
+            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, show=show)
         self.prefill_ns = time.perf_counter_ns() - began
         if self.sink:
             self.sink.prefilled(self, self.prefill_ns)

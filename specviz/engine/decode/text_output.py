@@ -20,7 +20,8 @@ class Texts:
         self.tokenizer = tokenizer
         self._known: dict[int, tuple[str, str | None]] = {}
         self._bytes = _byte_table()
-        self._byte_level = _is_byte_level(tokenizer)
+        fast = getattr(tokenizer, "backend_tokenizer", None)
+        self._byte_level = fast is not None and "ByteLevel" in str(getattr(fast, "decoder", ""))
 
     def piece(self, token: int) -> tuple[str, str | None]:
         """`(text, bytes)` of one token; bytes in hex when it is no valid UTF-8 by itself, else None."""
@@ -48,7 +49,7 @@ class Texts:
     def token_of(self, text: str) -> int:
         """The one token that spells `text`: as the tokenizer splits it, or a word of its vocabulary. Raises KnobError.
 
-        A text of several tokens is refused with their ids: which of them is meant cannot be guessed.
+        A text of several tokens is refused, with their ids.
         """
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         if len(ids) == 1:
@@ -105,11 +106,6 @@ class TextStream:
         if text:
             self._silent = []
         return text
-
-
-def _is_byte_level(tokenizer: Any) -> bool:
-    fast = getattr(tokenizer, "backend_tokenizer", None)
-    return fast is not None and "ByteLevel" in str(getattr(fast, "decoder", ""))
 
 
 def _byte_table() -> dict[str, int]:

@@ -39,7 +39,11 @@ class ForwardInputs:
 
 
 class Model(Protocol):
-    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table."""
+    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table.
+
+    `hidden` is `[1, n, width]`; `visible` and `kv_positions` are numpy `[n, kv]` and `[kv]`, None for a plain line;
+    `logits` returns `[n, V]`. `lo..hi` are layers, from 0.
+    """
 
     n_layers: int
     vocab: int
@@ -143,13 +147,13 @@ class ModelAdapter:
         return ForwardInputs(where, masks, {kind: found[id(table)] for kind, table in self._rope.items()})
 
     def _mask(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Tensor | None:
-        seen = visible
+        reached = visible
         if kind == "sliding_attention" and self.window and max(positions) >= self.window:
             near = np.asarray(positions)[:, None] - np.asarray(kv_positions)[None, :] < self.window
-            seen = near if seen is None else seen & near
-        if seen is None:
+            reached = near if reached is None else reached & near
+        if reached is None:
             return None
-        mask = torch.from_numpy(np.ascontiguousarray(seen)).to(self.device)
+        mask = torch.from_numpy(np.ascontiguousarray(reached)).to(self.device)
         return mask.repeat(self.groups, 1)[None, None]
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:

@@ -126,7 +126,8 @@ class RopeTable:
     def __init__(self, rope: Any, layer_type: str | None = None) -> None:
         self.rope, self.layer_type = rope, layer_type
         kind = getattr(rope, "rope_type", "unknown")
-        self.static = _static(kind[layer_type] if isinstance(kind, dict) and layer_type in kind else kind)
+        kind = kind[layer_type] if isinstance(kind, dict) and layer_type in kind else kind
+        self.static = isinstance(kind, str) and kind in ("default", "linear", "llama3", "yarn")
         self._table: tuple[Tensor, Tensor] | None = None
 
     def at(self, hidden: Tensor, positions: list[int], where: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,7 +150,3 @@ class RopeTable:
     def _ask(self, hidden: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = self.rope(hidden, where) if self.layer_type is None else self.rope(hidden, where, self.layer_type)
         return cos, sin
-
-
-def _static(kind: Any) -> bool:
-    return isinstance(kind, str) and kind in ("default", "linear", "llama3", "yarn")

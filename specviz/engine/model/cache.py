@@ -61,9 +61,9 @@ class KVCache:
         return self.filled[layer_idx]
 
     def follow(self, tokens: Sequence[int]) -> list[int]:
-        """Keep the longest held path that spells the beginning of `tokens`, drop all else; returns what must be fed.
+        """Keep the longest path that spells the beginning of `tokens`, drop all else; returns what must be fed.
 
-        A slot is held when every layer has filled it. Commit, rollback, branch choice, abort and method change are
+        A slot counts when every layer has filled it. Commit, rollback, branch choice, abort and method change are
         this call.
         """
         path = self._longest_path(tokens)
@@ -80,8 +80,8 @@ class KVCache:
         return len(self._longest_path(tokens))
 
     def _longest_path(self, tokens: Sequence[int]) -> list[int]:
-        held = min(self.filled, default=0)
-        line = min(self.length, held, len(tokens))
+        filled = min(self.filled, default=0)
+        line = min(self.length, filled, len(tokens))
         if list(tokens[:line]) != self.tokens[:line]:
             line = next(i for i in range(line) if tokens[i] != self.tokens[i])
         # `reach[k]` = slots that end a path spelling tokens[:line + k]; several nodes may spell the same text.
@@ -89,7 +89,7 @@ class KVCache:
         if line == self.length:
             for token in tokens[line:]:
                 ends = set(reach[-1])
-                step = [s for s in range(self.length, held) if self.parents[s] in ends and self.tokens[s] == token]
+                step = [s for s in range(self.length, filled) if self.parents[s] in ends and self.tokens[s] == token]
                 if not step:
                     break
                 reach.append(step)

@@ -45,7 +45,7 @@ def resolve(name: str, option: str) -> str:
 
 
 def answer(name: str) -> int | None:
-    """The hub's status for a model, asked once; None when nobody answers within `PATIENCE_S`."""
+    """The hub's status for a model, asked once; None when there is no answer within `PATIENCE_S` seconds."""
     found: list[int] = []
     asking = threading.Thread(target=_ask, args=(name, found), name="hub", daemon=True)
     asking.start()
@@ -68,8 +68,8 @@ def snapshot(name: str) -> Path | None:
     """The folder that a loaded hub id lies in."""
     from huggingface_hub import try_to_load_from_cache
 
-    held = try_to_load_from_cache(name, "config.json")
-    return Path(held).parent if isinstance(held, str) else None
+    cached = try_to_load_from_cache(name, "config.json")
+    return Path(cached).parent if isinstance(cached, str) else None
 
 
 def _embedded_hint(name: str) -> str:

@@ -130,8 +130,8 @@ def _one_line(option: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        said = str(error)
-        if "custom code" in said or "trust_remote_code" in said:
+        text = str(error)
+        if "custom code" in text or "trust_remote_code" in text:
             raise ModelError(
                 f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
                 "give a model whose architecture the library has"
@@ -146,8 +146,8 @@ def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
     kind = type(model).__name__
     mismatched = sorted(told.get("mismatched_keys") or (), key=str)
     if mismatched:
-        name, held, wanted = (*mismatched[0], None, None)[:3]
-        shapes = f"is {list(held)}, config.json makes it {list(wanted)}" if held is not None else "has another shape"
+        name, shape, wanted = (*mismatched[0], None, None)[:3]
+        shapes = f"is {list(shape)}, config.json makes it {list(wanted)}" if shape is not None else "has another shape"
         more = f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else ""
         raise ModelError(f"{option}: tensor '{name}' {shapes}{more}; the folder's files do not fit")
     missing = sorted(told.get("missing_keys") or ())

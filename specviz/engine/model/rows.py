@@ -38,19 +38,19 @@ def fill(
     tokens: Sequence[int],
     leave: int = 0,
     taps: Sequence[int] = (),
-    seen: "Callable[[Rows], None] | None" = None,
+    show: "Callable[[Rows], None] | None" = None,
 ) -> list[int]:
     """Make the cache follow `tokens`, block by block, until at most `leave` must still be fed; returns those.
 
-    `seen` is shown the rows of every block, with the states of the layers `taps`.
+    `show` is handed the rows of every block, with the states of the layers `taps`.
     """
     missing = cache.follow(tokens)
     while len(missing) > leave:
         rows = Rows(model, cache, taps)
         rows.add_line(missing[:BLOCK])
         rows.climb(model.n_layers)
-        if seen is not None:
-            seen(rows)
+        if show is not None:
+            show(rows)
         missing = cache.follow(tokens)
     return missing
 
@@ -136,10 +136,10 @@ class Rows:
     def states(self, layer: int, rows: Sequence[int]) -> Tensor:
         """`[rows, width]` at a tapped layer, as the library's `output_hidden_states`: the last is behind the norm."""
         pieces = self._kept[layer]
-        held = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        kept = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         first, n = rows[0], len(rows)
         line = list(rows) == list(range(first, first + n))
-        states = held[first : first + n] if line else held[torch.tensor(rows, device=held.device)]
+        states = kept[first : first + n] if line else kept[torch.tensor(rows, device=kept.device)]
         return self.model.normed(states) if layer == self.model.n_layers else states
 
     def _arrive(self, layer: int, hidden: Tensor, done: int) -> None:

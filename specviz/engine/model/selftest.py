@@ -36,7 +36,7 @@ class Reference:
 
 @torch.inference_mode()
 def reference(model: Any, name: str, vocab: int) -> Reference:
-    """What an adapter must say too. Taken before there is one: an adapter changes the model's attention and norms.
+    """The logits that an adapter must reproduce, taken before it changes the model's attention and norms.
 
     Raises ModelError when the model gives no logits for plain ids.
     """

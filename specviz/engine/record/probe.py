@@ -15,9 +15,8 @@ from specviz.commands import Prompt
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.record.chain_records import chain_records
 from specviz.engine.record.device_stats import entropies, log_shares, top_lists
-from specviz.engine.record.verify_records import VerifyRecorder
+from specviz.engine.record.verify_records import VerifyRecorder, chain_records
 from specviz.events import (
     Chain,
     Closing,
@@ -63,7 +62,6 @@ class Probe:
         self.emit_line(event)
 
     def prefilled(self, session: Session, dur_ns: int) -> None:
-        """A query begins."""
         self.query = session.query
         prompt = list(session.prompt)
         self.emit(

@@ -1,11 +1,15 @@
-"""From the steps of a walk to its `verify` and `closing` records: what was tested, drawn, kept, and why not.
+"""The records of a finished round: `verify` and `closing` from the steps of its walk, `chain` from its draft.
 
-One record per node whose parent has a target row. Numbers leave the device in a few gathers over all nodes, never one
-by one. A prefix that a backward scan kept with a longer one was not tested; what its test would have been is shown all
-the same.
+One `verify` record per node whose parent has a target row: what was tested, drawn, kept, and why not. Numbers leave the
+device in a few gathers over all nodes, never one by one. A prefix that a backward scan kept with a longer one was not
+tested; what its test would have been is shown all the same.
+
+`chain` records hold the joint ratios of sampled chains, whatever the verifier, so that others can be compared offline:
+one per node of every candidate that begins at the root. Candidates that begin further down start again from weight 1
+(verification.md 3.7), so a ratio from the root on says nothing about them; for point masses none is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -14,12 +18,15 @@ import torch
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.record.device_stats import entropies, leads, picked, ranks_of, rows_of, top_lists
-from specviz.events import Closing, Level, Verify, log6, six
+from specviz.events import Chain, Closing, Level, Verify, log6, six
+from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
 from specviz.probability.draft import ROOT
 from specviz.probability.draws import intervals
 from specviz.probability.plan import DrawResult, TestResult
 from specviz.probability.rows import Certain, CertainRows, at, dense
+from specviz.verifiers import _joint
+from specviz.verifiers._candidates import candidates
 
 CLOSING_TOP = 20
 
@@ -276,3 +283,40 @@ def _mass(last: DrawResult) -> float:
     if isinstance(row, Certain):
         return 0.0 if row.token in last.step.edges else 1.0
     return max(0.0, 1.0 - sum(at(row, token) for token in last.step.edges) / float(row.sum()))
+
+
+def chain_records(done: RoundResult) -> Iterator[Chain]:
+    """The records of a finished round, candidate by candidate, from the root on."""
+    draft, rows = done.draft, done.target_probs
+    if not draft.is_drawn or rows is None or isinstance(rows, CertainRows):
+        return
+    for path in candidates(draft):
+        if path.shared == 0 and any(draft.row_of[node] >= 0 for node in path.nodes):
+            part = _joint.chain(draft, path.nodes, rows)
+            for node, position in zip(path.nodes, _joint.records(part), strict=True):
+                yield _record(draft.ids[node], position)
+
+
+def _record(node: int, at: _joint.Position) -> Chain:
+    return Chain(
+        node=node,
+        log_r=_log(at.log_r),
+        cap_at=at.cap_at,
+        log_c=_log(at.log_c),
+        d_pq=_six(at.d_pq),
+        d_qp=_six(at.d_qp),
+        dhat_pq=_six(at.dhat_pq),
+        dhat_qp=_six(at.dhat_qp),
+        h=at.h,
+        credit_token=six(at.credit_token),
+        credit_hsd=six(at.credit_hsd),
+        credit_naive=six(at.credit_naive),
+    )
+
+
+def _log(x: float) -> float:
+    return max(ZERO, six(x))
+
+
+def _six(x: float | None) -> float | None:
+    return None if x is None else six(x)

@@ -25,9 +25,8 @@ from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
-from specviz.engine.run import build_drafter
-from specviz.engine.run.build_drafter import make_drafter
-from specviz.engine.run.queries import Queries, encode_prompt
+from specviz.engine.run import prepare
+from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
 from specviz.errors import KnobError, ModelError
 from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
 from specviz.knobs import Knobs
@@ -59,7 +58,7 @@ class LocalRun:
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
         self.probe = Probe(self._tell, self.texts, start.level, TOPK)
         drafter = make_drafter(self.method, models, knobs)
-        self.table, knobs = build_drafter.fitted(self.method.table, drafter, start.knobs)
+        self.table, knobs = prepare.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
         self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)
@@ -126,6 +125,10 @@ class LocalRun:
         knobs = self.session.knobs
         own = {spec.name for spec in self.method.own}
         probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
+        stream: dict[str, Any] = {}
+        if self.start.stream:
+            domains = Counter(prompt.domain for prompt in self.queries.prompts)
+            stream = {"stream": {"n_queries": len(self.queries), "domains": domains}}
         return Header(
             schema=SCHEMA,
             v=VERSION,
@@ -146,14 +149,8 @@ class LocalRun:
             topk=TOPK,
             method_traits=self.method.traits,
             verifier_traits=self.verifier.traits,
-            env=environment() | ({"lanes_ms": probed} if probed else {}) | self._stream(),
+            env=environment() | ({"lanes_ms": probed} if probed else {}) | stream,
         )
-
-    def _stream(self) -> dict[str, Any]:
-        """How many queries of which kinds a stream will have."""
-        if not self.start.stream:
-            return {}
-        return {"stream": {"n_queries": len(self.queries), "domains": Counter(p.domain for p in self.queries.prompts)}}
 
     def _models_info(self) -> Any:
         """The pair, and the trained parts that the drafter found for it."""
@@ -261,7 +258,7 @@ class LocalRun:
             raise
 
     def _tell(self, event: Event) -> None:
-        """Hand an event on. Totals count what was told: an interrupt may fall between a commit and its records."""
+        """Hand an event on, and count it: an interrupt may fall between a commit and its records."""
         self._sink(event)
         if isinstance(event, RoundEnd):
             self.totals["n_rounds"] += 1

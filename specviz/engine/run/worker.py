@@ -44,7 +44,7 @@ _HEAD = 400  # bytes of a line that cannot be read in which its id is looked for
 
 
 class Writer:
-    """Lines to a stream from a thread of its own. `on_broken`: called once, from it, when nobody reads any more."""
+    """Lines to a stream from a thread of its own. `on_broken`: called once, from that thread, when no one reads."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -118,7 +118,7 @@ class WorkerLoop:
         return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos, chat=chat)
 
     def serve(self) -> None:
-        """Carry out commands until shutdown, the end of stdin, or nobody reads any more."""
+        """Carry out commands until shutdown, the end of stdin, or until the reader has gone."""
         self.emit(self.catalogue())
         self.emit(State(state="idle"))
         self.greeted.set()
@@ -160,15 +160,15 @@ class WorkerLoop:
     def _wait(self, run: LocalRun) -> None:
         """Take all waiting commands; while holding, wait for the next one."""
         while True:
-            held = self.holding and not self.steps and not self.closing and not run.stopping
+            paused = self.holding and not self.steps and not self.closing and not run.stopping
             try:
-                command = self.commands.get(block=held)
+                command = self.commands.get(block=paused)
             except queue.Empty:
                 return
             self._obey(command)
 
     def _obey(self, command: Command | None) -> None:
-        """Carry out a command that does not begin a run, or refuse it; None: nobody gives any more."""
+        """Carry out a command that does not begin a run, or refuse it; None: stdin has ended."""
         run = self.run
         if command is None or isinstance(command, Shutdown):
             self.closing = True
@@ -232,7 +232,7 @@ def lines(fd: int) -> Iterator[bytes]:
 
 
 def read_commands(fd: int, worker: WorkerLoop) -> None:
-    """Queue commands until the stream ends; a bad line is refused, not fatal, and the end is always told."""
+    """Queue commands until the stream ends; a bad line is refused, not fatal; the end is queued as None."""
     try:
         for line in lines(fd):
             if line.strip():
@@ -259,7 +259,7 @@ def _fault(error: Exception) -> str:
 
 
 def _named(error: Exception) -> str:
-    """An error nobody thought of: its kind and its words, one line; Python has no words for lack of memory."""
+    """An unexpected error in one line, its kind and its message; a MemoryError brings no message."""
     if isinstance(error, MemoryError):
         return "out of memory"
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -21,11 +21,9 @@ from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Posterior
 from specviz.knobs import Knobs
 from specviz.methods.branch.fork import BranchDrafter
-from specviz.methods.branch.hrad import pick
+from specviz.methods.branch.hrad import Alternating, Signals, pick
 from specviz.methods.branch.model_cache import KEPT, DraftModelCache
-from specviz.methods.branch.outcome import BranchOutcome
-from specviz.methods.branch.round import BranchRound, PendingToken
-from specviz.methods.branch.signal import Alternating, Signals
+from specviz.methods.branch.round import BranchOutcome, BranchRound, PendingToken
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import Draft
 
@@ -59,14 +57,14 @@ class Branching(OverlappingDrafter):
 
     def observe(self, seen: Observation) -> None:
         """Settle what is known now; keep what is left of the surviving branch."""
-        self.signals.seen(seen)
+        self.signals.observe(seen)
         flight, self._flight = self._flight, None
         if flight is None or seen.outcome is None:
             return
         landing = BranchOutcome(flight, seen)
         landing.note()
         self._open = landing.open
-        rest = [held.node.token for held in self._open or ()]
+        rest = [pending.node.token for pending in self._open or ()]
         self.rows.close([*flight.ctx.tokens, *seen.tokens, *rest])
         self._target_ns.append(seen.target_ns)
 
@@ -76,7 +74,7 @@ class Branching(OverlappingDrafter):
 
     def cached(self) -> int | None:
         """Slots of the draft model's cache that spell the text and the open rest of a surviving branch."""
-        return self.rows.held
+        return self.rows.spelled
 
     def _posterior(self, flight: BranchRound, rest: list[PendingToken]) -> DraftEnd:
         """Keep the beginning of the surviving branch; the draft row at the cut is the branch point's."""
@@ -84,15 +82,15 @@ class Branching(OverlappingDrafter):
         s = self.signals.ask(ctx, "posterior") if rest else 2
         wanted = n_kept(rest, s, ctx.knobs)
         keep = min(wanted, self.rows.reach(ctx))
-        for held in rest[:keep]:
-            flight.put(held)
-        for held in rest[keep:]:
-            flight.fates[held.node.id], flight.costs[held.node.id] = "trimmed", held.cost_ns
+        for pending in rest[:keep]:
+            flight.put(pending)
+        for pending in rest[keep:]:
+            flight.fates[pending.node.id], flight.costs[pending.node.id] = "trimmed", pending.cost_ns
         known = keep < len(rest)
         if known:  # the forward is shared out already, to the tokens that were drawn from it when it was made
             flight.point = replace(rest[keep].look, cost_ns=0, span=None)
             flight.reason = "cap" if keep < wanted else "s0" if s == 0 else "low_conf"
-        self.rows.open(ctx, [held.node.token for held in rest[:keep]])
+        self.rows.open(ctx, [pending.node.token for pending in rest[:keep]])
         if rest:
             flight.note(Posterior(s=s, n_kept=keep, n_trimmed=len(rest) - keep, pos=ctx.n + keep, known=known))
         if not known:
@@ -128,11 +126,11 @@ class Branching(OverlappingDrafter):
 
 
 def n_kept(rest: list[PendingToken], s: int, knobs: Knobs) -> int:
-    """How many tokens of a surviving branch to keep (4.5): told by the rows they came from."""
+    """How many tokens of a surviving branch to keep (4.5), by the confidence of the rows they came from."""
     if s != 1:
         return 0 if s == 0 else len(rest)
     least, bound = knobs["soft_min_keep"], knobs["epsilon"]
-    return next((j for j, held in enumerate(rest) if j >= least and held.look.conf < bound), len(rest))
+    return next((j for j, pending in enumerate(rest) if j >= least and pending.look.conf < bound), len(rest))
 
 
 def specbranch(models: FactoryModels, knobs: Knobs) -> Branching:

@@ -25,8 +25,7 @@ from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.branch.round import BranchRound, DraftRow
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
-from specviz.methods.common.draft_sampler import without, without_replacement
-from specviz.methods.common.runner import prefixes
+from specviz.methods.common.runner import prefixes, without, without_replacement
 from specviz.probability.rows import Certain, Row, at
 
 DrawFrom = Callable[[Row], int]
@@ -68,8 +67,9 @@ class BranchDrafter:
 
     def run(self) -> None:
         """Fork and draft, unless nothing may follow the pending tokens."""
-        flight = self.flight
-        fork = self._empty()
+        flight, k_max = self.flight, self.knobs.get("k_max", 1)
+        pos = self.ctx.n + len(flight.pending)
+        fork = Fork(pos=pos, conf=None, k_raw=None, k=0, k_max=k_max, known=False, reason=flight.reason)
         flight.note(fork)
         if self.tree.ends(flight.tip):
             fork.reason = "eos"
@@ -80,7 +80,6 @@ class BranchDrafter:
             return
         known = flight.point is not None
         look = flight.point or flight.looks(self.rows.tip(self.ctx)[None], self.rows, "fork")[0]
-        k_max = self.knobs.get("k_max", 1)
         k = branch_count(k_max, look.conf, len(look.raw))
         length = self._length(longest, k, known)
         fork.conf, fork.k_raw, fork.known, fork.branch_len = six(look.conf), six(k_max * (1 - look.conf)), known, length
@@ -91,13 +90,8 @@ class BranchDrafter:
         prefix = self.ctx.n - 1 + len(flight.pending)
         fork.kv_saved = max(0, fork.k - 1) * prefix * self.rows.slot_bytes
 
-    def _empty(self) -> Fork:
-        pos = self.ctx.n + len(self.flight.pending)
-        k_max = self.knobs.get("k_max", 1)
-        return Fork(pos=pos, conf=None, k_raw=None, k=0, k_max=k_max, known=False, reason=self.flight.reason)
-
     def _length(self, longest: int, k: int, known: bool) -> int:
-        """Tokens per branch, told before anything is drawn: by knob, room, free slots, or the target's usual time.
+        """Tokens per branch, fixed before anything is drawn: by knob, room, free slots, or the target's usual time.
 
         A timed length keeps the law; but two runs may draft differently, and only `walk` then gives the same tokens.
         """

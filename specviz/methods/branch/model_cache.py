@@ -33,7 +33,7 @@ class DraftModelCache:
     def __init__(self, model: Model, capacity: int) -> None:
         self.model = model
         self.cache = model.new_cache(capacity)
-        self.held = 0  # slots that spell the text and what is open behind it
+        self.spelled = 0  # slots that spell the text and what is open behind it
         self.peak = 0  # rows in flight behind the committed text, this round
         self._begun = (0, 1)  # the forward under way: its start, its width
         self._committed = 0
@@ -56,7 +56,7 @@ class DraftModelCache:
 
     def close(self, line: Sequence[int]) -> None:
         """The round is over and text and open tokens spell `line`; what does not is dropped by the next `open`."""
-        self.held = self.cache.holds(line)
+        self.spelled = self.cache.holds(line)
 
     def push(self, token: int) -> None:
         """The line grows by a token, fed with the next forward."""

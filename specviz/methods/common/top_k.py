@@ -14,7 +14,7 @@ TOP = 8  # tokens of a row on record
 
 @dataclass(frozen=True, slots=True)
 class RowConfidence:
-    """What a head said about a row: confidences without and with the annealed temperature, and its best token."""
+    """A head's verdict on a row: confidences without and with the annealed temperature, and its best token."""
 
     row: int
     layer: int
@@ -29,12 +29,12 @@ class RowConfidence:
 
     @classmethod
     def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "RowConfidence":
-        """Read off the device in one copy. `full` also asks for the runner-up and the entropy."""
+        """Of one row of logits `[1, V]`, in one copy off the device. `full`: also runner-up and entropy (nats)."""
         return cls.several([row], layer, logits, temp, full)[0]
 
     @classmethod
     def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
-        """The same for several rows `[n, V]` of one layer, in one copy for all."""
+        """Of several rows `[n, V]` of one layer, in one copy for all."""
         found: list[RowConfidence] = []
         for k, (row, values) in enumerate(zip(rows, _numbers(logits, temp, full).tolist(), strict=True)):
             conf, raw, top1, *more = values

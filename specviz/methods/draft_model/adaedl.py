@@ -55,7 +55,7 @@ class AdaEdl(ChainDrafter):
         super().__init__(models, mode)
         self.controller: Controller | None = None
         self._longest = 0
-        self._seen: tuple[int, int] | None = None  # drafted, accepted of the round before
+        self._last_round: tuple[int, int] | None = None  # drafted, accepted of the round before
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `gamma` tokens, cut to the room, at a stop token, or at the entropy stop."""
@@ -93,14 +93,14 @@ class AdaEdl(ChainDrafter):
     def _steer(self, knobs: Knobs) -> float:
         if self.controller is None:
             self.controller = Controller(knobs["lambda0"], knobs["target_rate"])
-        elif self._seen is not None and self._seen[0]:
-            self.controller.learn(*self._seen, self._longest, knobs)
-        self._seen, self._longest = None, knobs["gamma"]
+        elif self._last_round is not None and self._last_round[0]:
+            self.controller.learn(*self._last_round, self._longest, knobs)
+        self._last_round, self._longest = None, knobs["gamma"]
         return self.controller.threshold
 
     def observe(self, seen: Observation) -> None:
         if seen.outcome is not None:
-            self._seen = (len(seen.draft), len(seen.outcome.accepted))
+            self._last_round = (len(seen.draft), len(seen.outcome.accepted))
 
 
 def make(models: FactoryModels, knobs: Knobs) -> AdaEdl:

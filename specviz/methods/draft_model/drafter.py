@@ -25,8 +25,7 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import DraftSampler
-from specviz.methods.common.runner import ModelDrafter, laws
+from specviz.methods.common.runner import DraftSampler, ModelDrafter, laws
 from specviz.methods.draft_model.spec import drawn_mode
 from specviz.methods.draft_model.trees import DrawnTree, SiblingGrower, TopTree
 from specviz.names import DraftEnd, Mode
@@ -35,7 +34,7 @@ from specviz.probability.rows import Certain
 
 
 class ChainDrafter(ModelDrafter):
-    """Up to gamma drafted tokens in a row. `planned`: its length is told before it is drawn."""
+    """Up to gamma drafted tokens in a row. `planned`: its length is fixed before it is drawn."""
 
     planned = True
 

@@ -20,8 +20,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
-from specviz.methods.common.draft_sampler import DraftSampler, without
-from specviz.methods.common.runner import DraftModelRunner, ModelDrafter, laws, prefixes
+from specviz.methods.common.runner import DraftModelRunner, DraftSampler, ModelDrafter, laws, prefixes, without
 from specviz.methods.common.tree_builder import Levels
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft

@@ -5,7 +5,7 @@
 
 from specviz.knobs import KnobSpec
 from specviz.methods import Method
-from specviz.methods.common.tree_knobs import EAGLE, MOST_CHILDREN, RANKED, budget, example, folder, levels
+from specviz.methods.common.knobs import EAGLE, MOST_CHILDREN, RANKED, budget, example, folder, levels
 from specviz.traits import MethodTraits
 
 EAGLE3 = Method(

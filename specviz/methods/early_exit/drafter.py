@@ -19,8 +19,8 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
-from specviz.methods.common.draft_sampler import DraftSampler
 from specviz.methods.common.knobs import single
+from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.clock import measured
 from specviz.methods.early_exit.heads import Heads, describe, pick, tested
@@ -35,7 +35,7 @@ class EarlyExit(Drafter):
 
     def __init__(self, target: Model, heads: Heads, mode: Mode, depth: float, clock: Clock | None = None) -> None:
         self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
-        self.tells = False  # whether to say which tested layers have no trained head
+        self.warns = False  # whether to say which tested layers have no trained head
         self._told: list[str] = []  # settings that were said to leave out layers
         self._trail: ExitRecorder | None = None
 
@@ -70,7 +70,7 @@ class EarlyExit(Drafter):
         return "width" if width == limits.w_max else "length"
 
     def _last(self, limits: Limits, look: RowConfidence) -> bool:
-        """Whether nothing is drafted after this draft, told by what was known before it was drawn."""
+        """Whether nothing is drafted after this draft, by what was known before it was drawn."""
         return False
 
     def _climb(self, ctx: Context, limits: Limits, trail: ExitRecorder, row: int) -> RowConfidence | None:
@@ -105,9 +105,9 @@ class EarlyExit(Drafter):
 
     def _say_lens(self, ctx: Context, limits: Limits) -> None:
         """Once: which tested layers have no trained head."""
-        message = tested(self.heads, limits.layers) if self.tells else None
+        message = tested(self.heads, limits.layers) if self.warns else None
         if message is not None:
-            self.tells = False
+            self.warns = False
             ctx.note(Warn(code="logit_lens", message=message))
 
     def observe(self, seen: Observation) -> None:
@@ -132,7 +132,7 @@ def _make(models: FactoryModels, knobs: Knobs, depth: float) -> EarlyExit:
     asked = single(knobs.values, "heads")
     heads = pick(models.target, asked)
     drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, measured(models.target, heads))
-    drafter.tells = asked != "lens"
+    drafter.warns = asked != "lens"
     return drafter
 
 

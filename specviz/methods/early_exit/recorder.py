@@ -116,7 +116,7 @@ class ExitRecorder:
             yield self._gate(seen, test.look, test.took, test.head_ns if self.full else None)
 
     def _watched(self, seen: Observation) -> Iterator[Gate]:
-        """What the heads say where nobody asked them; the top needs none."""
+        """Gates at layers that the method did not test, for the record; the top layer has none."""
         known = {(test.look.row, test.look.layer) for test in self.tests}
         n_layers = self.ctx.rows.model.n_layers
         rows = range(self.ctx.root_row, len(self.ctx.rows)) if self.watching else ()

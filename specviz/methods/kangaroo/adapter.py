@@ -5,18 +5,16 @@ weights it reads all the states of the text, where an exit head reads one. Atten
 library's Llama modules whatever the target is; angles and their scaling are the target's where it has any.
 
 `AdapterModel` is the adapter behind the engine's model interface: one layer with a cache of its own, whose input are
-the target's states in place of token embeddings.
+the target's states in place of token embeddings. A row depends only on the tokens up to it, so `follow` keeps whatever
+spells the text, accepted drafts included. When every draft was kept, the last of them went through the target but not
+through the adapter: the next round feeds two rows (specbound.md 14.2), which is what `follow` says is missing.
 
-The adapter's side of a query: its cache, and the states it has yet to read.
-
-A row of the adapter depends on the tokens up to it and on weights that never change: its state is the target's, and
-the states before it are too. So its cache is a memo like any other, and `follow` keeps what the text spells, drafted
-rows that were accepted included. When every draft was kept, the last of them went through the target but not through
-the adapter: the next round feeds two rows (the trap of specbound.md 14.2), which is what `follow` says is missing.
+A folder holds `adapter.safetensors` and a `config.json` naming the target's fingerprint, layer and shape.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,9 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.attention import NAME, RopeTable
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor
-from specviz.methods.early_exit.exit_head import FinalHead
+from specviz.methods import Part
+from specviz.methods.early_exit.heads import FinalHead
+from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen, width_of
 
 _SCALED = ("default", "linear", "llama3", "yarn")  # kinds of angles that fit heads of another width
 
@@ -97,7 +97,7 @@ class Adapter(nn.Module):
 
     @torch.no_grad()
     def begin(self, final_norm: Any, seed: int) -> "Adapter":
-        """First weights for a training."""
+        """First weights for a training: the norm's gain from `final_norm` where it has one of the same shape `[d]`."""
         noise = torch.Generator().manual_seed(seed)
         attention = self.attention
         for part in (attention.q_proj, attention.k_proj, attention.v_proj):
@@ -138,7 +138,7 @@ class AdapterModel:
         return KVCache(1, capacity)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
-        """Refused: it reads the target's states (`Reader`)."""
+        """Refused with NotImplementedError: its rows begin as states `[n, width]` of the target (`StateRows.hand`)."""
         raise NotImplementedError("an adapter reads states of the target, not tokens")
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
@@ -201,7 +201,7 @@ class Reader:
         self._states: list[Tensor] = []  # `[n, width]` of committed positions from `_first` on, in order
         self._first = 0
         self._text: list[int] = []  # what was committed when the round began
-        self.held = 0  # slots of the cache that spell the text
+        self.spelled = 0  # slots of the cache that spell the text
 
     @property
     def known(self) -> int:
@@ -212,7 +212,7 @@ class Reader:
         """States `[n, width]` of the next committed positions; `tokens`: what the round committed."""
         if len(states):
             self._states.append(states)
-        self.held = self.cache.holds([*self._text, *tokens][:-1])
+        self.spelled = self.cache.holds([*self._text, *tokens][:-1])
 
     def begin(self, tokens: Sequence[int], root: Tensor) -> Tensor:
         """Logits `[1, V]` after the committed `tokens`; `root`: the state `[1, width]` of the last of them."""
@@ -232,12 +232,91 @@ class Reader:
 
     def _taken(self, like: Tensor) -> Tensor:
         """States `[n, width]` of the committed positions that the cache lacks; those before them are forgotten."""
-        held = torch.cat([like[:0], *self._states])[self.cache.length - self._first :]
-        self._states, self._first = [held], self.cache.length
-        return held
+        lacking = torch.cat([like[:0], *self._states])[self.cache.length - self._first :]
+        self._states, self._first = [lacking], self.cache.length
+        return lacking
 
     def feed(self, token: int, state: Tensor) -> Tensor:
         """Logits `[1, V]` after one more drafted token; `state`: the target's `[1, width]` of it."""
         assert self.rows is not None
         self.rows.hand([token], state)
         return self.rows.take(1)
+
+
+_TRAIN = "specviz train kangaroo"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    """`config.json` of an adapter. `target`: its fingerprint; `layer`: the adapter reads the states behind it."""
+
+    target: str
+    target_name: str
+    n_layers: int
+    layer: int
+    shape: AdapterShape
+
+    def write(self, folder: Path) -> None:
+        KIND.save(folder, self)
+
+
+def _unfit(config: AdapterConfig, target: ModelAdapter) -> str | None:
+    width = width_of(target)
+    if 1 <= config.layer < target.n_layers and config.shape.width == width:
+        return None
+    return (
+        f"config.json names layer {config.layer} of width {config.shape.width}, the target has "
+        f"layers 1 to {target.n_layers - 1} below its last, of width {width}"
+    )
+
+
+KIND = PartKind(
+    part=Part("weights of an adapter", _TRAIN, "kangaroo", knob="adapter"),
+    format="specviz-kangaroo-adapter",
+    config=AdapterConfig,
+    weights="adapter.safetensors",
+    hint=f"give one that {_TRAIN} wrote, or lens",
+    advice=f"train one for it with {_TRAIN}",
+    fits=_unfit,
+    by_weights=True,
+)
+
+
+def save(folder: Path, config: AdapterConfig, adapter: Adapter) -> None:
+    KIND.save(folder, config, in_bfloat16(adapter.state_dict()))
+
+
+def load(folder: Path, target: ModelAdapter) -> AdapterModel:
+    """The adapter in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
+    config, tensors = KIND.opened(folder, target)
+    try:
+        adapter = Adapter(config.shape, target.dtype, target.device)
+        adapter.load_state_dict(tensors)
+        model = AdapterModel(target, adapter.requires_grad_(False), config.shape, config.layer)
+        _prove(model, target)
+        return model
+    except Exception as error:  # a shape that does not fit trips the library anywhere
+        raise misshapen(folder, KIND.option, error) from error
+
+
+@torch.inference_mode()
+def _prove(model: AdapterModel, target: ModelAdapter) -> None:
+    """Let it read two rows. Raises ValueError where its logits are not finite, as bad angles or norms make them."""
+    rows = StateRows(model, model.new_cache(2))
+    rows.hand([0, 0], torch.ones(2, target.head.weight.shape[1], dtype=target.dtype, device=target.device))
+    if not bool(rows.take(2).isfinite().all()):
+        raise ValueError("what it says are no finite numbers; its shape cannot be right")
+
+
+def pick(target: object, wanted: str | None) -> AdapterModel | None:
+    """The adapter to use: a folder's, or None for the one shipped with the target if there is one.
+
+    `lens`, and a target that is no model of the library's, have none. Raises ModelError in one line for a folder.
+    """
+    if wanted == "lens" or not isinstance(target, ModelAdapter):
+        return None
+    if wanted is not None:
+        return load(Path(wanted), target)
+    own = (folder for folder in KIND.shipped_for(target) if KIND.given(folder).get("format") == KIND.format)
+    folder = next(own, None)
+    return None if folder is None else load(folder, target)

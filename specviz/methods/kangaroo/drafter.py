@@ -23,8 +23,7 @@ from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
-from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows
-from specviz.methods.kangaroo.files import pick
+from specviz.methods.kangaroo.adapter import AdapterModel, Reader, StateRows, pick
 from specviz.names import Mode
 
 USUAL = 1 / 4  # where the lens drafts when there is no adapter to say
@@ -93,8 +92,8 @@ class Kangaroo(EarlyExit):
 
     def _say_lens(self, ctx: Context, limits: Limits) -> None:
         """Once: that the model's own head drafts."""
-        if self.tells and limits.layers and (self.reader is None or limits.layers[0] != self.layer):
-            self.tells = False
+        if self.warns and limits.layers and (self.reader is None or limits.layers[0] != self.layer):
+            self.warns = False
             why = "no adapter for this target" if self.reader is None else f"the adapter reads layer {self.layer}"
             ctx.note(
                 Warn(
@@ -114,7 +113,7 @@ class Kangaroo(EarlyExit):
 
     def cached(self) -> int | None:
         """Slots of the adapter's cache that spell the text."""
-        return self.reader.held if self.reader is not None else None
+        return self.reader.spelled if self.reader is not None else None
 
     def parts(self) -> dict[str, str]:
         """What the adapter is, and what a draft by it costs in layers."""
@@ -134,7 +133,7 @@ class Kangaroo(EarlyExit):
 def make(models: FactoryModels, knobs: Knobs) -> Kangaroo:
     asked = single(knobs.values, "adapter")
     drafter = over(models, pick(models.target, asked), knobs["draft_mode"])
-    drafter.tells = asked != "lens"
+    drafter.warns = asked != "lens"
     return drafter
 
 

@@ -1,7 +1,7 @@
 """`medusa`: heads on the target's last state over the shared verification (Cai et al. 2024; specblock.md 10)."""
 
 from specviz.methods import Method
-from specviz.methods.common.tree_knobs import HEADS, budget, example, folder
+from specviz.methods.common.knobs import HEADS, budget, example, folder
 from specviz.traits import MethodTraits
 
 METHOD = Method(

@@ -27,8 +27,8 @@ import torch
 from specviz.engine.decode.context import Observation
 from specviz.methods.online.bandit import QuerySurprise
 from specviz.methods.specblock.growth import GrowingTree
-from specviz.methods.trained.block_runner import BlockCall
-from specviz.methods.trained.ranked_tokens import Order
+from specviz.methods.trained.calls import BlockCall
+from specviz.methods.trained.ranks import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 

@@ -4,7 +4,7 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.knobs import Knobs
 from specviz.methods.online.trainer import OnlineTrainer
 from specviz.methods.specblock import drafter
-from specviz.methods.specblock.files import Trained
+from specviz.methods.specblock.network import Trained
 
 
 def make(models: FactoryModels, knobs: Knobs) -> drafter.SpecBlock:

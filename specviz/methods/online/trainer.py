@@ -96,7 +96,9 @@ class OnlineTrainer:
         before = served.tau if served.n else None
         tale = ended.served
         served.add(tale.mean_acceptance_length, tale.round_s / max(1, tale.n_rounds), tale.n_tokens, tale.seconds)
-        self._take(notes, ended.first_token)
+        with torch.inference_mode(False):  # tensors that training may save
+            self.memory.add(notes.lesson(ended.first_token))
+        self.n_tokens += notes.n_tokens
         record = Adapt(
             S=six(signal.total),
             s=six(signal.per_round),
@@ -120,11 +122,6 @@ class OnlineTrainer:
         record.version_after = self.version
         record.dur_ns = notes.ns + self.clock() - began
         return record
-
-    def _take(self, notes: QueryCollector, first_token: int) -> None:
-        with torch.inference_mode(False):  # tensors that training may save
-            self.memory.add(notes.lesson(first_token))
-        self.n_tokens += notes.n_tokens
 
     def _boundary(
         self,

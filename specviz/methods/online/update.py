@@ -65,9 +65,9 @@ class Learner:
         laws = Laws.cat([slot.lesson.laws[[slot.row]] for slot in slots])
 
         def loss(shadow: BlockNetwork) -> Tensor:
-            said = _Said(shadow, states, laws)
-            draft = (said.loss * laws.known).sum() / laws.known.sum().clamp(min=1)
-            return draft + rank_loss("invsqrt", [said.guessed], [said.true], [laws.known])
+            answers = _SlotAnswers(shadow, states, laws)
+            draft = (answers.loss * laws.known).sum() / laws.known.sum().clamp(min=1)
+            return draft + rank_loss("invsqrt", [answers.guessed], [answers.true], [laws.known])
 
         return self._train("head", loss, steps, rate)
 
@@ -119,7 +119,7 @@ class Learner:
             self.forget(kind)
 
     def forget(self, kind: Kind) -> None:
-        """Begin an action's moments anew: what is not finite would stay in them for good."""
+        """Begin an action's moments anew: a number that is not finite would stay in them."""
         self._optimizers[kind].state.clear()
 
     def _put(self, weights: Weights, network: BlockNetwork) -> None:
@@ -137,14 +137,14 @@ class Learner:
             optimizer.load_state_dict(before)
 
     def tensors(self) -> Iterator[Tensor]:
-        """Everything that is trained, or may be put in place."""
+        """All trained tensors of any shape `[..]`: those of the copy, of the network in use, and of both snapshots."""
         yield from self._shadow.parameters()
         yield from self.network.parameters()
         yield from (*self.weights.values(), *self.anchor.values())
 
 
-class _Said:
-    """What a network says of states `[n, width]`: loss against the laws, rank scores, true buckets, who was right."""
+class _SlotAnswers:
+    """A network's answers for states `[n, width]`: loss against the laws, rank scores, true buckets, who was right."""
 
     def __init__(self, network: BlockNetwork, states: Tensor, laws: Laws) -> None:
         logits, self.guessed, _ = network.speak(states)
@@ -170,13 +170,13 @@ def lesson_loss(network: BlockNetwork, embed: Embed, lesson: QueryBatch) -> Tens
         row = pairs + 1 + slot - lesson.first
         chosen = (alive & (row >= 0) & (row < len(lesson.laws))).nonzero()[:, 0]
         laws, counts = lesson.laws[row[chosen]], counted[row[chosen]]
-        said = _Said(network, states[chosen, slot], laws)
-        draft = draft + DECAY**slot * (said.loss * counts).sum() / counts.sum().clamp(min=1)
-        guessed.append(said.guessed)
-        true.append(said.true)
+        answers = _SlotAnswers(network, states[chosen, slot], laws)
+        draft = draft + DECAY**slot * (answers.loss * counts).sum() / counts.sum().clamp(min=1)
+        guessed.append(answers.guessed)
+        true.append(answers.true)
         weight.append(counts)
         alive = torch.zeros_like(alive)
-        alive[chosen] = said.right
+        alive[chosen] = answers.right
     return draft + rank_loss("invsqrt", guessed, true, weight)
 
 
@@ -234,7 +234,7 @@ def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slo
 
 
 def shared_storage(drafter: Iterable[Tensor], target: Iterable[Tensor]) -> bool:
-    """Whether a trained tensor lies in the target's memory; it would rewrite the target unseen."""
+    """Whether any tensor `[..]` of the drafter lies in the target's memory: training it would change the target."""
     theirs = {each.untyped_storage().data_ptr() for each in target}
     return any(each.untyped_storage().data_ptr() in theirs for each in drafter)
 

@@ -18,10 +18,9 @@ from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.engine.model.rows import Rows
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence, draft_steps
-from specviz.methods.self_skip.files import pick
-from specviz.methods.self_skip.model import Borrowed, SkippedModel
+from specviz.methods.self_skip.model import Borrowed, SkippedModel, pick
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 
@@ -42,16 +41,16 @@ class SkipDrafter(Drafter):
 
     def __init__(self, model: Model, n_kept: int, mode: Mode) -> None:
         self.model, self.n_kept, self.mode = model, n_kept, mode
-        self.tells: str | None = None  # what to say once
+        self.notice: str | None = None  # what to say once
         self.control = ThresholdControl(math.nan)
         self._tau = math.nan  # the knob that the controller began with
         self._round: _Round | None = None
 
     def propose(self, ctx: Context) -> Draft:
         """A chain of at most `w_max` drafts, cut to the room and at a stop token (kept, not fed)."""
-        if self.tells is not None:
-            ctx.note(Warn(code="skip_set", message=self.tells))
-            self.tells = None
+        if self.notice is not None:
+            ctx.note(Warn(code="skip_set", message=self.notice))
+            self.notice = None
         now = self._round = self._begin(ctx)
         tree = DraftTree(ctx)
         end = self._fill(now, tree)
@@ -122,9 +121,9 @@ class SkipDrafter(Drafter):
 
 def make(models: FactoryModels, knobs: Knobs) -> SkipDrafter:
     """The drafter of method `draft_and_verify`. Raises ModelError in one line for a set that is not this target's."""
-    skips, said = pick(models.target, knobs["skip_set"])
+    skips, notice = pick(models.target, knobs["skip_set"])
     drafter = over(models, SkippedModel(models.target, skips), knobs["draft_mode"])  # type: ignore[arg-type]
-    drafter.tells = said
+    drafter.notice = notice
     return drafter
 
 

@@ -47,7 +47,7 @@ class SkipSet:
 
     @classmethod
     def usual(cls, n_layers: int) -> "SkipSet":
-        """Where nobody searched: the attention of the middle half of the layers, every second feed-forward there."""
+        """Without a search: the attention of the middle half of the layers, every second feed-forward there."""
         middle = range(n_layers // 4 + 1, 3 * n_layers // 4 + 1)
         return cls(frozenset(middle), frozenset(middle[1::2]))
 

@@ -16,16 +16,12 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
-from specviz.methods.common.cost_model import CallCosts
-from specviz.methods.common.tree_knobs import MOST_BLOCKS, MOST_STARTS
-from specviz.methods.specblock.files import KIND, Trained
-from specviz.methods.specblock.grower import SiblingDraws, TreeGrower, drafted
+from specviz.methods.common.knobs import MOST_BLOCKS, MOST_STARTS
+from specviz.methods.specblock.grower import RoundPlan, SiblingDraws, TargetRanks, TreeGrower, drafted, read
 from specviz.methods.specblock.growth import GrowingTree, Sizes
-from specviz.methods.specblock.network import BlockNetwork
-from specviz.methods.specblock.ranks import RoundPlan, TargetRanks, read
+from specviz.methods.specblock.network import KIND, BlockNetwork, Trained
 from specviz.methods.specblock.recorder import BlockFacts
-from specviz.methods.trained.block_runner import BlockCall
-from specviz.methods.trained.calls import PairBuffer
+from specviz.methods.trained.calls import BlockCall, CallCosts, PairBuffer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
@@ -80,7 +76,7 @@ class SpecBlock(Drafter):
         self.notes = tutor.watch(trained.vocabulary, self.taps) if tutor is not None and learning else None
         self._grown: tuple[GrowingTree, list[BlockCall]] | None = None
         self._oracle: TargetRanks | None = None
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def version(self) -> int:
@@ -99,7 +95,7 @@ class SpecBlock(Drafter):
         self.text.observe(seen)
 
     def aborted(self) -> None:
-        """A round came to nothing: what it grew is no one's."""
+        """A round was interrupted: drop the tree it grew."""
         self.facts = self._grown = None
 
     def ended(self, query: QueryEnd) -> Sequence[Event]:
@@ -136,7 +132,7 @@ class SpecBlock(Drafter):
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
         tree, plan = DraftTree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
-        self._say(ctx, plan)
+        self._warn(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
             why: DraftEnd = "depth" if not ctx.knobs["d_max"] else "length"
             return tree.draft(why if plan.growing.budget else "budget")
@@ -156,11 +152,11 @@ class SpecBlock(Drafter):
             self.facts.note(ctx)
         return draft
 
-    def _say(self, ctx: Context, plan: RoundPlan) -> None:
+    def _warn(self, ctx: Context, plan: RoundPlan) -> None:
         """What the knobs ask for and do not get, once a query."""
         for code, message in plan.notices.items():
-            if message not in self._said:
-                self._said.add(message)
+            if message not in self._warned:
+                self._warned.add(message)
                 ctx.note(Warn(code=code, message=message))
 
     def _asked(self, ctx: Context, plan: RoundPlan) -> TargetRanks | None:

@@ -1,41 +1,137 @@
-"""One round's calls of the block network, and the tree that grows from what they say.
+"""One round of the block network: its knobs as read for it, its calls, and the tree that grows from what they say.
 
 Block 1 was spoken when the new pairs became rows; each further block is one call for all its starts.
 
-Siblings as draws without replacement, each with the law it was really drawn from (specblock.md 6.4).
+`width_mode oracle` reads true ranks off the target before the tree is grown, to see what the rank head can be worth at
+most. It costs a target pass more for every drafter call, over a cache of its own; it looks at the target's rows, not at
+the draws that decide, so even here the text is that of plain decoding.
 
-The law is formed by the target's own processors, over the whole vocabulary. A verifier that tests siblings by p/q in
-the order they were drawn keeps the target's law and, on flat rows, more tokens than any fixed set of siblings could.
+Sampled siblings are draws without replacement, each with the law it was really drawn from (specblock.md 6.4), which the
+target's own processors form over the whole vocabulary. A verifier that tests siblings by p/q in the order they were
+drawn keeps the target's law and, on flat rows, more tokens than any fixed set of siblings could.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.model.adapter import Model
+from specviz.engine.model.rows import BLOCK, Rows, fill
 from specviz.events import six
-from specviz.methods.common.draft_sampler import DraftSampler, without_replacement
-from specviz.methods.specblock.files import Trained
-from specviz.methods.specblock.growth import GrowingTree, Pick
-from specviz.methods.specblock.ranks import RoundPlan, TargetRanks
-from specviz.methods.trained.block_runner import BlockCall, BlockRunner
-from specviz.methods.trained.calls import BlockStart, CallCache
-from specviz.methods.trained.ranked_tokens import offers, order
-from specviz.methods.trained.ranks import N_TOP, Offer, bucket, ranks
+from specviz.knobs import Knobs
+from specviz.methods.common.knobs import ints, reals
+from specviz.methods.common.runner import DraftSampler, without_replacement
+from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Pick, Widths
+from specviz.methods.specblock.network import BlockConfig, Trained
+from specviz.methods.specblock.recorder import best_tokens
+from specviz.methods.trained.calls import BlockCall, BlockRunner, BlockStart, CallCache
+from specviz.methods.trained.ranks import N_TOP, Offer, RankReading, bucket, offers, order, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """What this round does: how the tree grows, how ranks are read, how many blocks run and slots are looked at.
+
+    `drawn`: siblings are draws; `oracle`: widths go by true ranks. `notices`: what a person should know, by code.
+    """
+
+    growing: GrowthKnobs
+    ranks: RankReading
+    blocks: int
+    slots: int
+    drawn: bool = False
+    oracle: bool = False
+    notices: dict[str, str] = field(default_factory=dict)
+
+
+def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool) -> RoundPlan:
+    """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run."""
+    preset = PRESETS[knobs["preset"]]
+    used = min(knobs["slots_used"] or trained.slots, trained.slots)
+    wanted = knobs["d_max"] if knobs["d_max"] >= 0 else used * knobs["blocks"]
+    deepest = min(wanted, reach, used * knobs["blocks"])
+    sizes = ints("widths", knobs["widths"]) or preset.widths
+    trims = {"on": True, "off": False}.get(knobs["trims"], preset.trims)
+    cap = knobs["w_max"]
+    fixed = max(1, min(sizes[1], cap)) if knobs["width_mode"] == "fixed" else None
+    rule = Widths((sizes[0], sizes[1], sizes[2], sizes[3]), knobs["k_max"], cap, trims, fixed)
+    budget = preset.budget if knobs["node_budget"] < 0 else knobs["node_budget"]
+    return RoundPlan(
+        GrowthKnobs(rule, deepest, knobs["merge"], knobs["start_cap"], budget),
+        RankReading(reals("bucket_bias", knobs["bucket_bias"]), knobs["rank_temp"], full),
+        blocks=math.ceil(deepest / used),
+        slots=used,
+        drawn=knobs["siblings"] == "sampled" and knobs["temperature"] > 0,
+        oracle=knobs["width_mode"] == "oracle",
+        notices=notices(knobs, trained, used),
+    )
+
+
+def notices(knobs: Knobs, trained: BlockConfig, used: int) -> dict[str, str]:
+    """By code: what is clamped, what is beyond the training, what costs more than it seems."""
+    out: dict[str, str] = {}
+    blocks, depth = knobs["blocks"], used * knobs["blocks"]
+    if knobs["slots_used"] > trained.slots:
+        out["slots_clamped"] = f"slots_used {knobs['slots_used']}: the drafter has {trained.slots}, which are all used"
+    if knobs["d_max"] > depth:
+        out["depth_clamped"] = (
+            f"d_max {knobs['d_max']}: {blocks} x {used} slots reach {depth}; raise blocks to go deeper"
+        )
+    if blocks > trained.trained_blocks:
+        out["blocks_beyond_training"] = (
+            f"blocks {blocks}: the drafter was trained for {trained.trained_blocks}; later ones guess badly"
+        )
+    if knobs["width_mode"] == "oracle":
+        out["oracle_widths"] = (
+            "width_mode oracle: the target says the true ranks before drafting, a pass more for every drafter call; "
+            "times mean nothing and nothing is learnt"
+        )
+    return out
+
+
+Path = tuple[int, ...]
+
+
+class TargetRanks:
+    """The target's best token behind drafted paths. `room`: most paths a round may ask for."""
+
+    def __init__(self, target: Model, capacity: int, room: int) -> None:
+        self.model, self.cache = target, target.new_cache(capacity + room)
+
+    def open(self, ctx: Context) -> None:
+        missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
+        self._ctx, self._rows = ctx, Rows(self.model, self.cache)
+        self._row: dict[Path, int] = {(): self._rows.add_line([*missing, ctx.tokens[-1]])}
+        self._best: dict[Path, int] = {}
+
+    def best(self, paths: Sequence[Path]) -> list[int]:
+        """One target pass for all paths that are new; a path's parent must be among them or known."""
+        new = [path for path in sorted({*paths}, key=len) if path not in self._best]
+        for path in new:
+            if path:
+                self._row[path] = self._rows.add(path[-1], self._row[path[:-1]])
+        if new:
+            logits = self._rows.take(len(new))
+            prefixes = [[*self._ctx.tokens, *path] for path in new] if self._ctx.warper.needs_prefix else None
+            laws = self._ctx.warper.laws(logits, prefixes)
+            self._best |= zip(new, best_tokens(laws, range(len(new))), strict=True)
+        return [self._best[path] for path in paths]
+
 
 Tensor = torch.Tensor
 
 
 class TreeGrower(BlockRunner):
-    """Lets what the blocks say grow the tree. `oracle`: widths go by its ranks.
+    """Grows the tree by the offers of the blocks. `oracle`: widths go by its ranks.
 
-    `learning`: what the calls said is looked at when the round is over, recorded or not.
+    `learning`: the calls' offers are kept until the round is over, recorded or not.
     """
 
     def __init__(
@@ -99,8 +195,8 @@ def drafted(tree: DraftTree, growth: GrowingTree, plan: RoundPlan, grower: TreeG
     """The pruned tree as a draft; nodes carry where they came from."""
     full = plan.ranks.full
     spread = grower.trained.vocabulary.spread
-    said = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
-    rows = [said[each.start] for each in growth.expansions]  # siblings must hold the very same row
+    raws = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
+    rows = [raws[each.start] for each in growth.expansions]  # siblings must hold the very same row
     raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
     kept = growth.kept()
     place = {ROOT: ROOT}

@@ -21,7 +21,7 @@ which cost the drafter nothing. Slot 0 of the root's block ignores its bucket an
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from specviz.methods.common.tree_builder import ScoredTree
 from specviz.methods.trained.ranks import Offer
@@ -48,17 +48,6 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-class OfferedSlot(Protocol):
-    """What a width depends on."""
-
-    @property
-    def logs(self) -> tuple[float, ...]: ...
-    @property
-    def bucket(self) -> int: ...
-    @property
-    def true_bucket(self) -> int | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Width:
     """The effective width of a slot and what decided it; 0 gives up."""
@@ -83,7 +72,7 @@ class Widths:
         by_bucket = (min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
         return Sizes(tuple(by_bucket), self.beam)
 
-    def of(self, offer: OfferedSlot, is_root: bool) -> Width:
+    def of(self, offer: Offer, is_root: bool) -> Width:
         """The width of a slot; the greedy token counts."""
         sure = math.exp(min(0.0, offer.logs[0]))
         if is_root:
@@ -202,7 +191,9 @@ class GrowingTree(ScoredTree[GrownNode]):
             is_last = slot == len(offers) - 1
             if width.n >= 2 or (is_last and not given_up):
                 for node, cum in made if width.n >= 2 else made[:1]:
-                    self._candidate(StartCandidate(node, start, slot, cum))
+                    known = self._candidates.get(node)
+                    if known is None or cum > known.cum:
+                        self._candidates[node] = StartCandidate(node, start, slot, cum)
             parent = made[0][0]
 
     @property
@@ -246,11 +237,6 @@ class GrowingTree(ScoredTree[GrownNode]):
         self.nodes.append(GrownNode(pick.token, parent, depth, cum, expansion, rank + 1, rank == 0, law=pick.law))
         self._by_key[parent, pick.token] = len(self.nodes) - 1
         return len(self.nodes) - 1
-
-    def _candidate(self, new: StartCandidate) -> None:
-        known = self._candidates.get(new.node)
-        if known is None or new.cum > known.cum:
-            self._candidates[new.node] = new
 
     def starts(self) -> list[StartCandidate]:
         """Where the next level starts: the best `start_cap` of what this level offered; asking empties the list.

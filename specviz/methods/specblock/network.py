@@ -3,16 +3,15 @@
 A block reads a condition (target features of a pair, or the cached state of the place it starts at), the embedding of
 its input token, and one learned query per slot. Between layers slot k also receives what slot k - 1 had: the layer-wise
 shift. No drafted token is read inside a block. Letters of the spec: Q `queries`, W_c `condition`, W_f `fuse`, S_l
-`shifts`, W_o `head`, h what `forward` returns, g `norm_out(h)`.
+`shifts`, W_o `head`, h what `forward` returns, g `norm_out(h)`. Switches that only the ablations of section 11 turn:
+`shift`, `broadcast` (condition and token reach slot 0 alone).
 
-Switches that only the ablations of section 11 turn: `shift`, `broadcast` (condition and token reach slot 0 alone).
+`packed` is the forward that trains it: block 1 of every pair is one causal pass over the rows in order. Block b > 1 of
+an anchor continues from the slot where the block before was cut (specblock.md 7.3): its rows see block 1 of earlier
+pairs, what its own chain had up to the cuts, and themselves. Blocks 2 and later of other anchors are not seen: those
+rows do not exist when decoding. So anchors are independent and a subset may be drawn.
 
-The packed forward that trains a block network: all pairs of a text at once, then later blocks at some anchors.
-
-Block 1 of every pair is one causal pass over the rows in order. Block b > 1 of an anchor continues from the slot where
-the block before was cut (specblock.md 7.3): its rows see block 1 of earlier pairs, what its own chain had up to the
-cuts, and themselves. Blocks 2 and later of other anchors are not seen: those rows do not exist when decoding. So
-anchors are independent and a subset may be drawn.
+In a folder, `rope_mode` is fixed by training, so it is read from there and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +20,18 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from specviz.methods.common.knobs import BLOCKS
 from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
+from specviz.methods.trained.parts import TapConfig, drafter_kind
+from specviz.methods.trained.parts import Trained as AnyTrained
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
 
 
 class _Kept:
-    """Keys and values of all blocks so far, by layer, behind one another."""
+    """Keys and values `[B, heads, rows, head_dim]` of all blocks so far, by layer, joined along the rows."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(n_layers)]
@@ -185,3 +187,43 @@ class BlockNetwork(nn.Module):
         logits = self.head(normed)
         told = summary(logits.detach())
         return logits, self.rank(torch.cat([normed.detach(), told.to(normed.dtype)], -1)), told
+
+
+@dataclass(frozen=True, slots=True)
+class BlockConfig(TapConfig):
+    """`config.json`. `trained_blocks`: how many blocks of a round the training unrolled."""
+
+    embed_width: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float
+    rope_mode: RopeMode
+    slots: int = 4
+    n_layers: int = 2
+    rank_width: int = 256
+    eps: float = 1e-6
+    shift: bool = True
+    broadcast: bool = True
+    trained_blocks: int = 3
+
+    @property
+    def shape(self) -> BlockShape:
+        return BlockShape(
+            LayerShape(self.width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps),
+            len(self.taps) * self.target_width,
+            self.embed_width,
+            self.draft_vocab,
+            self.slots,
+            self.n_layers,
+            self.rank_width,
+            self.rope_mode,
+            self.shift,
+            self.broadcast,
+        )
+
+
+Trained = AnyTrained[BlockConfig, BlockNetwork]
+KIND = drafter_kind(BLOCKS, "specviz-block-drafter", BlockConfig, lambda config: BlockNetwork(config.shape))

@@ -11,9 +11,8 @@ import torch
 from specviz.engine.decode.context import Context, Observation
 from specviz.events import six
 from specviz.events.tree_drafting import Expansion, TreeMade
-from specviz.methods.common.cost_model import CallCosts
 from specviz.methods.specblock.growth import GrowingTree
-from specviz.methods.trained.block_runner import BlockCall, count_widths
+from specviz.methods.trained.calls import BlockCall, CallCosts, count_widths
 from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT, Draft

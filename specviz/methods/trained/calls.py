@@ -1,27 +1,30 @@
-"""The block network while decoding: one call a round for the new pairs, one more for each further level of starts.
+"""Calls of a network that reads pairs: its cache, one round of calls, and what they cost (specblock.md 3.7, 3.8, 5.5).
 
-Pair i is (features at i, token i + 1); the last pair is the root's. A pair's K rows depend on committed text alone and
-stay. Block 1 is what the root pair's rows say. A further level runs all its starts together: their rows see the
-committed prefix, of every block on their own chain the rows up to the slot they left it at, and themselves
-(specblock.md 3.7, 3.8, 5.5). Instead of gathering keys per start the batch is one forest of rows over one cache: the
-mask says who sees whom, and no key is copied.
+A pair is the features of a target row beside the token after it; the last pair is the root's. Block drafters make
+several rows a pair, EAGLE-3's one; the life of the cache, starts and masks are the same for both. Pairs that the target
+has shown wait until a draft needs them, then become rows for good, as they depend on committed text alone. A further
+level runs all its starts together: their rows see the committed prefix, of every block on their own chain the rows up
+to the slot they left it at, and themselves. The batch is one forest of rows over one cache: no key is copied.
 
-Following the text: pairs that the target has shown wait here until a draft needs them, then become rows for good.
-
-What decoding and training need of a network that reads pairs: features of a target row beside the token after it.
-
-Block drafters make several rows a pair, EAGLE-3's one; the life of the cache, starts and masks are the same for both.
+Decoding one text is bound by reading weights, so in `CallCosts` a plain round costs 1, and a drafted one 1 and the
+drafter's calls, each by its share of the target's weights. Small models on a processor keep other times; the model says
+what is to be expected where weights are large (`modelled_speedup`, specblock.md 7.5).
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from specviz.engine.decode.context import Observation
+from specviz.engine.decode.context import Context, Observation
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.events import Block, TreeMade, six
 from specviz.methods.trained.layers import Keys, RowCache
+from specviz.methods.trained.ranks import Order
+from specviz.probability.draft import ROOT
 
 Tensor = torch.Tensor
 
@@ -35,11 +38,11 @@ class PairNetwork(Protocol):
 
     @property
     def depth(self) -> int:
-        """Layers that keep keys."""
+        """Number of layers that keep keys and values."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of its weights, to which features are cast."""
 
     def conditions(self, features: Tensor) -> Tensor:
         """`[.., width]` of `[.., n_features]`."""
@@ -134,15 +137,15 @@ class CallCache:
     def _mask(self, starts: Sequence[BlockStart], before: int) -> Tensor:
         """`[1, 1, B * K, filled + B * K]`, True = visible."""
         slots = self.network.slots
-        seen = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
-        seen[:, :, : self.first_row] = True
+        visible = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
+        visible[:, :, : self.first_row] = True
         causal = np.tri(slots, dtype=np.bool_)
         for k, start in enumerate(starts):
             for link in start.chain:
-                seen[k, :, link.row : link.row + link.slot + 1] = True
+                visible[k, :, link.row : link.row + link.slot + 1] = True
             own = before + k * slots
-            seen[k, :, own : own + slots] = causal
-        return torch.from_numpy(seen).flatten(0, 1)[None, None]
+            visible[k, :, own : own + slots] = causal
+        return torch.from_numpy(visible).flatten(0, 1)[None, None]
 
 
 class PairBuffer:
@@ -160,13 +163,13 @@ class PairBuffer:
             self._pending += zip(rows, seen.tokens[: len(rows)], strict=True)
 
     @property
-    def seen(self) -> int:
+    def n_observed(self) -> int:
         """Pairs the target has shown."""
         return self._first + len(self._pending)
 
     def ready(self, n: int) -> bool:
         """Whether a text of n tokens can be drafted for: its root pair is known, which a first token's is not."""
-        return n >= 2 and self.seen == n - 1
+        return n >= 2 and self.n_observed == n - 1
 
     def root(self) -> Tensor:
         """h `[slots, width]` of the root pair, after all new pairs became rows."""
@@ -179,3 +182,113 @@ class PairBuffer:
         self._first += len(self._pending)
         self._pending = []
         return h
+
+
+@dataclass(slots=True)
+class BlockCall:
+    """A block that ran: begun at `node` of the raw tree; `row`: its first in the cache; `kv_len`: keys it could see.
+
+    `logits` `[K, V_d]` and states `h` `[K, width]`, where somebody wants them; `order`: how the logits were ranked.
+    """
+
+    node: int
+    block: int
+    start: BlockStart
+    row: int
+    logits: Tensor | None = None
+    h: Tensor | None = None
+    order: Order | None = None
+    kv_len: int = 0
+    batch: int = 1
+    dur_ns: int = 0
+
+    @property
+    def scores(self) -> Tensor:
+        """`[K, V_d]`, what tokens were offered by."""
+        assert self.logits is not None
+        return self.logits if self.order is None else self.order(self.logits)
+
+    def record(self, number: int, node_id: int) -> Block:
+        """The call as it stands in a trace; `number`: of the round's blocks, from 0."""
+        chain = [(link.block, link.row, link.slot) for link in self.start.chain]
+        return Block(
+            start=number,
+            node=node_id,
+            block=self.block,
+            chain=chain,
+            kv_len=self.kv_len,
+            batch=self.batch,
+            dur_ns=self.dur_ns,
+        )
+
+
+class BlockRunner:
+    """Runs the calls of one round. `made`: the blocks that ran, in order. A tree is a `_starts` and an `_offer`."""
+
+    def __init__(self, ctx: Context, calls: CallCache) -> None:
+        self.ctx, self.calls = ctx, calls
+        self.made: list[BlockCall] = []
+
+    def grow(self, root: Tensor) -> bool:
+        """All levels, from the root pair's states `[K, width]`; False when a number was not finite."""
+        began, h = time.perf_counter_ns(), root[None]
+        level = [BlockCall(ROOT, 1, BlockStart(self.ctx.tokens[-1], 0, ()), self.calls.first_row)]
+        while True:
+            self.ctx.counters.n_draft_calls += 1
+            if not self._offer(level, h):
+                return False
+            took = time.perf_counter_ns() - began
+            for k, made in enumerate(level):
+                made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
+            self.made += level
+            found = self._starts(level[0].block + 1)
+            if not found:
+                return True
+            began = time.perf_counter_ns()
+            h, rows = self.calls.later([start for _, start in found])
+            level = [
+                BlockCall(node, level[0].block + 1, start, row) for (node, start), row in zip(found, rows, strict=True)
+            ]
+
+    def _start(self, token: int, depth: int, offered_by: int, slot: int) -> BlockStart:
+        """A block at a node that slot `slot` of the block with number `offered_by` offered."""
+        made = self.made[offered_by]
+        return BlockStart(token, depth, (*made.start.chain, BlockPlace(made.block, made.row, slot)))
+
+    def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
+        """Where the blocks of the next level start, by node; none when the tree is done."""
+        raise NotImplementedError
+
+    def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
+        """Grow the tree by the offers of one call's states `[B, K, width]`; False when a number is not finite."""
+        raise NotImplementedError
+
+
+def count_widths(children: Sequence[int]) -> list[int]:
+    """How many of the expanded nodes have 0, 1, 2, .. children."""
+    return [children.count(n) for n in range(max(children, default=0) + 1)]
+
+
+class CallCosts:
+    """Completes a drafter's `tree` records. `share`: weights that one call reads, in target passes."""
+
+    def __init__(self, network: Iterable[Tensor], target: ModelAdapter) -> None:
+        theirs = [each for layer in target.layers for each in layer.parameters()]
+        self.share = _size(network) / _size([*theirs, target.head.weight])
+        self._tree: TreeMade | None = None
+        self._cost = 1.0
+
+    def of(self, tree: TreeMade, n_calls: int) -> TreeMade:
+        """The record of a round with that many calls, to be completed when the round is over."""
+        self._tree, self._cost = tree, 1 + n_calls * self.share
+        return tree
+
+    def judge(self, seen: Observation) -> None:
+        """The round is over: plain decoding would have taken a pass for each of its tokens."""
+        if self._tree is not None and seen.outcome is not None:
+            self._tree.modelled_speedup = six(len(seen.tokens) / self._cost)
+        self._tree = None
+
+
+def _size(tensors: Iterable[Tensor]) -> int:
+    return sum(int(each.numel()) for each in tensors)

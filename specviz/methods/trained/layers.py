@@ -52,7 +52,7 @@ class RMSNorm(nn.RMSNorm):
     """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`rows` at mean square one, times the gain."""
+        """`rows` `[.., width]` at mean square one, times the gain."""
         return nn.functional.rms_norm(rows, self.normalized_shape, self.weight.to(rows.dtype), self.eps)
 
 
@@ -88,8 +88,8 @@ def turned(rows: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
 def _attended(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """`[B, n, heads * head_dim]`. Rows that are all there is are causal as they stand: half the work of a mask."""
     if mask is None and keys.shape[2] == query.shape[2]:
-        seen = nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
-        return seen.transpose(1, 2).flatten(2)
+        attended = nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True, enable_gqa=True)
+        return attended.transpose(1, 2).flatten(2)
     return packed_attention(None, query, keys, values, mask)[0].flatten(2)
 
 
@@ -116,7 +116,7 @@ class Layer(nn.Module):
     def after(
         self, rows: Tensor, read: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None
     ) -> Tensor:
-        """The same with what attention reads, `[B, n, attention_in]`, handed in."""
+        """As `forward`, with the attention's input `[B, n, attention_in]` handed in."""
         q, k, v = (self._split(each(read)) for each in (self.q, self.k, self.v))
         all_k, all_v = keys(index, turned(k, rope), v)
         rows = rows + self.o(_attended(turned(q, rope), all_k, all_v, mask))
@@ -147,19 +147,19 @@ class RowCache:
     def keys(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write rows `[1, heads, n, head_dim]` behind the filled ones; all there are. The last layer moves `filled`."""
         end = self.filled + key.shape[2]
-        held = self._room(layer, end, key)
-        for buffer, rows in zip(held, (key, value), strict=True):
+        buffers = self._room(layer, end, key)
+        for buffer, rows in zip(buffers, (key, value), strict=True):
             buffer[:, :, self.filled : end] = rows
         if layer == len(self._buffers) - 1:
             self.filled = end
-        return held[0][:, :, :end], held[1][:, :, :end]
+        return buffers[0][:, :, :end], buffers[1][:, :, :end]
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        held = self._buffers[layer]
-        if held is None or held[0].shape[2] < end:
+        buffers = self._buffers[layer]
+        if buffers is None or buffers[0].shape[2] < end:
             size = max(256, 1 << (end - 1).bit_length())
             fresh = [like.new_empty(1, like.shape[1], size, like.shape[3]) for _ in range(2)]
-            for new, old in zip(fresh, held or (), strict=False):
+            for new, old in zip(fresh, buffers or (), strict=False):
                 new[:, :, : self.filled] = old[:, :, : self.filled]
-            held = self._buffers[layer] = (fresh[0], fresh[1])
-        return held
+            buffers = self._buffers[layer] = (fresh[0], fresh[1])
+        return buffers

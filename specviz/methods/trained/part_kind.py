@@ -75,7 +75,7 @@ class PartKind(Generic[C]):
         return self.part.beside
 
     def shipped_for(self, target: ModelAdapter, draft: ModelAdapter | None = None) -> Iterator[Path]:
-        """Folders that nobody named and that say they were made for these models."""
+        """Folders beside the models, not named by hand, whose config names these models."""
         for folder in shipped(target, self.embedded or self.beside, self.beside, self.part.file, self.loose):
             given = self.given(folder)
             if given.get("target") != fingerprint(target):
@@ -152,7 +152,7 @@ class PartKind(Generic[C]):
         return tensors
 
     def save(self, folder: Path, config: C, tensors: Mapping[str, torch.Tensor] | None = None) -> None:
-        """Write the JSON file, and weights where any are given, as they are; the folder is made."""
+        """Write the JSON file, and weights `[..]` by name where any are given, as they are; the folder is made."""
         folder.mkdir(parents=True, exist_ok=True)
         if tensors is not None:
             path = folder / self.weights
@@ -180,7 +180,7 @@ def other_sizes(config: Any, target: ModelAdapter) -> str | None:
 
 
 def in_bfloat16(tensors: Mapping[str, torch.Tensor]) -> Tensors:
-    """Weights as they lie on disk; whole numbers stay."""
+    """Weights `[..]` by name as they are stored: floating point as bfloat16, whole numbers unchanged."""
     return {name: each.to(torch.bfloat16) if each.is_floating_point() else each for name, each in tensors.items()}
 
 
@@ -235,7 +235,10 @@ def read_tensors(folder: Path, option: str, device: torch.device) -> Tensors:
 
 
 def refuse_odd(folder: Path, option: str, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Raises ModelError unless all are floating point and finite: a head that says NaN is never sure, unseen."""
+    """Raises ModelError unless all tensors `[..]` are floating point and finite.
+
+    A head whose scores are NaN would never be sure, and nobody would see why.
+    """
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             kind = str(tensor.dtype).removeprefix("torch.")

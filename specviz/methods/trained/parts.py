@@ -124,7 +124,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         return found
 
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
-        """The drafter in a folder, from disk; shapes are compared before memory is taken, as a config may say much."""
+        """The drafter in a folder, from disk. Shapes are compared before memory is taken."""
         given = self.given(folder)
         if self.published is not None and "format" not in given:
             config, tensors = self.published(folder, given, adapter)
@@ -145,9 +145,9 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         network.to_empty(device=adapter.device).load_state_dict(tensors)
         return Trained(config, network.requires_grad_(False).eval(), vocabulary)
 
-    def _fault(self, held: Mapping[str, Any]) -> str | None:
+    def _fault(self, found: Mapping[str, Any]) -> str | None:
         known: Any = fields(self.config)  # type: ignore[arg-type]
-        return fault(held, [each.name for each in known if each.default is MISSING])
+        return fault(found, [each.name for each in known if each.default is MISSING])
 
 
 def drafter_kind(
@@ -202,9 +202,9 @@ def checked_vocabulary(folder: Path, config: DrafterConfig, d2t: torch.Tensor | 
         ids is not None and bool(((ids < 0) | (ids >= config.vocab)).any() | (ids.diff() <= 0).any())
     )
     if wrong:
-        held = "no map" if d2t is None else f"a map of {len(d2t)} tokens"
+        found = "no map" if d2t is None else f"a map of {len(d2t)} tokens"
         raise ModelError(
-            f"{OPTION} {folder}: config.json says {config.draft_vocab} of {config.vocab} tokens, and there is {held}; "
+            f"{OPTION} {folder}: config.json says {config.draft_vocab} of {config.vocab} tokens, and there is {found}; "
             "a map must name that many, ascending"
         )
     return vocabulary
@@ -213,14 +213,14 @@ def checked_vocabulary(folder: Path, config: DrafterConfig, d2t: torch.Tensor | 
 def _differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
     """The first tensor that is not of the network's shape, by name; None: all are."""
     wanted = {name: list(each.shape) for name, each in network.state_dict().items()}
-    held = {name: list(each.shape) for name, each in tensors.items()}
-    for name in sorted(wanted.keys() | held.keys()):
-        if name not in held:
+    found = {name: list(each.shape) for name, each in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
             return f"tensor {shown(name)} is missing"
         if name not in wanted:
             return f"tensor {shown(name)} has no place"
-        if wanted[name] != held[name]:
-            return f"tensor {shown(name)} is {held[name]}, not {wanted[name]}"
+        if wanted[name] != found[name]:
+            return f"tensor {shown(name)} is {found[name]}, not {wanted[name]}"
     return None
 
 

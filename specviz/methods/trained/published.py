@@ -55,7 +55,10 @@ def name_of(folder: Path, given: dict[str, Any]) -> str:
 
 
 def eagle_tensors(folder: Path, tensors: dict[str, Tensor], adapter: ModelAdapter) -> dict[str, Tensor]:
-    """The tensors of an EAGLE-3 checkpoint under our names, `d2t` among them when it has one. Raises ModelError."""
+    """The tensors of an EAGLE-3 checkpoint under our names, `d2t` `[V_d]` among them when it has one.
+
+    Raises ModelError where one is missing or of a form that is not supported.
+    """
     plain = {_plain(name): each for name, each in tensors.items()}
     if len(plain) < len(tensors):
         raise ModelError(f"{OPTION} {folder}: no EAGLE-3 checkpoint in the published layout: it holds a tensor twice")
@@ -131,7 +134,10 @@ def _unsupported(given: dict[str, Any], usual: tuple[int, ...]) -> str | None:
 
 
 def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The heads of a Medusa checkpoint, stacked. Raises ModelError."""
+    """The heads of a Medusa checkpoint: `inner` `[heads, d, d]`, `bias` `[heads, d]`, `outer` `[heads, V, d]`.
+
+    Raises ModelError where they cannot be stacked so.
+    """
     found: dict[tuple[str, int], Tensor] = {}
     for name, each in tensors.items():
         place = _MEDUSA_NAME.fullmatch(name)

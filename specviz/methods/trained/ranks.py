@@ -1,15 +1,22 @@
-"""The rank head: in which bucket the target's own token will stand in a slot's draft distribution (specblock.md 4).
+"""Ranks of drafted tokens: the head that predicts them, and the best tokens of a call's rows (specblock.md 4).
 
-Bucket 0: the draft's best token is right; 1: ranks 2 to 4; 2: ranks 5 to 10; 3: lower. Ranks count from 1.
+The rank head says in which bucket the target's own token will stand in a slot's draft distribution. Bucket 0: the
+draft's best token is right; 1: ranks 2 to 4; 2: ranks 5 to 10; 3: lower. Ranks count from 1. What a call's logits offer
+the tree is read off the device in one copy.
 """
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from specviz.engine.decode.context import Context
+from specviz.engine.decode.sampling import Warper
 from specviz.methods.trained.layers import linear
+from specviz.methods.trained.vocabulary import Vocabulary
 
 Tensor = torch.Tensor
 BORDERS = (1, 4, 10)  # the last rank of buckets 0, 1, 2
@@ -53,6 +60,7 @@ def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def buckets(rank: Tensor) -> Tensor:
+    """The bucket `[..]`, 0 to 3, of 1-based ranks `[..]`."""
     return torch.bucketize(rank, torch.tensor(BORDERS, device=rank.device))
 
 
@@ -62,7 +70,7 @@ def bucket(rank: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one slot says: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
+    """What one slot offers: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
 
     tokens: tuple[int, ...]  # at most 20, best first
     logs: tuple[float, ...]
@@ -72,3 +80,104 @@ class Offer:
     entropy: float | None = None
     true_bucket: int | None = None  # the target was asked beforehand: widths go by it
     logits: Any = None  # [V_d], where siblings are drawn
+
+
+Ranked = tuple[list[int], list[float]]
+Order = Callable[[Tensor], Tensor]
+"""Logits `[n, V_d]` of one start -> the scores its tokens were ranked by."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankReading:
+    """How rank logits are read this round: `bias` is added after `temp` divided them."""
+
+    bias: tuple[float, ...] = (0.0,) * N_BUCKETS
+    temp: float = 1.0
+    full: bool = False  # also summaries and entropies, for the record
+
+
+def offers(
+    ctx: Context,
+    vocabulary: Vocabulary,
+    spoken: tuple[Tensor, Tensor, Tensor],
+    paths: Sequence[Sequence[int]],
+    reading: RankReading,
+) -> list[list[Offer]] | None:
+    """One list of offers a start, of logits, rank logits and summaries `[B, K, ..]`; None if any is not finite.
+
+    `paths`: the drafted tokens down to each start's node, which a repetition penalty looks at; tokens of the block
+    itself are not among them. Scores are full-vocabulary log-probabilities, ranking leaves banned tokens out.
+    """
+    logits, rank_logits, told = spoken
+    slots = logits.shape[1]
+    best, logs = ranked(ctx, vocabulary, logits.flatten(0, 1), [path for path in paths for _ in range(slots)], N_TOP)
+    judged = rank_logits.flatten(0, 1).to(logs.dtype) / reading.temp + logs.new_tensor(reading.bias)
+    columns = [vocabulary.to_target(best).to(logs.dtype), logs, judged.softmax(-1)]
+    if reading.full:
+        probs = logits.flatten(0, 1).to(logs.dtype).softmax(-1)
+        columns += [told.flatten(0, 1).to(logs.dtype), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
+    table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
+    ctx.counters.n_syncs += 1
+    rows, n_top = table.tolist(), best.shape[-1]
+    if not all(math.isfinite(sum(row[n_top : 2 * n_top + N_BUCKETS])) for row in rows):
+        return None
+    made = [_offer(row, n_top, reading.full) for row in rows]
+    return [made[k : k + slots] for k in range(0, len(made), slots)]
+
+
+def ranked(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], n: int
+) -> tuple[Tensor, Tensor]:
+    """The `n` best draft ids of every row `[rows, V_d]` and their full-vocabulary log-probabilities, `[rows, <= n]`.
+
+    They are ranked as the target ranks tokens: penalised, banned ones last.
+    """
+    wide = _wide(logits)
+    scores = wide
+    if _reorders(ctx.warper):
+        prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
+        scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(wide), prefixes))
+    best = scores.topk(min(n, scores.shape[-1]), -1).indices
+    return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
+
+
+def best(
+    ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
+) -> list[Ranked] | None:
+    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    ids, logs = ranked(ctx, vocabulary, logits, paths, k)
+    table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
+    ctx.counters.n_syncs += 1
+    n = ids.shape[-1]
+    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
+    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+
+
+def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:
+    """How `ranked` ranks below a start that `path` leads to, for once the round is over; None: by the logits alone."""
+    warper = ctx.warper
+    if not _reorders(warper):
+        return None
+    prefix = [*ctx.tokens, *path]
+    return lambda rows: vocabulary.to_draft(warper.scores(vocabulary.spread(_wide(rows)), [prefix] * len(rows)))
+
+
+def _reorders(warper: Warper) -> bool:
+    return bool(warper.banned) or warper.needs_prefix
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _offer(row: list[float], n_top: int, full: bool) -> Offer:
+    probs = tuple(row[2 * n_top : 2 * n_top + N_BUCKETS])
+    rest = row[2 * n_top + N_BUCKETS :]
+    return Offer(
+        tokens=tuple(int(token) for token in row[:n_top]),
+        logs=tuple(row[n_top : 2 * n_top]),
+        bucket=max(range(N_BUCKETS), key=lambda b: probs[b]),
+        rank_probs=probs,
+        summary=tuple(rest[:N_SUMMARY]) if full else (),
+        entropy=rest[N_SUMMARY] if full else None,
+    )

@@ -14,8 +14,7 @@ from specviz.cost.exit_replay import ExitKnobs, HeadTable, added, advised, total
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.early_exit import spec
-from specviz.methods.early_exit.head_files import ExitHeadConfig
-from specviz.methods.early_exit.heads import Heads, cost_in_layers
+from specviz.methods.early_exit.heads import ExitHeadConfig, Heads, cost_in_layers
 from specviz.methods.early_exit.recorder import exit_table
 from specviz.train.cards import page as cards
 from specviz.train.exits.objective import LayerStates

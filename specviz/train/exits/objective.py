@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specviz.methods.early_exit.exit_head import FinalHead
+from specviz.methods.early_exit.heads import FinalHead
 from specviz.train.common.loop import Objective, Rated, StepResult, move
 from specviz.train.common.optim import learning_rate_share
 from specviz.train.common.tokens import WindowFeed

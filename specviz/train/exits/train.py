@@ -11,9 +11,17 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
-from specviz.methods.early_exit.head_files import KIND, ExitHeadConfig
-from specviz.methods.early_exit.heads import Heads, LogitLens, cost_in_layers, load
+from specviz.methods.early_exit.heads import (
+    KIND,
+    KINDS,
+    ExitHead,
+    ExitHeadConfig,
+    FinalHead,
+    Heads,
+    LogitLens,
+    cost_in_layers,
+    load,
+)
 from specviz.methods.trained.part_kind import in_bfloat16
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.rows import Tensor
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method, pick_verifier
-from specviz.methods.branch.hrad import Tensor, feature_rows, taps
+from specviz.methods.branch.hrad import feature_rows, taps
 from specviz.train.common.files import save_arrays
 from specviz.train.common.tokens import TokenStore, WindowFeed
 

@@ -21,12 +21,10 @@ from torch import Tensor
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods import get_method
-from specviz.methods.early_exit.exit_head import FinalHead
-from specviz.methods.early_exit.heads import LogitLens
-from specviz.methods.kangaroo import drafter, files
-from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape, rope_table
+from specviz.methods.early_exit.heads import FinalHead, LogitLens
+from specviz.methods.kangaroo import drafter
+from specviz.methods.kangaroo.adapter import Adapter, AdapterConfig, AdapterModel, AdapterShape, load, rope_table, save
 from specviz.methods.kangaroo.drafter import measured
-from specviz.methods.kangaroo.files import AdapterConfig
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.cards import page as cards
@@ -67,14 +65,14 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     console.say(f"training for layer {best}")
     share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
     adapters, ledger = training.run((best,), share, f"layer-{best}")
-    config = files.AdapterConfig(fingerprint(target), target.name, target.n_layers, best, training.shape)
-    files.save(request.out, config, adapters[best])
+    config = AdapterConfig(fingerprint(target), target.name, target.n_layers, best, training.shape)
+    save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
     prompts = beginnings(source.held_out, 2 * N_PROMPTS, PROMPT)
     held_out = WindowFeed(source.held_out)
     windows = target_text.write_batch(target.model, held_out, (request.seed + 1, 0), target_text.HEADS, 32)
-    model = files.load(request.out, target)
+    model = load(request.out, target)
     console.say("measuring; that is not in the minutes")
     with console.ticks("decoding", n_decodings(prompts), "texts") as tick:
         return write_card(request.out, config, target, model, prompts, N_NEW, windows, made, tick)

@@ -15,7 +15,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.methods.self_skip.files import KIND, SkipSetConfig
+from specviz.methods.self_skip.model import KIND, SkipSetConfig
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe

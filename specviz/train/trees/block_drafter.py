@@ -15,9 +15,8 @@ from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import KIND, BlockConfig, Trained
 from specviz.methods.specblock.losses import LossConfig, RankLoss
-from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.network import KIND, BlockConfig, BlockNetwork, Trained
 from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary

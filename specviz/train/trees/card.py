@@ -14,11 +14,11 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods import get_method
-from specviz.methods.eagle3 import network as eagle_files
+from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.medusa import network as medusa_files
+from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.specblock import files as block_files
+from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.losses import LossConfig, SlotCounts
 from specviz.methods.trained.parts import DrafterKind, Trained, fingerprint, read_config

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.eagle3.network import KIND, EagleConfig, EagleNetwork, Trained
+from specviz.methods.eagle3.drafter import KIND, Eagle, EagleConfig, EagleNetwork, Trained
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows

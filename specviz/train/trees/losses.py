@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3.network import Trained as EagleTrained
-from specviz.methods.medusa.network import Trained as MedusaTrained
-from specviz.methods.specblock.files import Trained as BlockTrained
+from specviz.methods.eagle3.drafter import Trained as EagleTrained
+from specviz.methods.medusa.drafter import Trained as MedusaTrained
 from specviz.methods.specblock.losses import (
     DraftLoss,
     LossConfig,
@@ -28,6 +27,7 @@ from specviz.methods.specblock.losses import (
     block_losses,
     draft_losses,
 )
+from specviz.methods.specblock.network import Trained as BlockTrained
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
 from specviz.train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target

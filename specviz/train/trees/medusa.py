@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.network import KIND, MedusaConfig, MedusaHeads, Trained
+from specviz.methods.medusa.drafter import KIND, Medusa, MedusaConfig, MedusaHeads, Trained
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths, expected
 from specviz.train.common.console import Console

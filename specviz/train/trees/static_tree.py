@@ -15,8 +15,8 @@ from torch import Tensor
 
 from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3 import network as eagle_files
-from specviz.methods.medusa import network as medusa_files
+from specviz.methods.eagle3 import drafter as eagle_files
+from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.parts import OPTION, read_config
 from specviz.methods.trained.rank_shapes import best_paths, expected, write_table
 from specviz.train.common import target_text

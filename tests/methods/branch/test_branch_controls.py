@@ -12,7 +12,7 @@ from specviz.engine.decode.session import Session
 from specviz.methods.branch import drafter, fork
 from specviz.methods.branch.fork import BranchChoice
 from specviz.methods.branch.round import BranchRound
-from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.runner import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
 from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
@@ -51,13 +51,13 @@ def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -
     def peeking(self: drafter.Branching, flight: BranchRound) -> Any:
         end = stage(self, flight)
         last = flight.pending[-1] if flight.pending else None
-        if last is None or float(flight.held[last].law[flight.tree.token(last)]) >= 0.3:
+        if last is None or float(flight.drawn[last].law[flight.tree.token(last)]) >= 0.3:
             return end
         fresh = self._flight = BranchRound(
             flight.ctx, drafter.DraftTree(flight.ctx), self.mode
         )  # the draw is thrown away
-        fresh.point = flight.held[last].look
-        for name in ("tree", "pending", "held", "fates", "costs", "point"):
+        fresh.point = flight.drawn[last].look
+        for name in ("tree", "pending", "drawn", "fates", "costs", "point"):
             setattr(flight, name, getattr(fresh, name))
         self._flight = flight
         self.rows.open(flight.ctx, [])

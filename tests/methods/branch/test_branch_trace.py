@@ -17,7 +17,7 @@ from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, 
 from specviz.methods import get_method
 from specviz.methods.branch.drafter import Branching, n_kept
 from specviz.methods.branch.fork import BranchDrafter
-from specviz.methods.branch.signal import Classifier, Signals
+from specviz.methods.branch.hrad import Classifier, Signals
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import Problem
 from specviz.verifiers import get_verifier

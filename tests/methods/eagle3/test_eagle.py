@@ -13,9 +13,8 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.common.tree_builder import Levels
 from specviz.methods.eagle3 import drafter as drafting
-from specviz.methods.eagle3 import network as files
-from specviz.methods.eagle3.drafter import Eagle
-from specviz.methods.eagle3.network import EagleNetwork, EagleShape
+from specviz.methods.eagle3 import drafter as files
+from specviz.methods.eagle3.drafter import Eagle, EagleNetwork, EagleShape
 from specviz.methods.eagle3.spec import EAGLE3
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache

@@ -13,8 +13,7 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
 from specviz.methods.eagle3 import drafter as eagle_drafter
 from specviz.methods.eagle3 import drafter as static
-from specviz.methods.eagle3.drafter import FixedLevels, StaticTree
-from specviz.methods.eagle3.network import KIND, Trained
+from specviz.methods.eagle3.drafter import KIND, FixedLevels, StaticTree, Trained
 from specviz.methods.eagle3.spec import STATIC_TREE
 from specviz.methods.trained.rank_shapes import NAME, best_paths, read_table, write_table
 from specviz.probability.draft import ROOT

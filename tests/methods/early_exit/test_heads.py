@@ -13,9 +13,19 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
-from specviz.methods.early_exit.exit_head import KINDS, ExitHead, FinalHead
-from specviz.methods.early_exit.head_files import ExitHeadConfig, fingerprint
-from specviz.methods.early_exit.heads import LogitLens, TrainedHeads, cost_in_layers, describe, load, pick
+from specviz.methods.early_exit.heads import (
+    KINDS,
+    ExitHead,
+    ExitHeadConfig,
+    FinalHead,
+    LogitLens,
+    TrainedHeads,
+    cost_in_layers,
+    describe,
+    fingerprint,
+    load,
+    pick,
+)
 from specviz.train.exits.train import save as save_heads
 from support.driver import session
 from support.models import build, planted, save

@@ -14,9 +14,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
-from specviz.methods.kangaroo.adapter import AdapterShape
-from specviz.methods.kangaroo.files import AdapterConfig, load, pick
-from specviz.methods.kangaroo.files import save as save_adapter
+from specviz.methods.kangaroo.adapter import AdapterConfig, AdapterShape, load, pick
+from specviz.methods.kangaroo.adapter import save as save_adapter
 from specviz.methods.trained.parts import fingerprint
 from support.driver import session
 from support.models import build, planted, save

@@ -11,8 +11,8 @@ from specviz.commands import Start
 from specviz.engine.model.loading import Loaded, embedded, load
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, ExitRound, RoundEnd
-from specviz.methods.kangaroo import files as adapter_files
-from specviz.methods.self_skip import files as skip_files
+from specviz.methods.kangaroo import adapter as adapter_files
+from specviz.methods.self_skip import model as skip_files
 from specviz.methods.self_skip.spec import SkipSet
 
 PAIR = embedded("target").parent

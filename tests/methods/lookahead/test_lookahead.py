@@ -16,7 +16,7 @@ from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
 from specviz.methods import get_method
-from specviz.methods.lookahead.window import LookaheadWindow, Pool
+from specviz.methods.lookahead.drafter import LookaheadWindow, Pool
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
 from specviz.prove.enumerate import deviation

@@ -10,10 +10,8 @@ import torch
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.medusa import drafter as drafting
-from specviz.methods.medusa import network
-from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.network import MedusaHeads
+from specviz.methods.medusa import drafter
+from specviz.methods.medusa.drafter import Medusa, MedusaHeads
 from specviz.methods.medusa.spec import METHOD as MEDUSA
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths
@@ -26,19 +24,19 @@ PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 RIGHT = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.3, 0.2), (0.3, 0.25, 0.2))
 
 
-def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> network.Trained:
+def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> drafter.Trained:
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
     width = int(adapter.head.weight.shape[1])
-    config = network.MedusaConfig(
+    config = drafter.MedusaConfig(
         fingerprint(adapter), adapter.name, adapter.n_layers, width, adapter.vocab, vocabulary.n_draft, 4, RIGHT
     )
     rows = adapter.head.weight[: adapter.vocab].detach()
     heads = MedusaHeads(4, width, vocabulary.n_draft)
     heads.begin(rows if vocabulary.ids is None else rows[vocabulary.ids])
-    return network.Trained(config, heads.to(adapter.dtype).requires_grad_(False), vocabulary)
+    return drafter.Trained(config, heads.to(adapter.dtype).requires_grad_(False), vocabulary)
 
 
-def session(adapter: ModelAdapter, trained: network.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
+def session(adapter: ModelAdapter, trained: drafter.Trained, prompt: list[int] = PROMPT, **knobs: Any) -> Session:
     table = MEDUSA.table
     eos = frozenset(knobs.pop("eos", ()))
     parts = SessionConfig(FactoryModels(adapter, None, 900), Medusa(trained, adapter), get_verifier("walk"))
@@ -89,7 +87,7 @@ def test_tokens_are_those_of_plain_decoding(
     """The budget redrawn and the weights moved in every round; with heads that know the text all four are accepted."""
     common = {"temperature": temperature, "seed": 3}
     want = plain_session(target, None, PROMPT, method="ar", max_new_tokens=36, **common).generate()
-    truth, honest, rng, most = [*PROMPT, *want], drafting.best, random.Random(1), 0
+    truth, honest, rng, most = [*PROMPT, *want], drafter.best, random.Random(1), 0
     trained, noise = made(target), torch.Generator().manual_seed(1)
 
     def knowing(ctx: Any, vocabulary: Any, logits: Any, paths: Any, k: int) -> Any:
@@ -100,7 +98,7 @@ def test_tokens_are_those_of_plain_decoding(
                 logits[head, truth[ctx.n + head]] += 30.0
         return honest(ctx, vocabulary, logits, paths, k)
 
-    monkeypatch.setattr(drafting, "best", knowing)
+    monkeypatch.setattr(drafter, "best", knowing)
     run = session(target, trained, **common)
     for done in run.rounds():
         most = max(most, done.n_accepted)
@@ -142,10 +140,10 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     assert vocabulary.ids is not None
     assert drafted
     assert drafted <= set(vocabulary.ids.tolist()) - {7}
-    network.KIND.write(tmp_path, trained)
-    assert network.KIND.load(tmp_path, target).config.right == RIGHT
+    drafter.KIND.write(tmp_path, trained)
+    assert drafter.KIND.load(tmp_path, target).config.right == RIGHT
     knobs = MEDUSA.table.knobs({"drafter": [str(tmp_path)]})
-    assert drafting.make(FactoryModels(target, None, 64), knobs).trained.vocabulary.n_draft == 90
+    assert drafter.make(FactoryModels(target, None, 64), knobs).trained.vocabulary.n_draft == 90
     given = json.loads((tmp_path / "config.json").read_text())
     for name, odd in (
         ("heads", 5),
@@ -156,4 +154,4 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     ):
         (tmp_path / "config.json").write_text(json.dumps(given | {name: odd}))
         with pytest.raises(ModelError, match=r"config.json says (heads|right) = .*; it must be a .*train one with"):
-            network.KIND.read(tmp_path, target)
+            drafter.KIND.read(tmp_path, target)

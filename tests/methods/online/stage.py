@@ -18,8 +18,7 @@ from specviz.methods import get_method
 from specviz.methods.online.bandit import QuerySurprise
 from specviz.methods.online.batches import HELD_OUT, Laws, QueryBatch, QueryCollector, Slot
 from specviz.methods.online.update import pair_states
-from specviz.methods.specblock.files import KIND
-from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.network import KIND, BlockNetwork
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.models import build, save
 

@@ -13,8 +13,7 @@ from specviz.errors import KnobError, ModelError
 from specviz.events import Warn
 from specviz.methods import get_method
 from specviz.methods.self_skip import drafter as skip
-from specviz.methods.self_skip.files import SkipSetConfig, load, pick
-from specviz.methods.self_skip.model import SkippedModel
+from specviz.methods.self_skip.model import SkippedModel, SkipSetConfig, load, pick
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.parts import fingerprint
 from support.driver import session

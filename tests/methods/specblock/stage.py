@@ -9,8 +9,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import BlockConfig, Trained
-from specviz.methods.specblock.network import BlockNetwork
+from specviz.methods.specblock.network import BlockConfig, BlockNetwork, Trained
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary

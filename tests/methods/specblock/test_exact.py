@@ -139,7 +139,7 @@ def test_pairs_follow_the_text(target: ModelAdapter, monkeypatch: pytest.MonkeyP
         fresh = session(target, run.tokens, made)
         fresh.prefill()
         ours, theirs = run.drafter, fresh.drafter
-        assert ours.text.seen == theirs.text.seen == len(run.tokens) - 1
+        assert ours.text.n_observed == theirs.text.n_observed == len(run.tokens) - 1
         with torch.inference_mode():
             said = [drafter.text.root() for drafter in (ours, theirs)]
         torch.testing.assert_close(said[0], said[1], rtol=0, atol=1e-10)

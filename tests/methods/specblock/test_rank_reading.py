@@ -9,9 +9,9 @@ import torch
 
 from specviz.engine.decode.context import Counters
 from specviz.engine.decode.sampling import Warper
-from specviz.methods.specblock.ranks import read
+from specviz.methods.specblock.grower import read
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
-from specviz.methods.trained.ranked_tokens import RankReading, offers
+from specviz.methods.trained.ranks import RankReading, offers
 from specviz.methods.trained.vocabulary import Vocabulary
 
 TRAINED: Any = SimpleNamespace(slots=4, trained_blocks=3)

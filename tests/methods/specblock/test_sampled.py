@@ -18,11 +18,11 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import KnobTable
 from specviz.methods import pick_verifier
-from specviz.methods.common.draft_sampler import DraftSampler
+from specviz.methods.common.runner import DraftSampler
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.files import BlockConfig, Trained
 from specviz.methods.specblock.grower import SiblingDraws
 from specviz.methods.specblock.growth import GrowingTree, GrowthKnobs, Pick, Widths
+from specviz.methods.specblock.network import BlockConfig, Trained
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.ranks import Offer

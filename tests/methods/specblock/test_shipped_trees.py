@@ -11,8 +11,8 @@ from specviz.commands import Start
 from specviz.engine.model.loading import Loaded, embedded, load
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, RoundEnd
-from specviz.methods.eagle3 import network as eagle_files
-from specviz.methods.specblock import files as block_files
+from specviz.methods.eagle3 import drafter as eagle_files
+from specviz.methods.specblock import network as block_files
 
 PAIR = embedded("target").parent
 PROMPTS = [path.read_text(encoding="utf-8") for path in sorted((PAIR.parents[1] / "prompts").glob("code-*.txt"))]

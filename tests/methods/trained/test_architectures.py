@@ -12,7 +12,7 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.methods import get_method
 from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa
-from specviz.methods.medusa.network import Trained as Heads
+from specviz.methods.medusa.drafter import Trained as Heads
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import block_drafter, eagle3, medusa

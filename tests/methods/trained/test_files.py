@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from methods.specblock.stage import session, trained
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.specblock import files
+from specviz.methods.specblock import network as files
 from specviz.methods.specblock.drafter import make
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.parts import taps

@@ -18,8 +18,8 @@ from methods.medusa.test_medusa import session as medusa_session
 from specviz.cli.look import convert
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import ModelError
-from specviz.methods.eagle3.network import KIND as EAGLE
-from specviz.methods.medusa.network import KIND as MEDUSA
+from specviz.methods.eagle3.drafter import KIND as EAGLE
+from specviz.methods.medusa.drafter import KIND as MEDUSA
 from specviz.methods.trained.rank_shapes import best_paths
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.models import build

@@ -1,15 +1,46 @@
-"""The queries of a run: their prompts, all checked before the first one begins, and room for each in the caches."""
+"""What a run needs before it begins: its drafter, its prompts, and room for both in the caches.
 
+All prompts are checked before the first query begins. The drafter fits its knobs to the loaded models.
+"""
+
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from specviz.commands import Prompt, Start
+from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.pair import Pair
-from specviz.engine.run import build_drafter
 from specviz.errors import KnobError, SpecvizError
-from specviz.knobs import LAST_SEED, Knobs
+from specviz.knobs import LAST_SEED, Knobs, KnobTable
 from specviz.methods import Method
+
+
+def make_drafter(method: Method, models: FactoryModels, knobs: Knobs) -> Drafter | None:
+    """The method's drafter, from the factory it names."""
+    if method.drafter is None:
+        return None
+    module, _, attribute = method.drafter.partition(":")
+    drafter: Drafter = getattr(importlib.import_module(module), attribute)(models, knobs)
+    return drafter
+
+
+def in_flight(method: Method, knobs: Knobs) -> int:
+    """Slots a cache needs besides the text, for the widest draft a round may have under these knobs, changed live."""
+    return max(2 * 256, method.cache_slots(knobs.values)) + 64
+
+
+def fitted(table: KnobTable, drafter: Drafter | None, given: Mapping[str, Any]) -> tuple[KnobTable, Knobs]:
+    """The table for the loaded models, and the snapshot of what was given under it.
+
+    A value that only says the method's own default leaves the choice to the models.
+    """
+    if drafter is None:
+        return table, table.knobs(given)
+    own = KnobTable(table.method, tuple(drafter.fitted(spec) for spec in table.specs))
+    chosen = {name: value for name, value in table.check(given).items() if value != table.spec(name).default}
+    return own, own.knobs(chosen)
 
 
 def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
@@ -57,7 +88,7 @@ class Queries:
 
     def models(self, query: int, knobs: Knobs) -> FactoryModels:
         """Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run."""
-        flight = build_drafter.in_flight(self.method, knobs)
+        flight = in_flight(self.method, knobs)
         wanted = len(self.ids[query]) + int(knobs["max_new_tokens"]) + flight
         target, draft = self.pair.target.adapter, self.pair.draft.adapter if self.pair.draft else None
         return FactoryModels(target, draft, min(wanted, target.context + flight))
