@@ -133,7 +133,6 @@ class RatioOfSums:
 
     @property
     def value(self) -> float:
-        """The ratio."""
         return float(self.top.sum() / self.bottom.sum())
 
     @property

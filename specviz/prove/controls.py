@@ -59,7 +59,6 @@ class Caught:
 
 
 def catch(control: WrongRule) -> Caught:
-    """Enumerate a wrong rule."""
     problem = control.problem
     rounds = rounds_of(problem, control.rule(problem))
     found = rounds.law(problem.gamma + 1) if control.chained else continued(rounds.first(), problem)

@@ -190,5 +190,4 @@ def deviation(law: Law, target: Law) -> Any:
 
 
 def total_variation(law: Law, target: Law) -> Any:
-    """Total variation distance."""
     return sum(abs(law.get(k, 0) - target.get(k, 0)) for k in law.keys() | target.keys()) / 2

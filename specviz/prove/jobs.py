@@ -124,7 +124,6 @@ class Job:
 
     @property
     def cost(self) -> Cost:
-        """What it will take."""
         return cost(self.problem, self.layout, self.verifier)
 
     def tables(self, floats: bool) -> Problem:

@@ -124,8 +124,6 @@ def prove(problem: Problem, verifier: Verifier, layout: DraftLayout, tick: Tick 
 
 @dataclass
 class _Counter:
-    """Counts the paths."""
-
     tick: Tick | None
     n: int = 0
 

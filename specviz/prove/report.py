@@ -52,12 +52,10 @@ class ProofVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing failed."""
         return all(good for good, _ in self.lines)
 
 
 def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
-    """The conclusion."""
     bad = [d for d in done if d.proof.is_false_claim]
     exposed = {d.proof.verifier for d in bad}
     claims = [d for d in done if d.proof.claims_lossless and d.proof.verifier not in exposed]

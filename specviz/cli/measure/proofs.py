@@ -196,7 +196,6 @@ class Bar:
             self._progress.update(self._task, completed=self._before, description=running(what))
 
     def tick(self) -> None:
-        """One more path."""
         self._paths += 1
         if self._progress and self._task is not None and self._paths % 50 == 0:
             share = min(1.0, self._paths / self._expected)

@@ -57,7 +57,6 @@ class Result:
         self._stage_ns: dict[str, int] = dict.fromkeys(STAGES, 0)
 
     def __call__(self, event: Event) -> None:
-        """Take one event."""
         self.run.apply(event)
         if event.inside_round:
             return

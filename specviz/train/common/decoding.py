@@ -53,7 +53,6 @@ class Decoded:
         return out
 
     def take(self, done: RoundResult, clock: Clock | None) -> None:
-        """Add a round."""
         n, kept = len(done.draft), done.n_accepted
         self.tokens += len(done.tokens)
         self.rounds += 1

@@ -109,7 +109,6 @@ class Loop:
         return self.ledger
 
     def advance(self) -> StepResult:
-        """Take one step."""
         done = self.objective.step(self.ledger.steps, self.progress)
         self.ledger.steps += 1
         self.ledger.tokens += done.n_tokens

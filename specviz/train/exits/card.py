@@ -120,7 +120,6 @@ class Reliability:
         return self.n_sure_right / self.n_sure if self.n_sure else None
 
     def as_dict(self) -> dict[str, float | None]:
-        """For a card."""
         return {
             "agreement": round(self.agreement, 4),
             "share_sure": round(self.share_sure, 4),

@@ -127,7 +127,6 @@ class SublayerCosts:
         return max(0.05 * self.whole, self.whole - out - self.both * len(skips.attention & skips.mlp))
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file."""
         return asdict(self)
 
     @classmethod

@@ -39,7 +39,6 @@ class SkipSetRequest(TimedRequest):
 
     @property
     def budget(self) -> Budget:
-        """The time for trials."""
         return self.share(1)
 
 

@@ -66,7 +66,6 @@ class TreeDrafterRequest(TimedRequest):
 
     @property
     def pace(self) -> TrainingPace:
-        """How the run steps."""
         names = ("batch", "accumulate", "optimizer", "rate", "muon_rate", "warm_up", "precision")
         return TrainingPace(**{name: getattr(self, name) for name in names})
 
