@@ -1,5 +1,6 @@
 """What holds for all tests: one thread of torch, no hub, and compiled files that child processes need not compile."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Where Python was told to write none, each of some sixty processes would compile what it imports of the source anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """What stands by now (libraries, some thousand tests) stays: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)
