@@ -1,10 +1,7 @@
-"""`Frame`: the immutable view-model of one moment. Both front-ends paint it and compute nothing.
+"""`Frame`: the immutable view-model of one moment; both front-ends paint it and compute nothing. `Options`: what a
+person chose to look at. `Feed`: what a front-end knows about its source.
 
-Everything textual is already escaped (`specviz.text`) and formatted; everything coloured carries a `Mark`, whose
-glyph, hex and words are in `specviz.view.words.palette`. What a trace does not hold is None here and `—` in its text:
-never a guess.
-
-What a person chose to look at, and what the front-end knows about its source. Handed in with every frame.
+Texts are escaped and formatted, what is coloured carries a `Mark`. What a trace does not hold is None, and `—` in text.
 """
 
 from collections.abc import Mapping
@@ -152,7 +149,6 @@ class TreeFrame:
     missing: str | None = None
 
     def node(self, id: int) -> TreeNode | None:
-        """The visible node of that id."""
         return next((n for n in self.nodes if n.id == id), None)
 
 

@@ -37,7 +37,6 @@ class RoundSteps:
 
 
 def steps(family: RoundTree) -> RoundSteps:
-    """The moments of a round."""
     record = family.record
     moments = [(Phase.ROOT, 0)]
     moments += [(Phase.DRAFT, level) for level in range(1, family.n_levels + 1)]
@@ -94,7 +93,6 @@ class Moment:
 
 
 def moment(family: RoundTree, cursor: Cursor) -> Moment:
-    """The moment of a cursor."""
     phase, step = cursor.phase, cursor.step
     tests = family.tests
     n_shown = step if phase == Phase.ACCEPT else len(tests) if phase > Phase.ACCEPT else 0

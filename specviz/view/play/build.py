@@ -44,7 +44,6 @@ class FrameBuilder:
         return self._known(index)[0]
 
     def steps(self, index: int) -> RoundSteps:
-        """The moments of a round."""
         return self._known(index)[1]
 
     def _known(self, index: int) -> tuple[RoundTree, RoundSteps]:
@@ -84,7 +83,6 @@ class FrameBuilder:
         queue: Queue | None = None,
         at_end: bool = True,
     ) -> Frame:
-        """The frame of a cursor."""
         run, queue = self.run, queue or Queue()
         metrics = self.meter.metrics(run) if run.rounds else None
         status = state(

@@ -1,10 +1,7 @@
 """`Player`: where in the run we are, and how that moves. A growing stream and a finished file are played alike.
 
-Time is handed in (`tick(now)`, seconds of any clock), never read. When the core is faster than the view, whole
-rounds are passed over and the queue says so (`showing 1 of 6 rounds`); events are never dropped, for they are all in
-the `Run`. With `every` nothing is passed over, neither a round nor a step of one: for a core that is held to the view
-(`Pace`), and for a recording on a machine that is busy. A round that has only begun is not gone to: its root alone
-shows nothing.
+Time is handed in (`tick(now)`), never read. When the core is faster than the view whole rounds are passed over, and the
+queue says so; with `every` nothing is, for a core that is held to the view (`Pace`). A bare root is not gone to.
 """
 
 from collections.abc import Iterable

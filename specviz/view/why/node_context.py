@@ -37,7 +37,6 @@ class Path:
     count: int
 
     def link(self, node: int) -> "ChainPosition | None":
-        """The link of a node."""
         return next((link for link in self.links if link.node == node), None)
 
 
@@ -211,7 +210,6 @@ def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
 
 
 def case(run: Run, family: RoundTree, node: int) -> NodeContext:
-    """The case of a drafted node of this round."""
     record, born = family.record, family.nodes[node]
     verdict = record.verdicts.get(node)
     verifier = run.header.verifier if run.header else ""

@@ -1,8 +1,7 @@
 """Sentences on one position of a backward scan (verification.md 9): why its prefix passed, failed, or came along.
 
-Numbers of the joint ratio are of the target's own rows, from weight 1 at the root. They are used only where the test
-was made with just these, which is the first scan of a round: a later candidate meets a row that others have taken from,
-and then the threshold alone is told.
+Numbers of the joint ratio, from weight 1 at the root, are told only for the first scan of a round: a later candidate
+meets a row that others have taken from, and then the threshold alone is told.
 """
 
 import math

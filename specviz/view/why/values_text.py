@@ -1,8 +1,6 @@
 """The *why* of every drafted node in one or two sentences, for a student and an engineer alike.
 
-Filled from recorded fields only. A sentence says what decided, with the numbers that decided it, and nothing that
-the trace does not hold. Keyed by what happened (status, `why` code, kind of test), what the draft knew (a law or
-only a name) and whether the target was greedy.
+Filled from recorded fields only: what decided, with the numbers that decided it, and nothing the trace does not hold.
 """
 
 import math

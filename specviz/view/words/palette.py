@@ -1,9 +1,5 @@
-"""Marks: glyph first, colour second, words third. Okabe-Ito colours, never green against red.
-
-Light themes use darker tones of the same hues, so that text on white keeps its contrast. Without colour (NO_COLOR) the
-glyph and the style word carry everything; in ASCII mode the glyph is one ASCII character.
-
-The words a frame is made of: marks, phases, states and the ids of the two nodes that were not drafted.
+"""Marks: glyph first, colour second, words third; and the words a frame is made of. Okabe-Ito colours, never green
+against red; light themes use darker tones. Without colour glyph and style word carry everything, also in ASCII.
 """
 
 import os

@@ -108,7 +108,6 @@ class FrameWidget(Widget):
 
     @property
     def painter(self) -> Painter:
-        """The painter for the present theme."""
         return painter_of(self.app)
 
     def part(self, frame: Frame) -> Any:

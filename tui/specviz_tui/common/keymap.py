@@ -22,7 +22,6 @@ class Key:
 
     @property
     def binding(self) -> Binding:
-        """The binding of this row."""
         return Binding(self.keys, self.action, self.help, show=False, key_display=self.caps, id=self.id)
 
 
@@ -127,7 +126,6 @@ PAIRS: dict[str, str] = {
 
 
 def bindings(table: tuple[Key, ...]) -> list[BindingType]:
-    """The bindings of a table."""
     return [key.binding for key in table]
 
 

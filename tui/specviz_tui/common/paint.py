@@ -34,7 +34,6 @@ class Painter:
     sixteen: bool = False  # colours are all the terminal has
 
     def mark(self, mark: Mark) -> Style:
-        """The style of a mark."""
         return _mark_style(mark, self.dark, self.no_color, self.sixteen)
 
     def tint(self, mark: Mark) -> Style:
@@ -56,7 +55,6 @@ class Painter:
 
 
 def painter_of(app: App[object]) -> Painter:
-    """The painter for the app's theme."""
     return Painter(app.current_theme.dark, app.no_color, sixteen_colours(app))
 
 

@@ -6,7 +6,7 @@ sheet, if it has one, lies beside its module. Panes from elsewhere are handed to
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -177,15 +177,13 @@ def all_panes() -> tuple[AnyPane, ...]:
 
 @cache
 def _found() -> dict[str, AnyPane]:
-    return {pane.PANEL.id: pane for pane in _in_modules()}
-
-
-def _in_modules() -> Iterator[AnyPane]:
+    found = {}
     for module in pkgutil.iter_modules(importlib.import_module(HOME).__path__):
         home = f"{HOME}.{module.name}"
-        for found in vars(importlib.import_module(home)).values():
-            if isinstance(found, type) and issubclass(found, PanelPane) and found.__module__ == home:
-                yield found
+        for pane in vars(importlib.import_module(home)).values():
+            if isinstance(pane, type) and issubclass(pane, PanelPane) and pane.__module__ == home:
+                found[pane.PANEL.id] = pane
+    return found
 
 
 def style_sheets() -> list[Path]:

@@ -1,6 +1,4 @@
-"""The parts of screen *Lanes* below the chart as text: confidences, the fan, the block, the classifier and numbers.
-
-Gantt lanes in cells: one column is a stretch of time on one clock, a row a lane.
+"""Screen *Lanes* as text: lanes in cells (a column is a stretch of time on one clock), and the parts below the chart.
 
 Where several blocks fall into one cell the last that works wins over idling; what was rolled back is hatched in every
 lane. The arrow row below leads from a target's pass back to what it voided.
@@ -169,7 +167,6 @@ class TimeWindow:
         return x0, max(x0 + 1, int((block.t1 - self.t0) / self.step + 0.5))
 
     def cell(self, t: float) -> int:
-        """The cell of a moment."""
         return max(0, min(self.cells - 1, int((t - self.t0) / self.step)))
 
 

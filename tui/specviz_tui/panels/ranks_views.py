@@ -1,7 +1,4 @@
-"""The tree with block, slot and rank of every node as lines, and the expansions at the one under the cursor.
-
-The tables of screen *Ranks*: predicted against true buckets, a cell's expansions, widths, slots, blocks, depths.
-"""
+"""Screen *Ranks* as text: the tree with block, slot and rank of every node, and the tables over the run."""
 
 from collections.abc import Sequence
 

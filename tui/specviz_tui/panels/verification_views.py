@@ -1,7 +1,4 @@
-"""The backward scan as a table: one column a position, the verdicts coming in from the right, one a step.
-
-Boxes beside the staircase: rules on the same draft, the row at the stop, branches, and the run as a whole.
-"""
+"""The backward scan as a table, one column a position; beside it the staircase, other rules, the row at the stop."""
 
 from dataclasses import dataclass
 
@@ -256,7 +253,6 @@ class _Scale:
             self.low -= max(0.5, (self.top - self.low) / 4)
 
     def row(self, value: float | None) -> int:
-        """The row of a log."""
         if value is None:
             return self.height - 1
         share = (self.top - value) / (self.top - self.low)

@@ -1,9 +1,6 @@
 """The knobs, made from the specs of the running method: a grid of sliders and a line that says what is pending.
 
-Nothing takes effect here. A change is staged, `a` sends it, the core says in which round it was applied. On a short
-screen the bar is one line; focused, it opens.
-
-The next value of a knob when an arrow is pressed, and how its range reads.
+Nothing takes effect here: a change is staged, `a` sends it, the core says in which round it was applied.
 """
 
 from typing import Any
@@ -37,7 +34,6 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     @property
     def bar(self) -> KnobBar | None:
-        """The knobs of the present frame."""
         return self.frame.knobs if self.frame else None
 
     @property
@@ -55,7 +51,12 @@ class KnobPanel(FrameWidget, can_focus=True):
         per_row = max(width // CELL, 1)
         page = per_row * (lines - 1)
         first = self.at // page * page
-        rows = [self._row(bar, first + k * per_row, per_row, width // per_row) for k in range(lines - 1)]
+        rows = []
+        for start in range(first, first + page, per_row):
+            row = Text()
+            for index, item in enumerate(bar.items[start : start + per_row], start):
+                row.append_text(self._cell(item, width // per_row, self.has_focus and index == self.at))
+            rows.append(row)
         return Text("\n", no_wrap=True, overflow="crop").join([*rows, self._status(bar, width, first, page)])
 
     def _one_line(self, bar: KnobBar, width: int) -> Text:
@@ -70,12 +71,6 @@ class KnobPanel(FrameWidget, can_focus=True):
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
         parts += [Text(f"{label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
         return joined(parts, width, "  ")
-
-    def _row(self, bar: KnobBar, start: int, count: int, cells: int) -> Text:
-        row = Text()
-        for index, item in enumerate(bar.items[start : start + count], start):
-            row.append_text(self._cell(item, cells, self.has_focus and index == self.at))
-        return row
 
     def _cell(self, item: KnobItem, cells: int, lit: bool) -> Text:
         """`γ 4→5 ▕████────▏`, padded; a disabled knob is faint."""

@@ -94,7 +94,6 @@ class TextStrip(FrameWidget, can_focus=True):
 
 
 def _last_cells(text: Text, cells: int) -> Text:
-    """The end of a text behind an ellipsis."""
     plain, start, room = text.plain, len(text.plain), cells - 1
     while start > 0 and (room := room - cell_len(plain[start - 1])) >= 0:
         start -= 1

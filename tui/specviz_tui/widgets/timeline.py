@@ -65,11 +65,9 @@ class _Track:
     n: int
 
     def column(self, index: int) -> int:
-        """The cell of a round."""
         return self.x + (0 if self.n < 2 else round(index / (self.n - 1) * (self.cells - 1)))
 
     def index(self, x: int) -> int:
-        """The round of a cell."""
         share = (x - self.x) / max(self.cells - 1, 1)
         return round(min(max(share, 0.0), 1.0) * max(self.n - 1, 0))
 
@@ -96,17 +94,14 @@ class Transport(FrameWidget):
         if frame is None:
             return Text("")
         line = self._buttons() if self.size.width >= 100 else Text(" ")
-        place, right = Text(f" {frame.timeline.label} ", style=STRONG), Text(f" {self._speed(frame)} ", style=FAINT)
+        speed = "speed as recorded" if frame.speed == 0 else f"speed {frame.speed:g}×"
+        right = Text(f" following  {speed} " if frame.following else f" {speed} ", style=FAINT)
+        place = Text(f" {frame.timeline.label} ", style=STRONG)
         line.append_text(place)
         cells = max(self.size.width - line.cell_len - right.cell_len - 2, 4)
         self._track = _Track(line.cell_len + 1, cells, len(frame.timeline.points))
         line.append("├", style=FAINT).append_text(self._scale(frame)).append("┤", style=FAINT)
         return line.append_text(right)
-
-    def _speed(self, frame: Frame) -> str:
-        follow = "following" if frame.following else ""
-        speed = "as recorded" if frame.speed == 0 else f"{frame.speed:g}×"
-        return "  ".join(word for word in (follow, f"speed {speed}") if word)
 
     def _buttons(self) -> Text:
         line, self._spots = Text(" "), []

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from specviz.view.frame.frame import Frame, TreeFrame, TreeNode
+from specviz.view.frame.frame import Frame, TreeFrame
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked
 from specviz_tui.common.keymap import TREE_KEYS, bindings
@@ -38,7 +38,6 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def painter(self) -> Painter:
-        """The painter for the present theme."""
         return painter_of(self.app)
 
     def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
@@ -71,15 +70,12 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
         self._strips.clear()
         widest = max((row.cells for row in self._rows if not row.pinned), default=0)
         self.virtual_size = Size(widest, len(self._rows))
-        self._show_cursor()
-        self.refresh()
-
-    def _show_cursor(self) -> None:
         for y, row in enumerate(self._rows):
             if row.cursor is not None and not row.pinned:
                 x0, x1 = row.cursor
                 self.scroll_to_region(Region(max(x0 - 2, 0), y, x1 - x0 + 4, 1), animate=False, force=True)
-                return
+                break
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """One line of the canvas, from the cache."""
@@ -108,7 +104,6 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(NodePicked(node))
 
     def action_move(self, direction: str) -> None:
-        """Ask for the neighbour in a direction."""
         self.post_message(Moved(direction))
 
 
@@ -164,15 +159,12 @@ class TreeBox(Vertical):
         self.set_class(bool(missing), "-missing")
         self.query_one("#missing", Static).update(missing)
         self.query_one(TreeCanvas).set_class(frame is not None and frame.tree.flash, "-flash")
-        self.border_title = Text(_title(frame))
-
-
-def _title(frame: Frame | None) -> str:
-    if frame is None or not frame.round:
-        return "Draft tree"
-    query = f"query {frame.query} · " if frame.query else ""
-    steps = f" {frame.step}/{frame.n_steps}" if frame.n_steps > 1 else ""
-    return f"Draft tree · {query}round {frame.round} · {frame.phase_text}{steps}"
+        title = "Draft tree"
+        if frame is not None and frame.round:
+            query = f"query {frame.query} · " if frame.query else ""
+            steps = f" {frame.step}/{frame.n_steps}" if frame.n_steps > 1 else ""
+            title += f" · {query}round {frame.round} · {frame.phase_text}{steps}"
+        self.border_title = Text(title)
 
 
 def neighbour(tree: TreeFrame, selected: int | None, direction: str, listed: bool) -> int | None:
@@ -183,27 +175,17 @@ def neighbour(tree: TreeFrame, selected: int | None, direction: str, listed: boo
     if direction == "left":
         return here.parent if here.depth and tree.node(here.parent) else None
     if direction == "right":
-        return _child(tree, here)
+        # The child on the winning path, else the first.
+        children = [node for node in tree.nodes if node.parent == here.id and node.depth == here.depth + 1]
+        best = [node for node in children if node.winning] or sorted(children, key=lambda node: node.row)
+        return best[0].id if best else None
     step = -1 if direction == "up" else 1
-    return _in_list(tree, here, step) if listed else _in_columns(tree, here, step)
-
-
-def _child(tree: TreeFrame, here: TreeNode) -> int | None:
-    """The child on the winning path, else the first."""
-    children = [node for node in tree.nodes if node.parent == here.id and node.depth == here.depth + 1]
-    best = [node for node in children if node.winning] or sorted(children, key=lambda node: node.row)
-    return best[0].id if best else None
-
-
-def _in_columns(tree: TreeFrame, here: TreeNode, step: int) -> int | None:
-    """The nearest node above or below in this column, else the nearest row that has any."""
+    if listed:
+        order = [node.id for node in sorted(tree.nodes, key=lambda node: (node.row, node.column))]
+        at = order.index(here.id) + step
+        return order[at] if 0 <= at < len(order) else None
+    # The nearest node above or below in this column, else the nearest row that has any.
     beyond = [node for node in tree.nodes if (node.row - here.row) * step > 0]
     same = [node for node in beyond if node.column == here.column]
     nearest = min(same or beyond, key=lambda n: (abs(n.row - here.row), abs(n.column - here.column)), default=None)
     return nearest.id if nearest else None
-
-
-def _in_list(tree: TreeFrame, here: TreeNode, step: int) -> int | None:
-    order = [node.id for node in sorted(tree.nodes, key=lambda node: (node.row, node.column))]
-    at = order.index(here.id) + step
-    return order[at] if 0 <= at < len(order) else None

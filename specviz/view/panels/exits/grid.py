@@ -1,8 +1,7 @@
-"""Other early-exit settings on the recorded text, without a model: what the page *Early exit* recomputes while a slider
-moves. Rounds come from `specviz.cost.exit_replay`, and are exact; here they are arranged, compared and put into words.
+"""Other early-exit settings on the recorded text, without a model: rounds of `specviz.cost.exit_replay`, compared.
 
-A run has this only when it holds `exit_table` records, which `specviz sweep` adds: what every head says after every
-token of the text. Layer calls behind a wrong draft are bounded, not known: where one number must stand, it is the most.
+Needs `exit_table` records, which `specviz sweep` adds: what every head says after every token of the text. Layer calls
+behind a wrong draft are bounded, not known: where one number must stand, it is the most.
 """
 
 from collections.abc import Callable, Sequence

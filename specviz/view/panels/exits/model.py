@@ -1,8 +1,7 @@
 """What the screens *Layers* and *Early exit* show: who climbed how far, what the heads said, who paid and who earned.
 
-Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted, None is unknown, layers count from 1.
-`LayersModel.missing` and the `missing` of a part say in a sentence why it is empty. A *column* is a row of the model: a
-token that climbs. What a head says there is about the token after it.
+Texts are escaped and formatted, None is unknown, `missing` says why a part is empty, layers count from 1. A *column* is
+a row of the model: a token that climbs. What a head says there is about the token after it.
 """
 
 from dataclasses import dataclass, replace

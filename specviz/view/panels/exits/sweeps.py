@@ -68,7 +68,6 @@ class Sweeps:
     missing: str | None = None
 
     def line(self, knob: str) -> SweepLine | None:
-        """The line of a knob."""
         return next((line for line in self.lines if line.knob == knob), None)
 
 

@@ -1,13 +1,8 @@
 """Blocks of the lanes on either clock: forwards and passes as recorded, or as the modelled clock plays them.
 
-The measured clock takes spans as they were written: in one process nothing overlaps, and that is what it shows. Draft
-forwards are paired with the tokens drawn from them in order; where their numbers differ no token is named.
-
-What the lanes are made of, round by round: forwards, fates, and the modelled clock played along.
-
-Grows with the run; a round that is not complete has no facts yet. Fates are known from the round that settled them on.
-Only stretches of rounds are held: the newest one, and one around an older place that is looked at. Of every other round
-it is enough to know when the modelled clock began it, and what it takes to tell that again at other costs.
+Facts grow with the run; a round that is not complete has none, and fates are known from the round that settled them on.
+Only stretches of rounds are held: the newest one, and one around an older place that is looked at. Draft forwards are
+paired with the tokens drawn from them in order; where their numbers differ no token is named.
 """
 
 from array import array
@@ -51,7 +46,6 @@ class Stretch:
 
     @property
     def stop(self) -> int:
-        """Index of the next round."""
         return self.first + len(self.rounds)
 
     def take(self, record: RoundRecord) -> Work | None:

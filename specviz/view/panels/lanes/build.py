@@ -1,6 +1,6 @@
 """`LanesPanel`: who worked and who waited, on the clock that was asked for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
@@ -94,12 +94,16 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         text = self._clock_text(clock)
         if not blocks:
             return Chart(clock, text, (), (), (), (), 0.0, 0.0, None, self._no_blocks(clock, now))
-        spans = tuple(_span(r, part) for r, part in zip(rounds, found, strict=True) if part)
+        spans = []
+        for r, part in zip(rounds, found, strict=True):
+            if part:
+                b0, b1 = min(b.t0 for b in part), max(b.t1 for b in part)
+                spans.append(RoundSpan(r.index, r.r, b0, b1, f"{sequence(part)} · {seconds(b1 - b0)}"))
         t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
         lanes = tuple(self._lane(key, blocks, t1 - t0) for key in _lanes(blocks))
         cursor = self._cursor(blocks, record.index, selected, wanted)
         arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
-        return Chart(clock, text, lanes, blocks, arrows, spans, t0, t1, cursor)
+        return Chart(clock, text, lanes, blocks, arrows, tuple(spans), t0, t1, cursor)
 
     def _round(
         self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
@@ -149,7 +153,14 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
                 continue
             voided = {n: fate for n, fate in self.facts.voided(record.index).items() if fate not in _NO_ROLLBACK}
             source = next((k for k, b in enumerate(blocks) if b.kind == "verify" and b.at[0] == record.index), None)
-            targets = tuple(k for k, b in enumerate(blocks) if b.lane == "draft" and _lost(b, voided))
+            # Forwards of which the verdict left nothing, and whole drafts of which it cut the tail.
+            targets = tuple(
+                k
+                for k, b in enumerate(blocks)
+                if b.lane == "draft"
+                and (b.void or (b.kind == "draft" and b.useful < 1))
+                and any(node in voided for node in b.nodes)
+            )
             if source is not None and targets:
                 yield Arrow(source, targets, record.r, voids(self.facts, record, clock))
 
@@ -230,12 +241,6 @@ def _row(metrics: Any, name: str, label: str, kind: str) -> WhyRow | None:
     return WhyRow(label, percent(value) if kind == "percent" else number(value))
 
 
-def _lost(block: LaneBlock, voided: Mapping[int, str]) -> bool:
-    """Whether a round's verdict left nothing of a forward, or cut the tail of a whole draft."""
-    tail = block.kind == "draft" and block.useful < 1
-    return (block.void or tail) and any(node in voided for node in block.nodes)
-
-
 def _lanes(blocks: Sequence[LaneBlock]) -> list[str]:
     """Target first, then the draft with its branches, then the rest."""
     keys = {block.lane for block in blocks if block.kind != "idle"}
@@ -254,8 +259,3 @@ def _lane_text(key: str, mine: Sequence[LaneBlock], share: float | None) -> str:
         return busy
     useful = sum(block.took * block.useful for block in drawn) / sum(block.took for block in drawn)
     return f"{busy}, useful {percent(useful)}"
-
-
-def _span(record: RoundRecord, blocks: Sequence[LaneBlock]) -> RoundSpan:
-    t0, t1 = min(b.t0 for b in blocks), max(b.t1 for b in blocks)
-    return RoundSpan(record.index, record.r, t0, t1, f"{sequence(blocks)} · {seconds(t1 - t0)}")

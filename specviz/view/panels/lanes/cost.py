@@ -1,8 +1,7 @@
 """The cost panel: what a token costs in each pipeline by draft length, and where the run stands (specbranch.md 2).
 
-Three things that are easily read for each other stay apart: Theorem 1 as published (it averages rates and leaves out
-the correction token), the exact latencies of the literal pipelines, and the run itself, on one clock at a time. Unit of
-all latencies: one draft forward.
+Theorem 1 as published, the exact latencies of the literal pipelines and the run itself, on one clock at a time, stay
+apart. Unit of all latencies: one draft forward.
 """
 
 from dataclasses import dataclass

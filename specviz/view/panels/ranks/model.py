@@ -1,9 +1,7 @@
-"""What the screen and page *Ranks* show: which block and slot offered a node, which rank the target's token had, and
-what the offered width cost and brought.
+"""What the screen and page *Ranks* show: who offered a node, ranks of the target's tokens, what width cost and brought.
 
-Plain values, None unknown. An *expansion* is one (block, slot) distribution at one parent node; ranks belong to
-expansions, since a node may be offered by several. Figures *on the path* are conditional on a right prefix, those over
-*all kept* parents are not; every table says which it is.
+An *expansion* is one (block, slot) distribution at one parent node; ranks belong to expansions, since a node may be
+offered by several. Figures *on the path* are conditional on a right prefix, those over *all kept* parents are not.
 """
 
 from dataclasses import dataclass, replace
@@ -99,7 +97,6 @@ class RankTree:
     missing: str | None = None
 
     def node(self, id: int) -> RankNode | None:
-        """The shown node of that id."""
         return next((node for node in self.nodes if node.id == id), None)
 
 

@@ -1,11 +1,7 @@
 """What another width table would have offered at the expansions of a run (specblock.md 5.2). No model runs.
 
-Exact, because a distribution does not depend on how many of its tokens became children, and the rank of the target's
-token in it is on record: children are counted as the drafter would make them, before merging and pruning. Told of the
-recorded expansions only: wider tables start blocks elsewhere, leave other nodes within the budget and let rounds go on,
-and of all that nothing is on record; so no length is claimed.
-
-The expansions of a run as columns, and the children that any width table would give them (specblock.md 5.2).
+Exact, because a distribution does not depend on how many of its tokens became children: they are counted as the drafter
+would make them, before merging and pruning. Of the recorded expansions only, so no length is claimed.
 """
 
 from collections import Counter

@@ -124,14 +124,11 @@ def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
         Curve(rule, LABELS[rule], own == rule, tuple(by_place), tuple(by_place.values()))
         for rule, by_place in same.survival.items()
     )
-    return Survival(observed, curves, _survival_words(same, curves))
-
-
-def _survival_words(same: "SameDraft", curves: Sequence[Curve]) -> str:
     totals = ", ".join(f"{c.label} {number(same.expected_accepted[c.rule])}" for c in curves)
-    own = next((c for c in curves if c.own), None)
-    told = f" The observed points must follow {own.label}, up to chance." if own else ""
-    return f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told}"
+    followed = next((c for c in curves if c.own), None)
+    told = f" The observed points must follow {followed.label}, up to chance." if followed else ""
+    words = f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told}"
+    return Survival(observed, curves, words)
 
 
 def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
