@@ -1,7 +1,7 @@
 """The metric: what a round adds above and below the line."""
 
 from specviz.metrics import ratio
-from specviz.metrics.run_sums import RoundFigures
+from specviz.metrics.registry import RoundFigures
 from toy.record import Guess
 
 
