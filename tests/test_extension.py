@@ -28,7 +28,7 @@ from specviz.trace import Recorder, read_events
 from specviz.trace import recorder as record_module
 from specviz.view import Options, Player
 from specviz.view.panels import all_panels
-from specviz_app.server.settings import Settings
+from specviz_app.server.core import Settings
 from specviz_app.ui.pages import all_pages
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import pane

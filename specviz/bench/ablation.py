@@ -6,8 +6,8 @@ same rounds played with the costs that were calibrated here, as if target and dr
 also for other ratios c, with the rounds as they were run.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from specviz.bench.machine import Machine
 from specviz.bench.measure import Measurement, MeasuringPlan, Sample, Tokens, measure, of_arm
 from specviz.bench.ours import OurArm
 from specviz.bench.results import ratio_of
-from specviz.bench.settings import BenchSettings, Contestant
+from specviz.bench.settings import FULL, VARIANTS, BenchSettings, Contestant, Variant
 from specviz.bench.speed import Tell, encoded, machine_of, margin_of, models_of
 from specviz.bench.statistics import Equality, PairedRatio, Spread, check_equal, spread
 from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, run_facts, timing
@@ -36,30 +36,6 @@ from specviz.metrics.estimate import Estimate
 from specviz.sources.prompts import load_prompts
 
 SCHEMA = "specviz.ablation/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One row: a method, and what is switched off in it."""
-
-    name: str
-    method: str
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-
-
-NO_HRAD, NO_BRANCHES = {"hrad": ["none"]}, {"k_max": 1}  # a k_max of 1 forks one branch and no more
-FULL = "specbranch"
-VARIANTS = (
-    Variant("ar", "ar"),
-    Variant("lookahead", "lookahead"),
-    Variant("sps", "sps"),
-    Variant("adaedl", "adaedl"),
-    Variant("pearl", "pearl"),
-    Variant(FULL, "specbranch"),
-    Variant("- hrad", "specbranch", NO_HRAD),
-    Variant("- branches", "specbranch", NO_BRANCHES),
-    Variant("- both", "specbranch", {**NO_HRAD, **NO_BRANCHES}),
-)
 
 
 class OnClock(msgspec.Struct, frozen=True, kw_only=True):

@@ -153,3 +153,27 @@ def parse_knobs(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
             raise SpecvizError(f"--knob '{text}': {name} is the same for all methods here; use its own option")
         out.setdefault(kind, {})[name] = value
     return out
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A row of `specviz ablate`: a method, and what is switched off in it."""
+
+    name: str
+    method: str
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_HRAD, NO_BRANCHES = {"hrad": ["none"]}, {"k_max": 1}  # a k_max of 1 forks one branch and no more
+FULL = "specbranch"
+VARIANTS = (
+    Variant("ar", "ar"),
+    Variant("lookahead", "lookahead"),
+    Variant("sps", "sps"),
+    Variant("adaedl", "adaedl"),
+    Variant("pearl", "pearl"),
+    Variant(FULL, "specbranch"),
+    Variant("- hrad", "specbranch", NO_HRAD),
+    Variant("- branches", "specbranch", NO_BRANCHES),
+    Variant("- both", "specbranch", {**NO_HRAD, **NO_BRANCHES}),
+)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from specviz.bench.ablation import (
-    VARIANTS,
     Ablation,
     AblationSettings,
     OnClock,
@@ -21,7 +20,7 @@ from specviz.bench.ablation import (
     disturb,
 )
 from specviz.bench.ours import OurArm
-from specviz.bench.settings import BenchSettings
+from specviz.bench.settings import VARIANTS, BenchSettings
 from specviz.bench.statistics import PairedRatio
 from specviz.cli import main
 from specviz.cost.model_clock import Rates, run_facts

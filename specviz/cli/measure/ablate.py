@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from specviz.bench.ablation import VARIANTS
-from specviz.bench.settings import BenchSettings
+from specviz.bench.settings import VARIANTS, BenchSettings
 from specviz.cli import flags
 from specviz.cli.flags import value
 from specviz.cli.measure import shared
