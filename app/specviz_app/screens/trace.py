@@ -9,6 +9,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.events import NAMES, WIRE_RECORDS, Event, encode
+from specviz.sources.base import TraceFile
 from specviz.trace import read_events
 from specviz_app.server.server import Server, current
 from specviz_app.ui import parts, state
@@ -45,9 +46,9 @@ def page() -> None:
 
 
 def _events(held: Viewer, server: Server) -> list[Event]:
-    path = getattr(getattr(held.source, "trace", None), "path", None)
-    if path is None:
+    if not isinstance(held.source, TraceFile):
         return server.core.since(-1, 0)[1]
+    path = held.source.trace.path
     return state.once("records", held, lambda: read_events(path))
 
 
@@ -92,9 +93,8 @@ def _tag(event: Event) -> str:
 
 def _file(held: Viewer, events: Sequence[Event]) -> bytes:
     """The file as it is on disk; what has come so far of a live run."""
-    trace = getattr(held.source, "trace", None)
-    if trace is not None and trace.path.suffix != ".gz":
-        return bytes(trace.path.read_bytes())
+    if isinstance(held.source, TraceFile) and held.source.trace.path.suffix != ".gz":
+        return bytes(held.source.trace.path.read_bytes())
     return b"".join(encode(event) + b"\n" for event in events)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.rounds import Points, RoundPoint
 from specviz.runlog.run import Mark
 
 
@@ -154,8 +154,8 @@ class Timeline:
     @property
     def marked(self) -> Iterable[RoundPoint]:
         """The points with a marker."""
-        marked = getattr(self.points, "marked", None)
-        return marked() if marked is not None else (point for point in self.points if point.markers)
+        points = self.points
+        return points.marked() if isinstance(points, Points) else (point for point in points if point.markers)
 
 
 @dataclass(frozen=True, slots=True)

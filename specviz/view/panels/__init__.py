@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -37,7 +37,16 @@ __all__ = [
 ]
 
 OptionsT = TypeVar("OptionsT", bound=PanelOptions)
-ModelT = TypeVar("ModelT")
+
+
+class PanelModel(Protocol):
+    """Plain values that front-ends paint. `missing`: why there are none; None or empty where there are."""
+
+    @property
+    def missing(self) -> str | None: ...
+
+
+ModelT = TypeVar("ModelT", bound=PanelModel)
 AnyPanel = type["Panel[Any, Any]"]
 
 

@@ -19,7 +19,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, PanelOptions
-from specviz.view.panels import AnyPanel, Panel
+from specviz.view.panels import AnyPanel, Panel, PanelModel
 from specviz_tui.common.frame_widget import KEEP, Asked, Keep, PanelBox
 from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings
 from specviz_tui.common.paint import Painter
@@ -28,7 +28,7 @@ HOME = "specviz_tui.panels"
 NARROW = 100  # cells of a screen below which one part is shown at a time
 
 OptionsT = TypeVar("OptionsT", bound=PanelOptions)
-ModelT = TypeVar("ModelT")
+ModelT = TypeVar("ModelT", bound=PanelModel)
 AnyPane = type["PanelPane[Any, Any]"]
 
 
@@ -90,7 +90,7 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
         model = self.model
         if frame is None or model is None:
             return
-        missing: str | None = getattr(model, "missing", None)
+        missing = model.missing
         self.set_class(missing is not None, "-missing")
         self.query_one(".reason", Static).update(missing or "")
         self.show(frame, model)

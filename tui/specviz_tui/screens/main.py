@@ -17,6 +17,7 @@ from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import (
     KEEP,
     Asked,
+    FrameWidget,
     KnobCommand,
     KnobStepped,
     KnobTyping,
@@ -29,7 +30,7 @@ from specviz_tui.common.frame_widget import (
 )
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
-from specviz_tui.common.pane import all_panes, screen_keys
+from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
 from specviz_tui.screens.live import LiveActions
 from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
@@ -197,7 +198,8 @@ class MainScreen(LiveActions, LookingActions):
         self.app.push_screen(help_page(painter_of(self.app), self.size.width))
 
     def action_explain(self) -> None:
-        name = getattr(self.focused, "EXPLAIN", "") if self.focused is not None else ""
+        at = self.focused
+        name = at.EXPLAIN if isinstance(at, FrameWidget | PanelPane | TreeCanvas | WhyPanel) else ""
         self.app.push_screen(GuideScreen(name or "tree"))
 
     def action_palette(self) -> None:

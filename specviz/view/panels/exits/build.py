@@ -73,7 +73,8 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
             timing=timing(family.record) if judged else None,
             cell=self._cell(heat, ascii),
             numbers=tuple(
-                metric(name, label, getattr(scene.metrics, name, None), help_) for name, label, help_ in _NUMBERS
+                metric(name, label, None if scene.metrics is None else scene.metrics[name], help_)
+                for name, label, help_ in _NUMBERS
             ),
             sweeps=self._swept(family.record),
             oracle=over_run(heat.columns, here.n_layers)

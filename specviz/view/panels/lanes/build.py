@@ -1,7 +1,9 @@
 """`LanesPanel`: who worked and who waited, on the clock that was asked for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -217,27 +219,29 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]
-        source = getattr(metrics, "modelled", None) if clock == "model" else metrics
+        found: Mapping[str, Any] = {} if metrics is None else metrics
+        if clock == "model":
+            found = {} if found.get("modelled") is None else asdict(found["modelled"])
         words = "modelled" if clock == "model" else "measured"
         for name, label in (
             ("overlap_efficiency", "overlap"),
             ("bubble_target", "target idle"),
             ("bubble_draft", "draft idle"),
         ):
-            value = getattr(source, name, None)
+            value = found.get(name)
             rows.append(WhyRow(label, percent(value), None, words) if value is not None else None)
-        wasted = getattr(source, "wasted_draft_s", None)
+        wasted = found.get("wasted_draft_s")
         rows.append(WhyRow("drafting lost", seconds(wasted), None, words) if wasted is not None else None)
-        if clock == "model" and getattr(source, "speedup", None) is not None:
-            rows.insert(0, WhyRow("speed-up", f"{number(source.speedup)}×", None, "modelled, over plain decoding"))  # type: ignore[union-attr]
+        if clock == "model" and found.get("speedup") is not None:
+            rows.insert(0, WhyRow("speed-up", f"{number(found['speedup'])}×", None, "modelled, over plain decoding"))
         return tuple(row for row in rows if row is not None)
 
 
-def _row(metrics: Any, name: str, label: str, kind: str) -> WhyRow | None:
-    found = getattr(metrics, name, None)
-    value = getattr(found, "value", found)
-    if not isinstance(value, int | float):
+def _row(metrics: "Metrics | None", name: str, label: str, kind: str) -> WhyRow | None:
+    found = None if metrics is None else metrics[name]
+    if found is None:
         return None
+    value = found if isinstance(found, int | float) else found.value
     return WhyRow(label, percent(value) if kind == "percent" else number(value))
 
 

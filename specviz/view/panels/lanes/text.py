@@ -183,7 +183,7 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | Non
         HradCall(s.stage, s.s, tuple(s.probs) if s.probs else None, _SOURCES.get(s.source, s.source), _SAID[s.s])
         for s in record.every(Signal)
     )
-    table = getattr(metrics, "hrad_confusion", None)
+    table = None if metrics is None else metrics["hrad_confusion"]
     confusion = tuple(tuple(table.get(k, {}).get(true, 0) for true in range(3)) for k in range(3)) if table else None
     if not calls and confusion is None:
         return None
