@@ -138,7 +138,7 @@ def _branch_mass(run: SummedRun) -> Estimate | None:
 
 @branch_metric("hrad_confusion", unit="signals", help="predicted and true classes of the classifier")
 def _hrad_confusion(run: SummedRun) -> dict[int, dict[int, int]] | None:
-    """hrad_confusion[predicted][true]: signals whose true class the verdict tells, by class."""
+    """`hrad_confusion[predicted][true]`: signals whose true class the verdict tells, by class."""
     found = run.sums.pipeline.confusion
     return {s: {true: found[s][true] for true in (0, 1, 2)} for s in sorted(found)} or None
 
@@ -166,8 +166,8 @@ def _modelled_speedup(at: RoundFigures) -> tuple[int, Fraction] | None:
 
 @tree_metric("bucket_confusion", unit="expansions", help="true and predicted rank buckets")
 def _bucket_confusion(run: SummedRun) -> dict[str, ranks.Confusion] | None:
-    """bucket_confusion[basis][true][pred]: expansions with a known parent row; `all_kept`, and of them `on_path`, where
-    a right prefix is given."""
+    """`bucket_confusion[basis][true][pred]`: expansions with a known parent row; `all_kept`, and of them `on_path`,
+    where a right prefix is given."""
     seen = ranks.known(run.sums.ranks.seen)
     if not seen:
         return None
@@ -189,7 +189,7 @@ def _coverage(run: SummedRun) -> ByNumber | None:
 
 @tree_metric("slot_accuracy", unit="share", help="first tokens and buckets right, by block and slot")
 def _slot_accuracy(run: SummedRun) -> dict[int, dict[int, ranks.SlotAccuracy]] | None:
-    """slot_accuracy[block][slot] over known expansions."""
+    """`slot_accuracy[block][slot]` over known expansions."""
     return ranks.slot_accuracy(run.sums.ranks.seen) or None
 
 
