@@ -1,15 +1,11 @@
 """Recorded runs, made once; the terminal's own wishes (NO_COLOR, TEXTUAL_*) do not reach the tests."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual._compositor import Compositor
-from textual.app import App
 from textual.css.stylesheet import Stylesheet
-from textual.pilot import Pilot
 
 from specviz import events as ev
 from support.branch_trace import worked
@@ -42,30 +38,6 @@ def styles_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", remembered)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def frames_are_drawn_when_looked_at() -> Iterator[None]:
-    """Without a terminal every frame is thrown away: drawn is what a test reads, as it reads, and always the last."""
-    plain, whole = App.run_test, Compositor.render_update
-
-    def not_drawn(self: Compositor, full: bool = False, *given: Any, **named: Any) -> Any:
-        if full:  # a picture of the screen was asked for
-            return whole(self, full, *given, **named)
-        self._dirty_regions.clear()
-        return None
-
-    @asynccontextmanager
-    async def drawn_at_the_end(self: App[Any], **named: Any) -> AsyncIterator[Pilot[Any]]:
-        async with plain(self, **named) as pilot:
-            yield pilot
-            if self.is_running and self.screen_stack:
-                self.screen._compositor.render_strips()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Compositor, "render_update", not_drawn)
-        patch.setattr(App, "run_test", drawn_at_the_end)
         yield
 
 

@@ -159,7 +159,7 @@ class LooseZeroKeys(ZeroKeys):
 @pytest.mark.parametrize(("keys", "kept"), [(ZeroKeys, False), (LooseZeroKeys, True)])
 def test_uniform_zero(keys: type[Keys], kept: bool) -> None:
     """Case C drafts token 3, which the target never says first."""
-    builder = drafts.Builder(None, (), CASE_C.q)
+    builder = drafts.DraftBuilder(None, (), CASE_C.q)
     builder.point(-1, 3, law=CASE_C.q.row(()))
     draft = builder.build()
     outcome = TOKENWISE(draft, target_rows(CASE_C.p, (), draft)).walk(keys(0, 1), 0)

@@ -165,7 +165,7 @@ def test_the_closing_token_is_never_the_drafted_one(case: str, name: str) -> Non
 
 def test_the_closing_token_may_be_drafted_by_another_candidate() -> None:
     """What is true of fact 6: case B, two chains. A token of the second may close the round at its own place."""
-    builder = drafts.Builder(None, (), CASE_B.q)
+    builder = drafts.DraftBuilder(None, (), CASE_B.q)
     for tokens in ((1, 0), (0, 2)):
         node = -1
         for token in tokens:

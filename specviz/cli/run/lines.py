@@ -18,10 +18,12 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.text import ascii_only, clip, pad, shown, width
+from specviz.view.panels import remarks
 from specviz.view.why.closing_text import closing_words
 from specviz.view.why.node_context import case
 from specviz.view.why.values_text import node_words
 from specviz.view.words import numbers, palette
+from specviz.view.words.palette import CLOSING
 
 _TOKEN_CELLS, _TOKENS_CELLS = 16, 56
 _LOST, _LEVELS = 3, 4  # rejected siblings in a row, and levels of a tree, that are spelled out
@@ -145,7 +147,8 @@ class RoundLines:
         for verdict in family.tests:
             yield self._readable(node_words(case(self._run, family, verdict.node)))
         if record.closing is not None:
-            yield self._readable(closing_words(self._run, family))
+            said = remarks(self._run, family, CLOSING).words
+            yield self._readable(closing_words(self._run, family, said))
 
     def _readable(self, sentence: str) -> str:
         return ascii_only(sentence) if self._ascii else sentence

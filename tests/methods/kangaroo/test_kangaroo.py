@@ -166,7 +166,7 @@ class Scripted(Reader):
         self.vocab, self.tokens, self.confs, self.at = vocab, tokens, confs, -1
         self.cache = KVCache(1, 4)
 
-    held = 0
+    spelled = 0
 
     def learn(self, states: torch.Tensor, tokens: Any = ()) -> None:
         self.at = -1
