@@ -75,6 +75,21 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
         return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {default})")
 
 
+def whole(name: str, lo: float, hi: float, default: int, help: str, **more: Any) -> KnobSpec:
+    """A whole number in [lo, hi]. `more`: other fields of `KnobSpec`."""
+    return KnobSpec(name=name, kind="int", lo=lo, hi=hi, default=default, help=help, **more)
+
+
+def real(name: str, lo: float, hi: float, default: float, help: str, **more: Any) -> KnobSpec:
+    """A number in [lo, hi], or (lo, hi] with `lo_open`. `more`: other fields of `KnobSpec`."""
+    return KnobSpec(name=name, kind="float", lo=lo, hi=hi, default=default, help=help, **more)
+
+
+def choice(name: str, choices: tuple[str, ...], default: str, help: str, **more: Any) -> KnobSpec:
+    """One of a few words. `more`: other fields of `KnobSpec`."""
+    return KnobSpec(name=name, kind="choice", choices=choices, default=default, help=help, **more)
+
+
 def _int(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and value != int(value)):
         raise ValueError(value)

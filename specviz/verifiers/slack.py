@@ -6,7 +6,7 @@ from the target is 2/3 min(slack, 1/2), 1/6 at the default; with slack 0 it is `
 
 from dataclasses import replace
 
-from specviz.knobs import Knobs, KnobSpec
+from specviz.knobs import Knobs, real
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Plan, PlanOf, State, Step, Test, Verifier
 from specviz.probability.rows import Rows
@@ -15,14 +15,13 @@ from specviz.verifiers import tokenwise
 from specviz.verifiers._scan import misfit
 
 DEFAULT = 0.25
-KNOB = KnobSpec(
-    name="slack",
-    kind="float",
-    lo=0,
-    hi=1,
-    default=DEFAULT,
+KNOB = real(
+    "slack",
+    0,
+    1,
+    DEFAULT,
+    "added to the keep chance p/q by verifier slack; above 0 the law of the text is another one",
     text="L",
-    help="added to the keep chance p/q by verifier slack; above 0 the law of the text is another one",
 )
 
 

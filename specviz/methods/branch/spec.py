@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from specviz.knobs import KnobSpec
+from specviz.knobs import choice, real, whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import by_mode, draft_mode, gamma, part_folder
 from specviz.probability.draft import ROOT, Draft
@@ -54,58 +54,52 @@ SPECBRANCH = Method(
     traits=MethodTraits(pipelined=True, threshold_symbol="ε"),
     knobs=(
         gamma(meaning="most tokens drafted before a branch point; 0 decodes plainly"),
-        KnobSpec(
-            name="epsilon",
+        real(
+            "epsilon",
+            0,
+            1,
+            0.3,
+            "stop before a position whose raw top probability is below it; 0 never",
             symbol="ε",
-            kind="float",
-            lo=0,
-            hi=1,
-            default=0.3,
             needs=_SOFT,
-            help="stop before a position whose raw top probability is below it; 0 never",
         ),
-        KnobSpec(
-            name="k_max",
+        whole(
+            "k_max",
+            1,
+            16,
+            6,
+            "scale of the branch count, max(1, floor(k_max (1 - confidence))); 2 and below never fork",
             symbol="k",
-            kind="int",
-            lo=1,
-            hi=16,
-            default=6,
-            help="scale of the branch count, max(1, floor(k_max (1 - confidence))); 2 and below never fork",
         ),
-        KnobSpec(
-            name="branch_len",
+        whole(
+            "branch_len",
+            AUTO_LEN,
+            64,
+            PARALLEL,
+            "tokens per branch, at most gamma; 0 is gamma, -1 what fits beside the target's pass as timed",
             symbol="L",
-            kind="int",
-            lo=AUTO_LEN,
-            hi=64,
-            default=PARALLEL,
-            help="tokens per branch, at most gamma; 0 is gamma, -1 what fits beside the target's pass as timed",
         ),
-        KnobSpec(
-            name="branch_rule",
-            kind="choice",
-            choices=("auto", "topk", "hybrid", "swor"),
-            default="auto",
-            help="branch tokens: the likeliest (topk), all but the last of them (hybrid), drawn without replacement "
+        choice(
+            "branch_rule",
+            ("auto", "topk", "hybrid", "swor"),
+            "auto",
+            "branch tokens: the likeliest (topk), all but the last of them (hybrid), drawn without replacement "
             "(swor); auto is hybrid, and at T = 0 all are topk",
         ),
-        KnobSpec(
-            name="signal",
+        choice(
+            "signal",
+            ("auto", "0", "1", "2"),
+            "auto",
+            "draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier, else 1",
             symbol="s",
-            kind="choice",
-            choices=("auto", "0", "1", "2"),
-            default="auto",
-            help="draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier, else 1",
         ),
-        KnobSpec(
-            name="soft_min_keep",
-            kind="int",
-            lo=0,
-            hi=1,
-            default=0,
+        whole(
+            "soft_min_keep",
+            0,
+            1,
+            0,
+            "1 spares the first position the test: for a trained classifier, whose class 1 promises one token",
             needs=_SOFT,
-            help="1 spares the first position the test: for a trained classifier, whose class 1 promises one token",
         ),
         part_folder("hrad", "folder of an H-RAD classifier, or none; without it the one trained for this pair"),
         draft_mode("sampled", "argmax", "shared"),

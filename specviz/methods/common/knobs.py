@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specviz.errors import KnobError
-from specviz.knobs import KnobSpec
+from specviz.knobs import KnobSpec, choice, whole
 from specviz.methods import Part
 from specviz.names import Mode
 from specviz.probability.draft import ROOT, Draft
@@ -19,14 +19,14 @@ CHAIN, TREE = (ROOT, 0), (ROOT, ROOT, 0, 0)
 def draft_mode(*choices: str, more: str = "") -> KnobSpec:
     """How a drafted token is chosen; the first of `choices` is the default."""
     help_ = f"how a drafted token is chosen at T > 0{more}"
-    return KnobSpec(name="draft_mode", kind="choice", choices=choices, default=choices[0], applies="X", help=help_)
+    return choice("draft_mode", choices, choices[0], help_, applies="X")
 
 
 def gamma(
     lo: int = 0, meaning: str = "most drafted tokens per chain", needs: dict[str, list[str]] | None = None
 ) -> KnobSpec:
     """Knob `gamma`: the length of a chain, in tokens."""
-    return KnobSpec(name="gamma", symbol="γ", kind="int", lo=lo, hi=64, default=4, help=meaning, needs=needs or {})
+    return whole("gamma", lo, 64, 4, meaning, symbol="γ", needs=needs or {})
 
 
 def part_folder(name: str, meaning: str, default: Sequence[str] = ()) -> KnobSpec:
@@ -121,22 +121,19 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 
 
 def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
-    return KnobSpec(
-        name="node_budget",
+    return whole(
+        "node_budget",
+        lo,
+        256,
+        default,
+        f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
         symbol="N",
-        kind="int",
-        lo=lo,
-        hi=256,
-        default=default,
-        help=f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
     )
 
 
 def levels() -> KnobSpec:
     """Depth, where every level is a call."""
-    return KnobSpec(
-        name="d_max", symbol="d", kind="int", lo=1, hi=16, default=8, help="deepest tree level; one call each"
-    )
+    return whole("d_max", 1, 16, 8, "deepest tree level; one call each", symbol="d")
 
 
 def folder(what: str) -> KnobSpec:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.errors import KnobError
-from specviz.knobs import KnobSpec
+from specviz.knobs import KnobSpec, choice, real, whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import CHAIN, TREE, by_mode, draft_mode, gamma
 from specviz.names import Mode
@@ -84,26 +84,18 @@ DRAFT = Method(
     example=layout_example,
     walks=lambda knobs: knobs["shape"] == "tree" or knobs["draft_mode"] == "shared",
     knobs=(
-        KnobSpec(
-            name="shape",
-            kind="choice",
-            choices=tuple(_PARENTS),
-            default="chain",
-            applies="X",
-            help="draft layout: one chain, the best continuations, chains side by side, chains off a main one, a "
+        choice(
+            "shape",
+            tuple(_PARENTS),
+            "chain",
+            "draft layout: one chain, the best continuations, chains side by side, chains off a main one, a "
             "sampled tree",
+            applies="X",
         ),
         draft_mode("auto", "argmax", "sampled", "shared", more=" (auto: argmax for shape tree, else sampled)"),
         gamma(needs=_CHAINS),
-        KnobSpec(
-            name="candidates",
-            symbol="K",
-            kind="int",
-            lo=1,
-            hi=16,
-            default=2,
-            needs=_SEVERAL,
-            help="chains; children of a node (caterpillar, drawn_tree)",
+        whole(
+            "candidates", 1, 16, 2, "chains; children of a node (caterpillar, drawn_tree)", symbol="K", needs=_SEVERAL
         ),
         KnobSpec(
             name="replacement",
@@ -112,36 +104,17 @@ DRAFT = Method(
             needs=_SEVERAL,
             help="siblings may repeat a token; off: each is drawn from what the elder ones left",
         ),
-        KnobSpec(name="d_max", symbol="d", kind="int", lo=1, hi=16, default=5, needs=_TREES, help="deepest tree level"),
-        KnobSpec(
-            name="w_max",
-            symbol="w",
-            kind="int",
-            lo=1,
-            hi=20,
-            default=4,
-            needs=_TREE,
-            help="most children of a node below the root",
-        ),
-        KnobSpec(
-            name="k_max",
-            symbol="k",
-            kind="int",
-            lo=1,
-            hi=20,
-            default=10,
-            needs=_TREES,
-            help="nodes expanded per level; children of the root (tree)",
-        ),
-        KnobSpec(
-            name="node_budget",
+        whole("d_max", 1, 16, 5, "deepest tree level", symbol="d", needs=_TREES),
+        whole("w_max", 1, 20, 4, "most children of a node below the root", symbol="w", needs=_TREE),
+        whole("k_max", 1, 20, 10, "nodes expanded per level; children of the root (tree)", symbol="k", needs=_TREES),
+        whole(
+            "node_budget",
+            0,
+            256,
+            60,
+            "nodes sent to the target, most likely first; 0 drafts nothing",
             symbol="N",
-            kind="int",
-            lo=0,
-            hi=256,
-            default=60,
             needs=_TREES,
-            help="nodes sent to the target, most likely first; 0 drafts nothing",
         ),
     ),
 )
@@ -170,49 +143,37 @@ ADAEDL = Method(
     traits=MethodTraits(threshold_symbol="λ"),
     knobs=(
         gamma(1),
-        KnobSpec(
-            name="entropy_gain",
+        real(
+            "entropy_gain",
+            0,
+            1,
+            0.2,
+            "a token of a law of entropy H is taken to be accepted with 1 - sqrt(gain * H); 0 never stops",
             symbol="γ_H",
-            kind="float",
-            lo=0,
-            hi=1,
-            default=0.2,
-            help="a token of a law of entropy H is taken to be accepted with 1 - sqrt(gain * H); 0 never stops",
         ),
-        KnobSpec(
-            name="lambda0",
+        real(
+            "lambda0",
+            0,
+            1,
+            0.7,
+            "the threshold a text begins with: a chain stops where that estimate falls below it",
             symbol="λ",
-            kind="float",
-            lo=0,
-            hi=1,
-            default=0.7,
             applies="Q",
-            help="the threshold a text begins with: a chain stops where that estimate falls below it",
         ),
-        KnobSpec(
-            name="target_rate",
-            symbol="ρ*",
-            kind="float",
-            lo=0,
-            hi=1,
-            default=0.9,
-            help="acceptance rate the threshold is steered to",
-        ),
-        KnobSpec(
-            name="entropy_step",
+        real("target_rate", 0, 1, 0.9, "acceptance rate the threshold is steered to", symbol="ρ*"),
+        real(
+            "entropy_step",
+            0,
+            1,
+            0.01,
+            "how far one round moves the threshold, before smoothing; 0 keeps it",
             symbol="e",
-            kind="float",
-            lo=0,
-            hi=1,
-            default=0.01,
-            help="how far one round moves the threshold, before smoothing; 0 keeps it",
         ),
-        KnobSpec(
-            name="entropy_decrease",
-            kind="choice",
-            choices=("not_full", "full"),
-            default="not_full",
-            help="the threshold falls after a good round that did not accept all of gamma, or only after one that did",
+        choice(
+            "entropy_decrease",
+            ("not_full", "full"),
+            "not_full",
+            "the threshold falls after a good round that did not accept all of gamma, or only after one that did",
         ),
         draft_mode(*MODES),
     ),

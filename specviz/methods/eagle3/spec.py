@@ -3,7 +3,7 @@
 `static_tree`: the drafter of `eagle3` on a shape that was calibrated once (specblock.md 10).
 """
 
-from specviz.knobs import KnobSpec
+from specviz.knobs import whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import EAGLE, MOST_CHILDREN, RANKED, budget, example, folder, levels
 from specviz.traits import MethodTraits
@@ -19,15 +19,7 @@ EAGLE3 = Method(
     knobs=(
         budget(),
         levels(),
-        KnobSpec(
-            name="k_max",
-            symbol="k",
-            kind="int",
-            lo=1,
-            hi=MOST_CHILDREN,
-            default=10,
-            help="children of a node; nodes expanded per level",
-        ),
+        whole("k_max", 1, MOST_CHILDREN, 10, "children of a node; nodes expanded per level", symbol="k"),
         folder("EAGLE-3 drafter"),
     ),
 )

@@ -29,7 +29,7 @@ import msgspec
 
 from specviz.cost.exit_replay import UNADVISED, layers_named
 from specviz.errors import KnobError
-from specviz.knobs import KnobSpec
+from specviz.knobs import KnobSpec, real, whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import by_mode, draft_mode, part_folder, single, words
 from specviz.probability.draft import Draft
@@ -114,32 +114,18 @@ def example(knobs: Mapping[str, Any]) -> Draft:
 def tau(
     default: float, help_: str = "a row stops at a layer whose head is at least this sure; above 1 never"
 ) -> KnobSpec:
-    return KnobSpec(name="tau", symbol="τ", kind="float", lo=0, hi=1.01, default=default, help=help_)
+    return real("tau", 0, 1.01, default, help_, symbol="τ")
 
 
 def depth(meaning: str) -> KnobSpec:
     """The deepest layer that may stop a row."""
-    return KnobSpec(
-        name="d_max",
-        symbol="d",
-        kind="int",
-        lo=-1,
-        hi=128,
-        default=-1,
-        help=f"deepest layer that may stop a token; 0 drafts nothing, -1 is {meaning}",
+    return whole(
+        "d_max", -1, 128, -1, f"deepest layer that may stop a token; 0 drafts nothing, -1 is {meaning}", symbol="d"
     )
 
 
 def width(default: int) -> KnobSpec:
-    return KnobSpec(
-        name="w_max",
-        symbol="w",
-        kind="int",
-        lo=0,
-        hi=16,
-        default=default,
-        help="drafts fed per round; 0 decodes plainly",
-    )
+    return whole("w_max", 0, 16, default, "drafts fed per round; 0 decodes plainly", symbol="w")
 
 
 def tests(default: str) -> KnobSpec:
@@ -209,14 +195,13 @@ SPECBOUND = Method(
     example=example,
     traits=MethodTraits(exits="tested", replay_depth=0.5),
     knobs=(
-        KnobSpec(
-            name="alpha",
+        real(
+            "alpha",
+            0,
+            4,
+            0.5,
+            "how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
             symbol="α",
-            kind="float",
-            lo=0,
-            hi=4,
-            default=0.5,
-            help="how much surer a shallow layer must be: its test is taken at temperature 1 + alpha (1 - layer/L)",
         ),
         tau(0.75),
         depth("the deepest layer that the exit heads advise, else half of the layers"),

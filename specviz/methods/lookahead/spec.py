@@ -5,7 +5,7 @@ each column grows an n-gram by one token a round; finished ones go to a pool. Wh
 is judged in the same pass, at most `guesses` of them. The window always takes the best token, also when sampling.
 """
 
-from specviz.knobs import KnobSpec
+from specviz.knobs import whole
 from specviz.methods import Method
 from specviz.probability.draft import ROOT, Draft
 
@@ -18,35 +18,24 @@ METHOD = Method(
     example=lambda knobs: Draft((0, 0, 1), (ROOT, 0, ROOT), (0, 1, 2), 2, 3, row_of=(-1, -1, -1)),
     cache_slots=lambda knobs: (knobs["ngram_size"] - 1) * (knobs["window"] + knobs["guesses"]),
     knobs=(
-        KnobSpec(
-            name="ngram_size",
+        whole(
+            "ngram_size",
+            2,
+            8,
+            5,
+            "tokens of an n-gram; the window has one row less, and a round commits at most that many",
             symbol="N",
-            kind="int",
-            lo=2,
-            hi=8,
-            default=5,
             applies="Q",
-            help="tokens of an n-gram; the window has one row less, and a round commits at most that many",
         ),
-        KnobSpec(
-            name="window",
-            symbol="W",
-            kind="int",
-            lo=1,
-            hi=60,
-            default=7,
-            applies="Q",
-            help="columns of the window: n-grams grown at once",
-        ),
-        KnobSpec(
-            name="guesses",
+        whole("window", 1, 60, 7, "columns of the window: n-grams grown at once", symbol="W", applies="Q"),
+        whole(
+            "guesses",
+            0,
+            60,
+            7,
+            "n-grams kept, and tried, per first token; 0 keeps none, which decodes plainly",
             symbol="G",
-            kind="int",
-            lo=0,
-            hi=60,
-            default=7,
             applies="Q",
-            help="n-grams kept, and tried, per first token; 0 keeps none, which decodes plainly",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """`ngram`: prompt lookup. The text's own last words are looked up in the text, what followed them is the draft."""
 
-from specviz.knobs import KnobSpec
+from specviz.knobs import whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import CHAIN, gamma, sample
 
@@ -12,9 +12,7 @@ METHOD = Method(
     example=lambda knobs: sample(CHAIN, drawn=False),
     knobs=(
         gamma(),
-        KnobSpec(
-            name="ngram_max", kind="int", lo=1, hi=8, default=3, help="longest suffix that is looked up, tried first"
-        ),
-        KnobSpec(name="ngram_min", kind="int", lo=1, hi=8, default=1, help="shortest suffix that is looked up"),
+        whole("ngram_max", 1, 8, 3, "longest suffix that is looked up, tried first"),
+        whole("ngram_min", 1, 8, 1, "shortest suffix that is looked up"),
     ),
 )

@@ -4,7 +4,9 @@
 two prompts. None changes the text: the verifier never reads what the drafter thinks.
 """
 
-from specviz.knobs import KnobSpec
+from functools import partial
+
+from specviz.knobs import KnobSpec, choice, real, whole
 from specviz.methods import Method
 from specviz.methods.common.knobs import (
     BLOCKS,
@@ -19,118 +21,46 @@ from specviz.traits import MethodTraits
 
 _ON = {"adapt": ["on"]}
 
+# Knobs that need `adapt on`, and change between prompts.
+_learning_whole, _learning_real, _learning_choice = (
+    partial(make, applies="Q", needs=_ON) for make in (whole, real, choice)
+)
+
 ADAPT: tuple[KnobSpec, ...] = (
-    KnobSpec(
-        name="adapt",
-        kind="choice",
-        choices=("off", "on"),
-        default="off",
+    choice(
+        "adapt",
+        ("off", "on"),
+        "off",
+        "learn between prompts: after each one a bandit weighs what an update of the drafter costs and saves",
         applies="Q",
-        help="learn between prompts: after each one a bandit weighs what an update of the drafter costs and saves",
     ),
-    KnobSpec(
-        name="adapt_actions",
-        kind="choice",
-        choices=("all", "head", "full"),
-        default="all",
-        applies="Q",
-        needs=_ON,
-        help="updates the bandit may choose besides skipping: of the output heads, of the whole drafter",
+    _learning_choice(
+        "adapt_actions",
+        ("all", "head", "full"),
+        "all",
+        "updates the bandit may choose besides skipping: of the output heads, of the whole drafter",
     ),
-    KnobSpec(
-        name="adapt_do",
-        kind="choice",
-        choices=("learn", "freeze", "reset_to_anchor", "reset_to_base"),
-        default="learn",
-        applies="Q",
-        needs=_ON,
-        help="freeze: decide and show, update nothing; reset: once, to the running average of accepted weights or to "
+    _learning_choice(
+        "adapt_do",
+        ("learn", "freeze", "reset_to_anchor", "reset_to_base"),
+        "learn",
+        "freeze: decide and show, update nothing; reset: once, to the running average of accepted weights or to "
         "those from disk, then learn on",
     ),
-    KnobSpec(
-        name="adapt_steps",
-        symbol="u",
-        kind="int",
-        lo=1,
-        hi=32,
-        default=4,
-        applies="Q",
-        needs=_ON,
-        help="optimiser steps an update",
+    _learning_whole("adapt_steps", 1, 32, 4, "optimiser steps an update", symbol="u"),
+    _learning_real("adapt_lr_head", 0, 1, 1e-3, "learning rate of a head update", lo_open=True),
+    _learning_real(
+        "adapt_lr_full", 0, 1, 5e-4, "learning rate of a full update; large drafters want 2e-5", lo_open=True
     ),
-    KnobSpec(
-        name="adapt_lr_head",
-        kind="float",
-        lo=0,
-        lo_open=True,
-        hi=1,
-        default=1e-3,
-        applies="Q",
-        needs=_ON,
-        help="learning rate of a head update",
-    ),
-    KnobSpec(
-        name="adapt_lr_full",
-        kind="float",
-        lo=0,
-        lo_open=True,
-        hi=1,
-        default=5e-4,
-        applies="Q",
-        needs=_ON,
-        help="learning rate of a full update; large drafters want 2e-5",
-    ),
-    KnobSpec(
-        name="adapt_caution",
-        symbol="c",
-        kind="float",
-        lo=0,
-        hi=1000,
-        default=1.0,
-        applies="Q",
-        needs=_ON,
-        help="standard errors that a sure gain must clear",
-    ),
-    KnobSpec(
-        name="adapt_horizon",
-        symbol="Hq",
-        kind="float",
-        lo=0,
-        hi=1e6,
-        default=20.0,
-        applies="Q",
-        needs=_ON,
-        help="prompts that an update may pay off in",
-    ),
-    KnobSpec(
-        name="adapt_budget",
-        symbol="φ",
-        kind="float",
-        lo=0,
-        hi=1,
-        default=0.02,
-        applies="Q",
-        needs=_ON,
-        help="share of the serving time that exploring may take",
-    ),
-    KnobSpec(
-        name="adapt_cost_scale",
-        kind="float",
-        lo=0,
-        hi=1e9,
-        default=1.0,
-        applies="Q",
-        needs=_ON,
-        help="weighs costs in decisions only: large ones make the bandit skip",
-    ),
-    KnobSpec(
-        name="adapt_regret",
-        kind="choice",
-        choices=("live", "replay"),
-        default="live",
-        applies="Q",
-        needs=_ON,
-        help="live: by the bandit's own estimates; replay: try all actions on copies and decode the next prompt with "
+    _learning_real("adapt_caution", 0, 1000, 1.0, "standard errors that a sure gain must clear", symbol="c"),
+    _learning_real("adapt_horizon", 0, 1e6, 20.0, "prompts that an update may pay off in", symbol="Hq"),
+    _learning_real("adapt_budget", 0, 1, 0.02, "share of the serving time that exploring may take", symbol="φ"),
+    _learning_real("adapt_cost_scale", 0, 1e9, 1.0, "weighs costs in decisions only: large ones make the bandit skip"),
+    _learning_choice(
+        "adapt_regret",
+        ("live", "replay"),
+        "live",
+        "live: by the bandit's own estimates; replay: try all actions on copies and decode the next prompt with "
         "each, which takes three times as long",
     ),
 )
@@ -147,93 +77,54 @@ METHOD = Method(
     walks=lambda knobs: knobs["siblings"] == "topb",
     traits=MethodTraits(tree="blocks", learns=True),
     knobs=(
-        KnobSpec(
-            name="preset",
-            kind="choice",
-            choices=("paper", "reference-fast", "toy"),
-            default="paper",
-            help="sizes where no other knob says more: widths 2,4,10,0 and 60 nodes; 2,4,6,4, 90 and trims; "
-            "2,4,10,4 and 24",
+        choice(
+            "preset",
+            ("paper", "reference-fast", "toy"),
+            "paper",
+            "sizes where no other knob says more: widths 2,4,10,0 and 60 nodes; 2,4,6,4, 90 and trims; 2,4,10,4 and 24",
         ),
         budget(-1, -1, "; -1: the preset's"),
-        KnobSpec(
-            name="blocks",
-            symbol="M",
-            kind="int",
-            lo=1,
-            hi=MOST_BLOCKS,
-            default=2,
-            help="drafter calls: each further one starts at the best nodes so far",
+        whole(
+            "blocks", 1, MOST_BLOCKS, 2, "drafter calls: each further one starts at the best nodes so far", symbol="M"
         ),
-        KnobSpec(
-            name="d_max",
+        whole(
+            "d_max",
+            -1,
+            64,
+            -1,
+            "deepest tree level; blocks that it leaves no room for are not run; 0: no tree, -1: slots x blocks",
             symbol="d",
-            kind="int",
-            lo=-1,
-            hi=64,
-            default=-1,
-            help="deepest tree level; blocks that it leaves no room for are not run; 0: no tree, -1: slots x blocks",
         ),
-        KnobSpec(
-            name="slots_used",
-            kind="int",
-            lo=0,
-            hi=16,
-            default=0,
-            help="slots read per block; 0: all it was trained with",
-        ),
-        KnobSpec(name="k_max", symbol="k", kind="int", lo=1, hi=MOST_CHILDREN, default=10, help="children of the root"),
-        KnobSpec(
-            name="w_max",
-            symbol="w",
-            kind="int",
-            lo=1,
-            hi=MOST_CHILDREN,
-            default=MOST_CHILDREN,
-            help="most children of a node below the root",
-        ),
+        whole("slots_used", 0, 16, 0, "slots read per block; 0: all it was trained with"),
+        whole("k_max", 1, MOST_CHILDREN, 10, "children of the root", symbol="k"),
+        whole("w_max", 1, MOST_CHILDREN, MOST_CHILDREN, "most children of a node below the root", symbol="w"),
         KnobSpec(
             name="widths",
             kind="texts",
             default=[],
             help="children by predicted rank: first, 2 to 4, 5 to 10, lower; 0 gives the block up; none: the preset's",
         ),
-        KnobSpec(
-            name="trims",
-            kind="choice",
-            choices=("preset", "on", "off"),
-            default="preset",
-            help="fewer children where the draft is sure",
-        ),
-        KnobSpec(
-            name="start_cap",
-            kind="int",
-            lo=0,
-            hi=MOST_STARTS,
-            default=10,
-            help="most nodes that the next block starts at",
-        ),
+        choice("trims", ("preset", "on", "off"), "preset", "fewer children where the draft is sure"),
+        whole("start_cap", 0, MOST_STARTS, 10, "most nodes that the next block starts at"),
         KnobSpec(
             name="merge",
             kind="bool",
             default=True,
             help="join nodes that two blocks offer with the same token at the same parent",
         ),
-        KnobSpec(
-            name="width_mode",
-            kind="choice",
-            choices=("rank", "fixed", "oracle"),
-            default="rank",
-            help="rank: children by predicted bucket; fixed: every slot as many as bucket 1; oracle: by the true rank, "
+        choice(
+            "width_mode",
+            ("rank", "fixed", "oracle"),
+            "rank",
+            "rank: children by predicted bucket; fixed: every slot as many as bucket 1; oracle: by the true rank, "
             "asked of the target beforehand, to see what perfect ranks would give",
         ),
-        KnobSpec(
-            name="siblings",
-            kind="choice",
-            choices=("topb", "sampled"),
-            default="topb",
+        choice(
+            "siblings",
+            ("topb", "sampled"),
+            "topb",
+            "topb: the best tokens of a slot; sampled: drawn from it at T > 0, tested by p/q in the order drawn",
             applies="X",
-            help="topb: the best tokens of a slot; sampled: drawn from it at T > 0, tested by p/q in the order drawn",
         ),
         KnobSpec(
             name="bucket_bias",
@@ -241,15 +132,7 @@ METHOD = Method(
             default=[],
             help="added to the rank head's scores; positive on high buckets widens",
         ),
-        KnobSpec(
-            name="rank_temp",
-            kind="float",
-            lo=0,
-            lo_open=True,
-            hi=100,
-            default=1.0,
-            help="divides the rank head's scores before the bias is added",
-        ),
+        real("rank_temp", 0, 100, 1.0, "divides the rank head's scores before the bias is added", lo_open=True),
         folder("block drafter"),
         *ADAPT,
     ),
