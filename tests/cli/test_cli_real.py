@@ -13,7 +13,6 @@ import torch
 from cli.conftest import Cli
 from specviz import events
 from specviz.trace import Trace
-from support.forked import command
 from support.models import planted, save, tokenizer
 
 PROMPT = "abcabc"
@@ -127,13 +126,13 @@ def test_a_device_that_is_not_there(cli: Cli, pair: tuple[str, ...]) -> None:
     assert "device 'cuda' is not available here" in cli(*RUN, *pair, "--device", "cuda").line
 
 
-def _process(pair: tuple[str, ...], trace: Path, *, spawned: bool = False) -> "subprocess.Popen[bytes]":
+def _process(pair: tuple[str, ...], trace: Path) -> "subprocess.Popen[bytes]":
     """A long run of the command in a process of its own."""
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     args = ("run", "--prompt", PROMPT, "--max-new-tokens", "150", "--gamma", "1", "--record", str(trace), *pair)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "specviz", *args] if spawned else command("specviz.cli", *args)
-    return subprocess.Popen(words, env=env, stdin=nothing, stdout=pipe, stderr=pipe)
+    command = [sys.executable, "-m", "specviz", *args]
+    return subprocess.Popen(command, env=env, stdin=nothing, stdout=pipe, stderr=pipe)
 
 
 def _ended(trace: Path) -> str:
@@ -148,7 +147,7 @@ def _ended(trace: Path) -> str:
 def test_a_signal_ends_the_run_and_leaves_a_whole_trace(
     sent: signal.Signals, code: int, pair: tuple[str, ...], tmp_path: Path
 ) -> None:
-    with _process(pair, tmp_path / "a", spawned=sent == signal.SIGINT) as process:
+    with _process(pair, tmp_path / "a") as process:
         assert process.stdout is not None
         assert process.stdout.read(1)  # decoding has begun
         process.send_signal(sent)

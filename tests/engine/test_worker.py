@@ -27,7 +27,6 @@ from specviz.commands import (
 )
 from specviz.engine.run.worker import lines
 from specviz.events import Beat, Catalogue, Commit, End, Event, Header, Knob, Prefill, Refused, RoundEnd, State, decode
-from support.forked import command
 from support.models import blurred, build, save
 
 PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any honest answer
@@ -36,11 +35,11 @@ PATIENCE = 120.0  # seconds until a silent worker counts as dead; far above any 
 class Client:
     """A worker's other end: sends commands, collects events."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *args: str) -> None:
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "specviz.engine.run.worker", "--threads", "1", *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -97,12 +96,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return save(build("llama", seed=1), root / "target"), save(blurred(build("llama", seed=1)), root / "draft")
 
 
-WORKER = "specviz.engine.run.worker"
-
-
-def serve(folders: tuple[str, str], *command: str) -> Iterator[Client]:
+def serve(folders: tuple[str, str]) -> Iterator[Client]:
     """A running worker that has said its catalogue."""
-    client = Client(*command, "--threads", "1", "--target", folders[0], "--draft", folders[1])
+    client = Client("--target", folders[0], "--draft", folders[1])
     client.until(Catalogue)
     yield client
     client.process.kill()
@@ -115,7 +111,7 @@ def serve(folders: tuple[str, str], *command: str) -> Iterator[Client]:
 @pytest.fixture(scope="module")
 def shared(folders: tuple[str, str]) -> Iterator[Client]:
     """One worker for the tests that leave it alive and idle: loading takes seconds."""
-    yield from serve(folders, sys.executable, "-m", WORKER)
+    yield from serve(folders)
 
 
 @pytest.fixture
@@ -128,7 +124,7 @@ def client(shared: Client) -> Client:
 @pytest.fixture
 def fresh(folders: tuple[str, str]) -> Iterator[Client]:
     """A worker of one's own, to be ended."""
-    yield from serve(folders, *command(WORKER))
+    yield from serve(folders)
 
 
 def start(**fields: Any) -> Start:
