@@ -32,7 +32,7 @@ _TABLE = (
     ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
-    ("models", "Show the embedded models, or what a folder or hub id needs."),
+    ("models", "Show, list, fetch and remove models."),
     ("train", "Train a model pair from nothing, or the small parts that methods add to a model."),
     ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
 )
@@ -58,6 +58,8 @@ _EXTRA_OF = {
     "accelerate": "engine",
     "safetensors": "engine",
     "tokenizers": "engine",
+    "huggingface_hub": "engine",
+    "gguf": "engine",
     "textual": "tui",
     "streamlit": "web",
     "plotly": "web",

@@ -8,10 +8,14 @@ from typing import Any
 import click
 
 from specviz import model_folder
+from specviz.cli import local
 from specviz.cli.flags import JSON
 from specviz.cli.options import method_rows
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
+from specviz.local_models.catalogue import KNOWN
+from specviz.local_models.found import local_path
+from specviz.local_models.gguf_header import is_gguf, read_header
 
 # Families that the test suite saves, loads back and compares with the library's own generation.
 TRIED = {
@@ -40,22 +44,51 @@ _SIZES = {
 _OTHERWISE = "other decoders are loaded too, and checked by a self-test at start-up"
 
 
-@click.command("models")
-@click.argument("model", required=False)
-@JSON
-def command(model: str | None, as_json: bool) -> None:
-    """Show the embedded models, or what MODEL (a folder or hub id) needs to be used.
+class ModelsGroup(click.Group):
+    """The commands on models; a first word that is none of them is a MODEL to look at."""
 
-    Configurations are read, weights are not loaded and nothing is downloaded.
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """`get`, `list`, `remove`, or a look at what was named."""
+        if args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        return _look.name, _look, args
+
+
+@click.group("models", cls=ModelsGroup, invoke_without_command=True, subcommand_metavar="[MODEL | COMMAND ...]")
+@JSON
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show the embedded models, or what MODEL (a folder, GGUF file, hub id or local name) needs to be used.
+
+    Configurations are read, weights are not loaded and nothing is downloaded, except by get.
     """
-    report: dict[str, Any] = described(model) if model else {"embedded": embedded(), "architectures": [*TRIED.values()]}
-    if as_json:
+    ctx.obj = as_json
+    if ctx.invoked_subcommand is None:
+        report: dict[str, Any] = {"embedded": embedded(), "architectures": [*TRIED.values()]}
+        if as_json:
+            echo_json(report)
+        else:
+            echo_sections(_embedded_sections(report))
+
+
+for each in (local.get, local.list_command, local.remove_command):
+    command.add_command(each)
+
+
+@click.command("models")
+@click.argument("model")
+@JSON
+@click.pass_context
+def _look(ctx: click.Context, model: str, as_json: bool) -> None:
+    """Show what MODEL needs to be used."""
+    report = described(model)
+    if as_json or ctx.obj:
         echo_json(report)
-    elif model:
-        found = {"Methods": method_rows(model)} if report["kind"] == "folder" and report["usable"] else {}
-        echo_sections({report["name"]: _rows(report), **found})
     else:
-        echo_sections(_embedded_sections(report))
+        found = {"Methods": method_rows(model)} if report.get("usable") else {}
+        echo_sections({report["name"]: _rows(report), **found})
 
 
 def embedded() -> dict[str, Any]:
@@ -70,24 +103,52 @@ def embedded() -> dict[str, Any]:
 
 
 def described(name: str) -> dict[str, Any]:
-    """What a folder holds and lacks; of a hub id, what will happen. Raises ModelError for a path that is no folder."""
-    folder, kind = Path(name), model_folder.kind_of(name)
+    """What a folder, file or local name holds and lacks; of a hub id, what will happen. Raises ModelError for a path
+    with nothing to look at."""
+    path, kind = Path(name), model_folder.kind_of(name)
+    if kind == "nothing" and (there := local_path(name)) is not None:
+        return described(str(there)) | {"name": name, "folder" if there.is_dir() else "file": str(there)}
     if kind == "folder":
-        held = [each for each in model_folder.names_in(folder) if model_folder.kind_of(folder / each) == "file"]
-        missing = [need for need, files in NEEDS.items() if not any(file in held for file in files)]
-        found = _model(folder) or {}
-        return {"name": folder.name or name, "kind": "folder", "missing": missing, "usable": not missing, **found}
+        return _folder(path, name)
+    if kind == "file" and is_gguf(path):
+        return _gguf(path)
     if kind == "file":
-        raise ModelError(f"'{name}' is a file; give the folder that holds its config.json")
+        raise ModelError(f"'{name}' is a file and no GGUF; give the folder that holds its config.json")
     if model_folder.is_path(name):
         near = model_folder.suggested(name) or "; a hub id has the form owner/name"
         raise ModelError(f"no model folder '{model_folder.shown(name)}'{near}")
+    if name in KNOWN:
+        return {"name": name, "kind": "known, not here", "needs": f"specviz models get {name}"}
     close = model_folder.nearest_folder(name)
     return {
         "name": name,
         "kind": "hub id (no such folder here)",
         "needs": "a connection once, for config, tokenizer and safetensors weights",
         **({"nearest": f"the folder '{close}' has nearly this name"} if close else {}),
+    }
+
+
+def _folder(folder: Path, name: str) -> dict[str, Any]:
+    held = [each for each in model_folder.names_in(folder) if model_folder.kind_of(folder / each) == "file"]
+    missing = [need for need, files in NEEDS.items() if not any(file in held for file in files)]
+    found = _model(folder) or {}
+    return {"name": folder.name or name, "kind": "folder", "missing": missing, "usable": not missing, **found}
+
+
+def _gguf(path: Path) -> dict[str, Any]:
+    header = read_header(path)
+    return {
+        "name": path.stem,
+        "kind": "GGUF file",
+        "usable": True,
+        "architecture": model_folder.shown(header.architecture),
+        "n_layers": header.size("block_count"),
+        "width": header.size("embedding_length"),
+        "vocab": header.tokens,
+        "context": header.size("context_length"),
+        "chat": header.template,
+        "bytes": path.stat().st_size,
+        "note": "made dense when it is loaded, which takes a while and the memory of a dense model",
     }
 
 

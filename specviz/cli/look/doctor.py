@@ -16,7 +16,7 @@ from specviz.cli.printing import echo_json, echo_sections
 
 # Enough to know that an extra is there; the rest of it comes along.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "engine": ("torch", "transformers", "accelerate", "safetensors"),
+    "engine": ("torch", "transformers", "accelerate", "safetensors", "gguf"),
     "tui": ("textual",),
     "web": ("streamlit", "plotly"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),

@@ -44,6 +44,13 @@ def resolve(name: str, option: str) -> str:
     raise ModelError(f"{option} {name}: no such folder here, not in the hub's cache, and {why}{near}")
 
 
+def is_offline() -> bool:
+    """Whether HF_HUB_OFFLINE says that the hub must not be asked."""
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
 def answer(name: str) -> int | None:
     """The hub's status for a model, asked once; None when there is no answer within `PATIENCE_S` seconds."""
     found: list[int] = []

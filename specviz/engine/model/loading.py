@@ -7,8 +7,7 @@ of another shape or type, an adapter beside them) is refused by name: the text w
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,11 +17,15 @@ from weakref import WeakKeyDictionary
 import torch
 
 from specviz import model_folder
-from specviz.engine.model import hub
+from specviz.engine.model import gguf_model, hub
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.quiet import one_line
 from specviz.engine.model.selftest import reference, self_test
-from specviz.errors import ModelError
+from specviz.errors import ModelError, nearest
 from specviz.events import ModelInfo
+from specviz.local_models.catalogue import KNOWN
+from specviz.local_models.found import LM_STUDIO, OLLAMA, local_path, other_names
+from specviz.local_models.gguf_header import is_gguf
 
 EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -80,17 +83,24 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None) -
     name = str(embedded(role)) if source is None else source
     place = pick_device(device)
     where = found(name, f"--{role}")
-    from transformers import AutoTokenizer
-
-    with _one_line(f"--{role} {name}"):
-        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+    with one_line(f"--{role} {name}"):
+        tokenizer = plain_tokenizer(where)
     model = plain_model(name, role, pick_dtype(dtype, place), where).to(place).requires_grad_(False).eval()
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
-    with _one_line(f"--{role} {name}"):
+    with one_line(f"--{role} {name}"):
         adapter = ModelAdapter(model, name=_name(name), vocab=vocab)
     self_test(adapter, want)
     return Loaded(adapter, tokenizer, _info(adapter, name))
+
+
+def plain_tokenizer(where: str) -> Any:
+    """The library's own tokenizer of what `found` said."""
+    if Path(where).is_file():
+        return gguf_model.read_tokenizer(Path(where))
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(where, trust_remote_code=False)
 
 
 def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = None) -> Any:
@@ -100,45 +110,27 @@ def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = No
     """
     option = f"--{role} {name}"
     where = found(name, f"--{role}") if where is None else where
-    from transformers import AutoModelForCausalLM
-
     # Some families draw numbers before they load over them: not from the generator of the program around.
-    with _one_line(option), torch.random.fork_rng(devices=[]):
-        model, told = AutoModelForCausalLM.from_pretrained(
-            where,
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused below
-        )
+    with one_line(option), torch.random.fork_rng(devices=[]):
+        model, told = gguf_model.read_model(Path(where), dtype) if Path(where).is_file() else _read(where, dtype)
     _refuse_holes(option, model, told)
-    _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
+    if not Path(where).is_file():
+        _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
     return model
 
 
-@contextmanager
-def _one_line(option: str) -> Iterator[None]:
-    """The library's many-line reports stay unsaid, and what it raises becomes one line."""
-    from transformers.utils import logging
+def _read(where: str, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
+    from transformers import AutoModelForCausalLM
 
-    logging.disable_progress_bar()  # it would stand between the lines of our own narration
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.CRITICAL)
-    try:
-        yield
-    except ModelError:
-        raise
-    except Exception as error:
-        text = str(error)
-        if "custom code" in text or "trust_remote_code" in text:
-            raise ModelError(
-                f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
-                "give a model whose architecture the library has"
-            ) from None
-        raise ModelError(f"{option}: cannot be loaded: {model_folder.line_of(error)}") from error
-    finally:
-        logging.set_verbosity(before)
+    read: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
+        where,
+        dtype=dtype,
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused by the caller
+    )
+    return read
 
 
 def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
@@ -196,27 +188,46 @@ def _size(tokenizer: Any) -> int:
 
 
 def found(name: str, option: str) -> str:
-    """Where to load from: the folder, once it was looked at, or a hub id that can be had. Raises ModelError."""
-    path = Path(name)
+    """Where to load from: a folder or GGUF file here, once it was looked at, or a hub id that can be had.
+
+    A folder of that name comes before a local model, a local model before a hub id. Raises ModelError.
+    """
+    path, shown = Path(name), model_folder.shown(name)
     try:
         kind = model_folder.kind_of(path)
+        if kind == "nothing" and (there := local_path(name)) is not None:
+            path, kind = there, "folder" if there.is_dir() else "file"
         if kind == "folder":
             model_folder.check(path)
-            return name
+            return str(path)
+        if kind == "file" and is_gguf(path):
+            gguf_model.check(path)
+            return str(path)
     except ModelError as error:
-        raise ModelError(f"{option} {model_folder.shown(name)}: {error}") from None
+        raise ModelError(f"{option} {shown}: {error}") from None
+    if name in KNOWN:
+        raise ModelError(f"{option} {name}: it is not here yet; specviz models get {name} fetches it")
     if kind == "file" or model_folder.is_path(name):
         near = model_folder.suggested(name)
         raise ModelError(
             f"{option} {name}: no such folder{near or '; give a folder that save_pretrained wrote, or a hub id'}"
         )
+    if name.startswith((OLLAMA, LM_STUDIO)):
+        raise ModelError(f"{option} {shown}: no such model here{_near(name)}")
     return hub.resolve(name, option)
+
+
+def _near(name: str) -> str:
+    close = nearest(name, other_names())
+    return f"; did you mean '{close}'?" if close else "; specviz models list shows those there are"
 
 
 def _name(where: str) -> str:
     path = Path(where)
     if not path.exists():
         return where
+    if path.is_file():
+        return path.stem
     return f"{path.parent.name}/{path.name}" if path.name in ("target", "draft") else path.name
 
 

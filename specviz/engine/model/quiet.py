@@ -1,0 +1,31 @@
+"""The library's many-line reports and bars stay unsaid, and what it raises becomes one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from specviz import model_folder
+from specviz.errors import ModelError, SpecvizError
+
+
+@contextmanager
+def one_line(option: str) -> Iterator[None]:
+    """Raises ModelError that begins with `option` for whatever the library raises."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # it would stand between the lines of our own narration
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    except SpecvizError:
+        raise
+    except Exception as error:
+        text = str(error)
+        if "custom code" in text or "trust_remote_code" in text:
+            raise ModelError(
+                f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
+                "give a model whose architecture the library has"
+            ) from None
+        raise ModelError(f"{option}: cannot be loaded: {model_folder.line_of(error)}") from error
+    finally:
+        logging.set_verbosity(before)
