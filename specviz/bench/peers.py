@@ -22,6 +22,7 @@ from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
 from specviz.errors import SpecvizError
+from specviz.local_models.shipped import shipped_draft
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Peers:
     def _load(self, role: str) -> Any:
         named = self.settings.target if role == "target" else self.settings.draft
         device = pick_device(self.settings.device)
+        if named is None and role == "draft":
+            named = shipped_draft(self.settings.target)
         where = str(embedded(role)) if named is None else named
         dtype = pick_dtype(self.settings.dtype, device)
         model = plain_model(where, role, dtype)

@@ -34,8 +34,8 @@ def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str =
     )
 
 
-TARGET = text("--target", "MODEL", "Folder or hub id of the target [default: the embedded one].")
-DRAFT = text("--draft", "MODEL", "Folder or hub id of the draft model [default: the embedded one].")
+TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the target [default: the embedded one].")
+DRAFT = text("--draft", "MODEL", "Name, folder, GGUF file or hub id of the draft model [default: the embedded one].")
 DEVICE = text("--device", "NAME", "cpu, cuda, cuda:N or mps [default: cpu].")
 DTYPE = text("--dtype", "NAME", "float32, bfloat16, float16 or float64 [default: the device's own].")
 PROMPTS = text("--prompts", "FILE", "JSONL with prompt, turns or question [default: the bundled prompts].")

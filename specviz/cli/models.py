@@ -118,7 +118,7 @@ def described(name: str) -> dict[str, Any]:
         near = model_folder.suggested(name) or "; a hub id has the form owner/name"
         raise ModelError(f"no model folder '{model_folder.shown(name)}'{near}")
     if name in KNOWN:
-        return {"name": name, "kind": "known, not here", "needs": f"specviz models get {name}"}
+        return {"name": name, "kind": "known, not here", "fetch": f"specviz models get {name}"}
     close = model_folder.nearest_folder(name)
     return {
         "name": name,

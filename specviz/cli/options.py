@@ -16,6 +16,8 @@ import click
 from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
+from specviz.local_models.found import local_path
+from specviz.local_models.shipped import shipped_draft, shipped_folder
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
 
@@ -134,13 +136,16 @@ def method_rows(target: str | None = None) -> list[tuple[str, str]]:
     plain = ", ".join(m.name for m in able if not m.needs_draft)
     if target is None:  # a draft model is embedded too
         return [("run", ", ".join(m.name for m in able)), *missing.items()]
+    if shipped_draft(target) is not None:
+        return [("run", ", ".join(m.name for m in able)), *missing.items()]
     return [("run", plain), ("with --draft", ", ".join(need)), *missing.items()]
 
 
 def _part_line(method: Method, part: Part, target: str | None) -> str:
     there = part.on is not None and not _lacks(part.on, target)
-    named = "" if target is not None or there else f", then give --{part.knob} {part.beside}"
-    return f"not here, no {part.what}: {part.command(target, True, there)}{named}"
+    folder = target is not None and Path(target).is_dir()
+    named = "" if folder or there else f", then give --{part.knob} {part.beside}"
+    return f"not here, no {part.what}: {part.command(target, folder, there)}{named}"
 
 
 def _lacks(part: Part, target: str | None) -> bool:
@@ -150,7 +155,7 @@ def _lacks(part: Part, target: str | None) -> bool:
 def _part_folders(target: str | None) -> list[Path | Traversable]:
     """Where parts of it may lie; those of the embedded target lie beside it, whatever it was called."""
     pair = resources.files("specviz_assets") / "models" / "pair"
-    own = [] if target is None else [Path(target)]
+    own = [] if target is None else [local_path(target) or Path(target), *filter(None, [shipped_folder(target)])]
     return [*own, pair] if target is None or Path(target).resolve() == Path(str(pair / "target")).resolve() else [*own]
 
 

@@ -23,6 +23,7 @@ from specviz.cli.flags import text, with_options
 from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
+from specviz.local_models.shipped import shipped_draft
 from specviz.names import LANES
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
@@ -232,13 +233,16 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
     for name in filter(None, (target, draft)):
-        if missing := models.described(name).get("missing"):
+        told = models.described(name)
+        if "fetch" in told:
+            raise ModelError(f"{name} is not here yet; {told['fetch']} fetches it")
+        if missing := told.get("missing"):
             raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
     if target is None and models.embedded()["target"] is None:
         raise ModelError(
             "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
         )
-    if target is not None and draft is None and needs_draft:
+    if target is not None and draft is None and needs_draft and shipped_draft(target) is None:
         raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
 
 

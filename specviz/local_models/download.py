@@ -76,7 +76,7 @@ def fetch(url: str, part: Path, what: str, progress: Progress) -> None:
     have = part.stat().st_size if part.exists() else 0
     try:
         with _opened(url, have) as answer:
-            goes_on = getattr(answer, "status", None) == 206
+            goes_on = answer.status == 206
             have = have if goes_on else 0
             total = have + int(answer.headers.get("Content-Length") or 0)
             with part.open("ab" if goes_on else "wb") as stream:
@@ -91,7 +91,7 @@ def fetch(url: str, part: Path, what: str, progress: Progress) -> None:
             return
         raise Unreachable(f"{what}: the package index answers {error.code} {error.reason}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError) as error:
-        why = getattr(error, "reason", error)
+        why = error.reason if isinstance(error, urllib.error.URLError) else error
         raise Unreachable(f"{what} cannot be fetched: {why}; the same command goes on from here") from None
 
 

@@ -96,7 +96,7 @@ def test_a_path_that_is_no_folder_is_refused(name: str, cli: Cli) -> None:
 
 
 def test_a_file_is_no_model(cli: Cli) -> None:
-    assert "is a file; give the folder that holds its config.json" in cli("models", __file__).line
+    assert "is a file and no GGUF; give the folder that holds its config.json" in cli("models", __file__).line
 
 
 def test_broken_files_are_one_line_each(cli: Cli, tmp_path: Path) -> None:

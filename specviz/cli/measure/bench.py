@@ -16,6 +16,7 @@ from specviz.cli.flags import text, value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.errors import KnobError, SpecvizError, suggestion
+from specviz.local_models.shipped import shipped_draft
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
 
@@ -78,7 +79,12 @@ def _settings(given: Mapping[str, Any]) -> BenchSettings:
     _check_shape(settings)
     if settings.minutes is not None and not math.isfinite(settings.minutes):
         raise SpecvizError(f"--minutes {settings.minutes} is no time; give a number, or leave it out for no bound")
-    if settings.target is not None and settings.draft is None and settings.needs_draft:
+    if (
+        settings.target is not None
+        and settings.draft is None
+        and settings.needs_draft
+        and not shipped_draft(settings.target)
+    ):
         needy = next(arm.name for arm in settings.arms if arm.kind in DRAFTED)
         raise SpecvizError(
             f"--target needs its --draft for '{needy}'; name one, or leave such methods out of --methods"

@@ -129,5 +129,5 @@ def _flag(option: click.Option, value: Any) -> str:
     if option.name == "prompts":
         value = Path(value).name
     elif option.name in ("target", "draft"):
-        value = f"{Path(value).parent.name}/{Path(value).name}"
+        value = value if not Path(value).exists() else f"{Path(value).parent.name}/{Path(value).name}"
     return f"{option.opts[0]} {value}"

@@ -64,8 +64,10 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
     """
     import transformers
 
-    dense = getattr(transformers, "GgufConfig", None)  # only newer ones can keep blocks packed, unless told not to
-    more = {} if dense is None else {"quantization_config": dense(dequantize=True)}
+    try:  # newer ones may keep the blocks packed, unless told not to
+        more = {"quantization_config": transformers.GgufConfig(dequantize=True)}
+    except AttributeError:
+        more = {}
     with _no_bar():
         model, told = transformers.AutoModelForCausalLM.from_pretrained(
             str(path.parent),
@@ -78,6 +80,7 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
     vars(model.config).pop("quantization_config", None)
     for kept in ("hf_quantizer", "quantization_method", "is_quantized"):
         vars(model).pop(kept, None)
+    model.name_or_path = str(path)  # the library takes the folder
     return model, told
 
 

@@ -7,6 +7,7 @@ import torch
 from specviz.engine.model.loading import Loaded, compare_tokenizers, load
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
+from specviz.local_models.shipped import shipped_draft
 
 SMALL_PARAMS = 20_000_000
 
@@ -47,6 +48,7 @@ def load_pair(
     first = load(target, "target", device, dtype)
     second = None
     if needs_draft:
+        draft = draft or shipped_draft(target)
         if target is not None and draft is None:
             raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
         second = load(draft, "draft", draft_device or device, dtype)

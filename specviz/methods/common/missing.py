@@ -1,13 +1,14 @@
 """Which methods can run with a loaded pair, and what the others lack. Configs are read, no trained part is loaded."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.kinship import made_for
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
+from specviz.local_models.shipped import shipped_models
+from specviz.local_models.store import stored_name
 from specviz.methods import Method, Part
 
 
@@ -35,25 +36,30 @@ def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
 def named(target: ModelAdapter) -> str | None:
     """How a command line names the target; None: it is the embedded one, or was never given a name."""
     name = str(getattr(target.model, "name_or_path", "") or "")
-    return None if not name or Path(name) == _pair() / "target" else name
+    return None if not name or Path(name) == _pair() / "target" else stored_name(name) or name
 
 
 def shipped(
     target: ModelAdapter, embedded: str, beside: str, file: str = "config.json", loose: bool = False
 ) -> list[Path]:
-    """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder.
+    """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder
+    and with the known models of this package.
 
     Both are patterns of folders with `file` in them; `loose`: the target's own folder may be one. What is found there
     may be another model's: compare fingerprints before loading.
     """
     own = str(getattr(target.model, "name_or_path", "") or "")
     found = [*sorted(_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
-    found += sorted(Path(own).glob(beside)) if own else ()
+    found += sorted(Path(own).glob(beside)) if own and Path(own).is_dir() else ()
+    brought = [
+        path for name in dict.fromkeys((beside, embedded)) for path in sorted(shipped_models().glob(f"*/{name}"))
+    ]
+    found += [path for path in brought if path.parent != _pair()]
     return [folder for folder in found if (folder / file).is_file()]
 
 
 def _pair() -> Path:
-    return Path(str(files("specviz_assets"))) / "models" / "pair"
+    return shipped_models() / "pair"
 
 
 def _made_for(folder: Path, target: ModelAdapter) -> bool:
@@ -62,4 +68,4 @@ def _made_for(folder: Path, target: ModelAdapter) -> bool:
         given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(given, dict) and given.get("target") == fingerprint(target)
+    return isinstance(given, dict) and made_for(given.get("target"), target)

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.kinship import made_for
 from specviz.engine.model.loading import fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
@@ -78,9 +79,9 @@ class PartKind(Generic[C]):
         """Folders beside the models, not named by hand, whose config names these models."""
         for folder in shipped(target, self.embedded or self.beside, self.beside, self.part.file, self.loose):
             given = self.given(folder)
-            if given.get("target") != fingerprint(target):
+            if not made_for(given.get("target"), target):
                 continue
-            if draft is None or given.get("draft") == fingerprint(draft):
+            if draft is None or made_for(given.get("draft"), draft):
                 yield folder
 
     def opened(self, folder: Path, target: ModelAdapter, draft: ModelAdapter | None = None) -> tuple[C, Tensors]:
@@ -137,7 +138,7 @@ class PartKind(Generic[C]):
         models = [("target", "target", target)] + ([] if draft is None else [("draft", "draft model", draft)])
         for name, role, adapter in models if owned else ():
             theirs, ours = str(getattr(config, name)), fingerprint(adapter)
-            if theirs != ours:
+            if not made_for(theirs, adapter):
                 raise ModelError(
                     f"{self.option} {folder}: {self.made} for {getattr(config, f'{name}_name')} (weights "
                     f"{theirs[:8]}), the {role} {adapter.name} has weights {ours[:8]}; {self.advice}"
