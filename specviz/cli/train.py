@@ -26,6 +26,12 @@ NATURAL, COUNT = click.IntRange(min=0), click.IntRange(min=1)
 SHARE = click.FloatRange(min=0, min_open=True, max=1)
 SEED = value("--seed", NATURAL, 0)
 THREADS = click.option("--threads", type=COUNT, help="Threads for torch.")
+CHAT = click.option(
+    "--chat/--raw",
+    "chat",
+    default=None,
+    help="Ask the target through its chat template, or let it go on with plain text [default: chats for chat models].",
+)
 RESUMED = "An interrupted run is resumed by giving the same command again"
 
 
@@ -34,6 +40,7 @@ def machine(of: str = "text") -> tuple[Option, ...]:
     return (
         flag("--packages", f"Also take {of} from the packages of this Python environment."),
         click.option("--text", "texts", type=FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable."),
+        CHAT,
         DEVICE,
         THREADS,
     )

@@ -17,13 +17,15 @@ from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.common import target_text
+from specviz.train.common import training_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Ids, TokenStore
+from specviz.train.common.target_text import Writer
+from specviz.train.common.tokens import Ids
+from specviz.train.common.training_text import Side, TrainingText
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class TrainingRequest:
     texts: tuple[Path, ...] = field(default=(), kw_only=True)
     device: str | None = field(default=None, kw_only=True)
     threads: int | None = field(default=None, kw_only=True)
+    chat: bool | None = field(default=None, kw_only=True)  # through the chat template; None: where it marks turns
 
     @classmethod
     def options(cls) -> dict[str, Any]:
@@ -73,6 +76,7 @@ class TrainingRequest:
         words += [f"--{role} {Path(source).name}" for role, source in sources if source is not None]
         words += [_word(name, getattr(self, name)) for name in self.options() if self.tells(name)]
         words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        words += [] if self.chat is None else ["--chat" if self.chat else "--raw"]
         return " ".join(words)
 
     def tells(self, name: str) -> bool:
@@ -138,22 +142,28 @@ def claim(work: Path, out: Path, asked: dict[str, Any], usual: Mapping[str, Any]
         raise SpecvizError(f"{work} holds a run begun with {was}; give the same options, or another --work folder")
 
 
-def source(request: TrainingRequest, tokenizer: Any, console: Console) -> TokenStore:
+def source(request: TrainingRequest, tokenizer: Any, console: Console) -> TrainingText:
     """The text asked for, read and encoded once; found again in the work folder."""
-    path = request.work / "text.npz"
+    chat = training_text.in_turns(request.chat, tokenizer)
+    path = request.work / ("chats.npz" if chat else "text.npz")
     if not path.exists():
         console.say("reading and encoding the text")
-        wanted = CorpusRequest(request.packages, request.texts, target_text.N_SUM_PAGES, request.seed)
-        target_text.given(wanted, tokenizer).save(path)
-    return TokenStore.load(path)
+        wanted = CorpusRequest(request.packages, request.texts, training_text.N_SUM_PAGES, request.seed)
+        training_text.gathered(wanted, tokenizer, chat).save(path)
+    return training_text.read(path, chat)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs:
-    """A frozen target, and the text on which a part of it learns."""
+    """A frozen target, the tokens it ends with, and the text on which a part of it learns."""
 
     target: ModelAdapter
-    source: TokenStore
+    stops: frozenset[int]
+    source: TrainingText
+
+    def writer(self, side: Side = "train") -> Writer:
+        """The target as it writes behind that text."""
+        return Writer(self.target.model, self.source, self.stops, side)
 
 
 def begin(
@@ -167,9 +177,10 @@ def begin(
         torch.set_num_threads(request.threads)
     loaded = loading.load(request.target, "target", request.device, None)
     target = loaded.adapter
-    asked = {"target": fingerprint(target), **request.settings, **settings(target)}
-    claim(request.work, request.out, asked, request.usual)
-    return TrainingInputs(target, source(request, loaded.tokenizer, console))
+    chat = training_text.in_turns(request.chat, loaded.tokenizer)
+    asked = {"target": fingerprint(target), **request.settings, "chat": chat, **settings(target)}
+    claim(request.work, request.out, asked, {"chat": False, **request.usual})
+    return TrainingInputs(target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console))
 
 
 def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:

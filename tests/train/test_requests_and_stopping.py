@@ -227,16 +227,17 @@ def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
     """A batch that was cut short is drawn again by its number; those before it are kept."""
     path, asked = tmp_path / "own.npz", []
 
-    def write(number: int) -> target_text.Windows:
+    def write(number: int) -> target_text.OwnWindows:
         asked.append(number)
         if asked.count(2) == 1 and number == 2:
             raise KeyboardInterrupt
-        return np.full((2, 3), number, dtype=np.int32)
+        return target_text.OwnWindows.behind(np.full((2, 3), number, dtype=np.int32), number % 3)
 
     with pytest.raises(KeyboardInterrupt):
         target_text.grown(path, Budget(steps=4), Console(quiet=True), write)
     ids = target_text.grown(path, Budget(steps=4), Console(quiet=True), write)
-    assert ids[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert ids.ids[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert ids.written.sum(1).tolist() == [3, 3, 2, 2, 1, 1, 3, 3]
     assert asked == [0, 1, 2, 2, 3]
     path.write_bytes(b"half a file")
     with pytest.raises(SpecvizError, match="--work"):

@@ -33,7 +33,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import Loop, TrainingLedger
-from specviz.train.common.tokens import WindowFeed, beginnings
+from specviz.train.common.tokens import WindowFeed
 from specviz.train.exits.card import SURE, Reliability, binned
 from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
 from specviz.train.recipe import TimedRequest
@@ -58,9 +58,9 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     writing = request.share(WRITING)
-    own = target_text.written_for_heads(target.model, source, request.work, writing, request.seed, console)
+    own = target_text.written_for_heads(begun.writer(), request.work, writing, request.seed, console)
     training = _AdapterTraining(request, target, target_text.heads_feed(source, own), AdapterShape.of(target), console)
-    tried = training.tried(layers, beginnings(source.held_out, N_PROMPTS, PROMPT))
+    tried = training.tried(layers, source.prompts("held_out", N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
     share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
@@ -69,9 +69,8 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
-    prompts = beginnings(source.held_out, 2 * N_PROMPTS, PROMPT)
-    held_out = WindowFeed(source.held_out)
-    windows = target_text.write_batch(target.model, held_out, (request.seed + 1, 0), target_text.HEADS, 32)
+    prompts = source.prompts("held_out", 2 * N_PROMPTS, PROMPT)
+    windows = begun.writer("held_out").batch((request.seed + 1, 0), target_text.HEADS, 32).ids
     model = load(request.out, target)
     console.say("measuring; that is not in the minutes")
     with console.ticks("decoding", n_decodings(prompts), "texts") as tick:

@@ -66,8 +66,8 @@ def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dic
     """By level: how often its best token is the target's where all levels before were right."""
     n = trained.config.trained_steps
     right, total = torch.zeros(n), torch.zeros(n)
-    for part in torch.split(held.windows, 4):
-        seen = read_target(adapter.model, trained, trained.config.taps, part, held.answer_from)
+    for part in held.windows.split(4):
+        seen = read_target(adapter.model, trained, trained.config.taps, *part)
         alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
         for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
             reached = alive & told.counted

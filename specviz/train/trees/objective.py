@@ -60,13 +60,13 @@ class TargetOutputs:
 
 
 @torch.no_grad()
-def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor, answer_from: int) -> TargetOutputs:
-    """Run the target over `windows` `[W, T]`; `trained` is the drafter it is asked for."""
+def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor, written: Tensor) -> TargetOutputs:
+    """Run the target over `windows` `[W, T]`, of which it wrote those of `written`, for the drafter `trained`."""
     tokens = windows.to(model.device)
     with torch.autocast(tokens.device.type, enabled=False):
         out = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
     features = torch.cat([out.hidden_states[tap][:, :-1] for tap in taps], -1)
-    truth = TargetRows(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, answer_from)
+    truth = TargetRows(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, written.to(model.device))
     return TargetOutputs(tokens, features, truth)
 
 
@@ -83,8 +83,7 @@ class DrafterBatches:
 
     def seen(self, step: int, part: int) -> TargetOutputs:
         """The windows of a part of a step, and what the target says of them."""
-        drawn = self.windows.draw(self.batch, self.key(step, part))
-        return read_target(self.model, self.trained, self.taps, drawn, self.windows.answer_from)
+        return read_target(self.model, self.trained, self.taps, *self.windows.draw(self.batch, self.key(step, part)))
 
     def key(self, step: int, part: int, what: int = 1) -> tuple[int, int, int]:
         """What random draws of a part are keyed by: 1 its windows, 2 places in them."""

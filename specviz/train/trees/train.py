@@ -19,7 +19,6 @@ from specviz.train import recipe as part
 from specviz.train.common import target_text, workers
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.common.tokens import WindowFeed
 from specviz.train.recipe import TimedRequest, refuse_unknown
 from specviz.train.trees.card import HeldOutWindows, TreeCard
 from specviz.train.trees.objective import (
@@ -100,16 +99,9 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         console.say("accelerate started one process: on CPUs it takes --multi_gpu, torchrun or mpirun for several")
     with crew.in_turn():
         begun = part.begin(request, console, lambda target: _fits(request, target))
-    target, source = begun.target, begun.source
+    target, writing = begun.target, request.share(WRITING)
     windows = target_text.written_for_trees(
-        target.model,
-        WindowFeed(source.train),
-        request.work,
-        request.share(WRITING),
-        request.seed,
-        console,
-        crew,
-        request.length,
+        begun.writer(), request.work, writing, request.seed, console, crew, request.length
     )
     trained = recipe.begin(request, target, windows)
     batches = DrafterBatches(target.model, trained, trained.config.taps, windows, request.seed, request.batch)
@@ -124,8 +116,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     console.say("measuring; that is not in the minutes")
     how = target_text.trees_writing(request.length)
     how = replace(how, temperatures=recipe.temperatures or how.temperatures)
-    ids = target_text.write_batch(target.model, WindowFeed(source.held_out), (request.seed + 1, 0), how, N_WINDOWS)
-    held = HeldOutWindows(torch.from_numpy(ids).long(), windows.answer_from, source)
+    held = HeldOutWindows(begun.writer("held_out").batch((request.seed + 1, 0), how, N_WINDOWS), begun.source)
     recipe.kind.write(request.out, recipe.completed(target, trained, held))
     made = {
         "command": request.command,
