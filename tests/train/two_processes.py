@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.train.common import target_text, workers
+from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
@@ -49,7 +49,7 @@ def text(folder: Path, crew: workers.Workers) -> OwnWindows:
     target_text.TREES = Writing(4, 8, 257, target_text.TREES.temperatures, target_text.TREES.top_p)
     console = Console(quiet=True)
     writer = target_text.Writer(target.model, Documents(TokenStore(text, {})))
-    return target_text.written_for_trees(writer, folder, Budget(steps=1), 7, console, crew, length=20)
+    return own_text.written_for_trees(writer, folder, Budget(steps=1), 7, console, crew, length=20)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ the same remedy). So most of what parts learn on is the target's own. A batch is
 that was interrupted goes on with the very same text.
 """
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from specviz.engine.decode.sampling import nucleus
-from specviz.train.common.console import Console
-from specviz.train.common.files import save_arrays, unreadable
-from specviz.train.common.optim import Budget
 from specviz.train.common.tokens import MIX, Ids, WindowFeed
 from specviz.train.common.training_text import Given, Side, TrainingText
-from specviz.train.common.workers import Workers
 
 Windows = NDArray[np.int32]  # [n, length]
 
@@ -50,7 +44,6 @@ HEADS = Writing(64, 32)  # for exit heads and adapters
 TREES = Writing(80, 32, temperatures=(0.0, 1.0, 0.0, 0.5, 0.0, 1.0, 0.3, 0.0, 0.7, 1.0), top_p=0.95)
 
 OWN_SHARE = 0.75  # of the windows a head sees: heads are asked about the target's own text (specbound.md 8.3)
-_APART = 10_000  # batches between the numbers of one process and those of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,9 @@ class OwnWindows:
         """All of them, in that order."""
         return cls(np.concatenate([part.ids for part in parts]), np.concatenate([part.written for part in parts]))
 
-    def draw(self, rows: int, key: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-        """Tokens and what of them was written, `[rows, length]`; `key` is seed, step, part."""
-        return self.at(np.random.default_rng(key).integers(len(self.ids), size=rows))
+    def picked(self, rows: int, key: tuple[int, int, int]) -> Ids:
+        """Numbers `[rows]` of some windows; `key` is seed, step, part."""
+        return np.random.default_rng(key).integers(len(self.ids), size=rows)
 
     def at(self, picked: Any) -> tuple[Tensor, Tensor]:
         """Tokens and what of them was written, of some windows."""
@@ -144,10 +137,26 @@ def _picked(logits: Tensor, temperatures: Tensor, top_p: float | None, rng: torc
     """A token a row of `logits` `[rows, V]`, at the row's temperature."""
     new, warm = logits.argmax(-1), temperatures > 0
     if warm.any():
-        scores = logits[warm] / temperatures[warm, None]
-        scores = scores if top_p is None else nucleus(scores, top_p)
-        new[warm] = torch.multinomial(scores.softmax(-1), 1, generator=rng)[:, 0]
+        new[warm] = _drawn(logits[warm] / temperatures[warm, None], 1.0 if top_p is None else top_p, rng)
     return [int(token) for token in new]
+
+
+LIKELIEST = 256  # drawn among first: of a large vocabulary, drawing takes longer than the target's pass
+
+
+def _drawn(scores: Tensor, top_p: float, rng: torch.Generator) -> Tensor:
+    """A token `[n]` a row of `scores` `[n, V]`, inside the nucleus."""
+    kept, order = scores.topk(min(LIKELIEST, scores.shape[-1]), -1)
+    probs = (kept - scores.logsumexp(-1, keepdim=True)).exp()
+    before = probs.cumsum(-1) - probs
+    inside = probs.masked_fill(before >= top_p, 0.0)
+    inside[:, 0] = probs[:, 0]  # the likeliest is always inside
+    tokens = order.gather(-1, torch.multinomial(inside, 1, generator=rng))[:, 0]
+    wide = before[:, -1] + probs[:, -1] < top_p
+    if wide.any():
+        spread = nucleus(scores[wide], top_p) if top_p < 1 else scores[wide]
+        tokens[wide] = torch.multinomial(spread.softmax(-1), 1, generator=rng)[:, 0]
+    return tokens
 
 
 def write_batch(
@@ -173,46 +182,6 @@ class Writer:
         return write_batch(self.model, given, key, how, self.stops)
 
 
-def grown(
-    path: Path, budget: Budget, console: Console, write: Callable[[int], OwnWindows], prompt: int = 0
-) -> OwnWindows:
-    """All windows of `path`, more of them written while there is time.
-
-    `write` makes batch number n; `prompt`: see `read`.
-    """
-    batches, seconds = read(path, prompt) if path.exists() else ([], 0.0)
-    with console.bar("own text", budget) as report:
-        while not batches or budget.progress(seconds, len(batches)) < 1.0:
-            began = time.monotonic()
-            batches.append(write(len(batches)))
-            seconds += (took := time.monotonic() - began)
-            ids, written = (np.stack([getattr(each, name) for each in batches]) for name in ("ids", "written"))
-            save_arrays(path, batches=ids, written=written, seconds=np.array(seconds))
-            report(budget.progress(seconds, len(batches)), 0.0, batches[-1].ids.size / took)
-    return OwnWindows.joined(batches)
-
-
-def read(path: Path, prompt: int = 0) -> tuple[list[OwnWindows], float]:
-    """The batches in a file and the seconds they took. Raises SpecvizError in one line for what is no such file.
-
-    `prompt`: tokens that were given of every window, where the file is of before it said so itself.
-    """
-    try:
-        with np.load(path) as arrays:
-            batches, seconds = arrays["batches"], float(arrays["seconds"])
-            if "written" not in arrays.files:
-                return [OwnWindows.behind(each, prompt) for each in batches], seconds
-            pairs = zip(batches, arrays["written"], strict=True)
-            return [OwnWindows(ids, written) for ids, written in pairs], seconds
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise unreadable(path, error) from error
-
-
-def written_for_heads(writer: Writer, work: Path, budget: Budget, seed: int, console: Console) -> Windows:
-    """`[n, length]` windows the target wrote; goes on from what `work` holds."""
-    return grown(work / "own_text.npz", budget, console, lambda number: writer.batch((seed, number), HEADS)).ids
-
-
 def heads_feed(text: TrainingText, own: Windows) -> WindowFeed:
     """What a head sees: the target's own windows from their beginnings, and the given text from anywhere."""
     streams: Mapping[str, Ids] = {**text.streams, "own": own.ravel()}
@@ -223,23 +192,3 @@ def heads_feed(text: TrainingText, own: Windows) -> WindowFeed:
 def trees_writing(length: int = 0) -> Writing:
     """How windows for drafters of trees are written; `length` 0: the usual one."""
     return replace(TREES, length=length or TREES.length)
-
-
-def written_for_trees(
-    writer: Writer,
-    work: Path,
-    budget: Budget,
-    seed: int,
-    console: Console,
-    workers: Workers | None = None,
-    length: int = 0,
-) -> OwnWindows:
-    """Windows the target wrote; goes on from what the files in `work` hold. Every process writes its share."""
-    workers = workers or Workers()
-    files = [work / ("own_text.npz" if rank == 0 else f"own_text-{rank}.npz") for rank in range(workers.count)]
-    how = trees_writing(length)
-    grown(
-        files[workers.rank], budget, console, lambda n: writer.batch((seed, n + _APART * workers.rank), how), how.prompt
-    )
-    workers.wait()
-    return OwnWindows.joined([batch for path in files for batch in read(path, how.prompt)[0]])

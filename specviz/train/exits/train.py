@@ -33,7 +33,7 @@ from specviz.train.common.training_text import TrainingText
 from specviz.train.exits import card
 from specviz.train.exits.card import GreedyText, greedy_texts, tables
 from specviz.train.exits.objective import HeadObjective, Labels
-from specviz.train.recipe import TimedRequest
+from specviz.train.recipe import OwnTextRequest
 
 WRITING = 0.25  # of the time goes into the target's own text
 N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 6, 48, 96
@@ -42,7 +42,7 @@ FEW_LAYERS = 24  # a model with no more gets a head at every layer
 
 
 @dataclass(frozen=True, slots=True)
-class ExitHeadRequest(TimedRequest):
+class ExitHeadRequest(OwnTextRequest):
     """What the command line asks for. `layers` empty: every layer below the top (every other one of a deep model)."""
 
     command_name: ClassVar[str] = "exit-heads"
@@ -56,7 +56,7 @@ class ExitHeadRequest(TimedRequest):
 
     def tells(self, name: str) -> bool:
         """A rank belongs to the kinds that have one."""
-        return self.kind in RANKED if name == "rank" else TimedRequest.tells(self, name)
+        return self.kind in RANKED if name == "rank" else OwnTextRequest.tells(self, name)
 
 
 def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, Any]:
@@ -67,14 +67,13 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     recipe.refuse_unknown("labels", request.labels, get_args(Labels))
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     adapter, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    writing = request.share(WRITING)
-    own = target_text.written_for_heads(begun.writer(), request.work, writing, request.seed, console)
+    own = begun.own_for_heads(request, WRITING, console)
     ids = _shortlist(request, source, own, adapter)
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
     feed, labels = target_text.heads_feed(source, own), cast(Labels, request.labels)
     objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed)
-    loop = Loop(objective, request.share(1 - WRITING), request.work / "heads.pt")
+    loop = Loop(objective, request.share(request.learning(WRITING)), request.work / "heads.pt")
     with console.bar("heads", loop.budget) as report:
         ledger = loop.finish(report)
     config = ExitHeadConfig(
