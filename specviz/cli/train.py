@@ -26,6 +26,17 @@ NATURAL, COUNT = click.IntRange(min=0), click.IntRange(min=1)
 SHARE = click.FloatRange(min=0, min_open=True, max=1)
 SEED = value("--seed", NATURAL, 0)
 THREADS = click.option("--threads", type=COUNT, help="Threads for torch.")
+CHAT = click.option(
+    "--chat/--raw",
+    "chat",
+    default=None,
+    help="Ask the target through its chat template, or let it go on with plain text [default: chats for chat models].",
+)
+OWN_TEXT = click.option(
+    "--own-text",
+    type=FILE,
+    help="What the target wrote before (specviz train text); nothing is written then.",
+)
 RESUMED = "An interrupted run is resumed by giving the same command again"
 
 
@@ -34,6 +45,7 @@ def machine(of: str = "text") -> tuple[Option, ...]:
     return (
         flag("--packages", f"Also take {of} from the packages of this Python environment."),
         click.option("--text", "texts", type=FILE, multiple=True, help="Also take this .txt or .jsonl; repeatable."),
+        CHAT,
         DEVICE,
         THREADS,
     )
@@ -190,6 +202,7 @@ exit_heads = trainer(
         "hard",
         "hard: the target's best token (greedy decoding); soft: its distribution (sampling).",
     ),
+    OWN_TEXT,
     minutes=20.0,
     reads={"layers": numbers},
 )
@@ -216,6 +229,7 @@ kangaroo = trainer(
     "Train Kangaroo's adapter for a frozen target: several layers are tried, the best is trained and measured.\n\n"
     f"{RESUMED}.",
     text("--layers", "N,N", "Layers to try; the best is trained [default: several].", default=""),
+    OWN_TEXT,
     minutes=15.0,
     reads={"layers": numbers},
 )
@@ -256,6 +270,8 @@ _PACE = (
         "Against the target's whole law, or its 50 likeliest tokens as they stand.",
     ),
     value("--decay", SHARE, 0.8, "What every place ahead weighs of the one before."),
+    OWN_TEXT,
+    value("--keep", click.FloatRange(min=0), 8.0, "GB of disk, at most, for the target's states of its text; 0: none."),
 )
 
 
@@ -310,6 +326,29 @@ medusa = _drafter(
 )
 
 
+@click.command("text")
+@TARGET
+@value("--out", click.Path(dir_okay=False, path_type=Path), Path("own_text.npz"), "File for the text; gone on with.")
+@click.option("--work", type=FOLDER, help="Folder for the encoded beginnings.")
+@value("--minutes", Minutes(min=0.05), 30.0, "Time for writing; reading text comes on top.")
+@value("--length", COUNT, 320, "Tokens of a window.")
+@value("--rows", COUNT, 128, "Windows that are written at once.")
+@SEED
+@with_options(machine())
+def own_text(work: Path | None, **options: Any) -> None:
+    """Let a target write the text that its parts learn on, once for all of them (--own-text of their trainers).
+
+    With more --minutes the same command goes on with the file.
+    """
+    place = work or usual_work("train-text")
+    with resumable(place):
+        from specviz.train.common.console import Console
+        from specviz.train.text import TextRequest, train_text
+
+        train_text(TextRequest(work=place, **options), Console())
+    click.echo(options["out"])
+
+
 @click.command("static-tree")
 @TARGET
 @text(
@@ -337,5 +376,5 @@ def static_tree(threads: int | None, **options: Any) -> None:
     click.echo(folder)
 
 
-for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, static_tree):
+for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, static_tree, own_text):
     command.add_command(each)

@@ -13,29 +13,34 @@ from typing import Any, ClassVar
 
 import torch
 
+from specviz import model_folder
 from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.common import target_text
+from specviz.train.common import own_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import Ids, TokenStore
+from specviz.train.common.target_text import OwnWindows, Windows, Writer
+from specviz.train.common.tokens import Ids
+from specviz.train.common.training_text import Side, TrainingText
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
     """The base. Of the fields of a subclass, `models` are named by their folders, and `effort` may grow when a run is
-    gone on with; the rest are options, of which `named` are told even where they are usual.
+    gone on with; `aside` tell of this machine, the names of their files alone are told; the rest are options, of which
+    `named` are told even where they are usual.
     """
 
     command_name: ClassVar[str] = ""
     models: ClassVar[tuple[str, ...]] = ("target",)
     effort: ClassVar[tuple[str, ...]] = ()
     named: ClassVar[tuple[str, ...]] = ()
+    aside: ClassVar[tuple[str, ...]] = ()
 
     target: str | None
     out: Path
@@ -45,12 +50,18 @@ class TrainingRequest:
     texts: tuple[Path, ...] = field(default=(), kw_only=True)
     device: str | None = field(default=None, kw_only=True)
     threads: int | None = field(default=None, kw_only=True)
+    chat: bool | None = field(default=None, kw_only=True)  # through the chat template; None: where it marks turns
 
     @classmethod
     def options(cls) -> dict[str, Any]:
         """The trainer's own options with their defaults."""
-        common = {each.name for each in fields(TrainingRequest)} | {*cls.models, *cls.effort}
+        common = {each.name for each in fields(TrainingRequest)} | {*cls.models, *cls.effort, *cls.aside}
         return {each.name: each.default for each in fields(cls) if each.name not in common}
+
+    @property
+    def folder(self) -> Path:
+        """Where the result goes."""
+        return self.out
 
     @property
     def usual(self) -> dict[str, Any]:
@@ -61,7 +72,14 @@ class TrainingRequest:
     def settings(self) -> dict[str, Any]:
         """What fixes the result, without models and without paths of this machine."""
         own = {name: _plain(getattr(self, name)) for name in self.options()}
-        return {"seed": self.seed, **own, "packages": self.packages, "texts": [path.name for path in self.texts]}
+        texts = [path.name for path in self.texts]
+        return {"seed": self.seed, **own, "packages": self.packages, "texts": texts, **self.files}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The names of the files among the fields that are aside."""
+        found = {name: getattr(self, name) for name in self.aside}
+        return {name: path.name for name, path in found.items() if isinstance(path, Path)}
 
     @property
     def command(self) -> str:
@@ -73,6 +91,8 @@ class TrainingRequest:
         words += [f"--{role} {Path(source).name}" for role, source in sources if source is not None]
         words += [_word(name, getattr(self, name)) for name in self.options() if self.tells(name)]
         words += ["--packages"] * self.packages + [f"--text {path.name}" for path in self.texts]
+        words += [_word(name, file) for name, file in self.files.items()]
+        words += [] if self.chat is None else ["--chat" if self.chat else "--raw"]
         return " ".join(words)
 
     def tells(self, name: str) -> bool:
@@ -102,6 +122,21 @@ class TimedRequest(TrainingRequest):
             "minutes": round(self.minutes, 2),
             "curve": curve,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTextRequest(TimedRequest):
+    """Of a trainer that learns on what the target writes. `own_text`: a file it wrote before (`specviz train text`);
+    then nothing is written, and all of the time goes into learning.
+    """
+
+    aside: ClassVar[tuple[str, ...]] = ("own_text",)
+
+    own_text: Path | None = field(default=None, kw_only=True)
+
+    def learning(self, writing: float) -> float:
+        """The share of the time to learn in, where `writing` is that of writing what is not given."""
+        return 1 - writing if self.own_text is None else 1.0
 
 
 def _plain(value: Any) -> Any:
@@ -138,22 +173,42 @@ def claim(work: Path, out: Path, asked: dict[str, Any], usual: Mapping[str, Any]
         raise SpecvizError(f"{work} holds a run begun with {was}; give the same options, or another --work folder")
 
 
-def source(request: TrainingRequest, tokenizer: Any, console: Console) -> TokenStore:
+def source(request: TrainingRequest, tokenizer: Any, console: Console) -> TrainingText:
     """The text asked for, read and encoded once; found again in the work folder."""
-    path = request.work / "text.npz"
+    chat = training_text.in_turns(request.chat, tokenizer)
+    path = request.work / ("chats.npz" if chat else "text.npz")
     if not path.exists():
         console.say("reading and encoding the text")
-        wanted = CorpusRequest(request.packages, request.texts, target_text.N_SUM_PAGES, request.seed)
-        target_text.given(wanted, tokenizer).save(path)
-    return TokenStore.load(path)
+        wanted = CorpusRequest(request.packages, request.texts, training_text.N_SUM_PAGES, request.seed)
+        training_text.gathered(wanted, tokenizer, chat).save(path)
+    return training_text.read(path, chat)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs:
-    """A frozen target, and the text on which a part of it learns."""
+    """A frozen target, the tokens it ends with, and the text on which a part of it learns: chats or documents."""
 
     target: ModelAdapter
-    source: TokenStore
+    stops: frozenset[int]
+    source: TrainingText
+    chat: bool = False
+
+    def given(self, request: OwnTextRequest) -> OwnWindows | None:
+        """What the target wrote before, where the request names it. Raises SpecvizError for another's text."""
+        if request.own_text is None:
+            return None
+        return own_text.given(request.own_text, fingerprint(self.target), self.chat)
+
+    def own_for_heads(self, request: OwnTextRequest, share: float, console: Console) -> Windows:
+        """What the target wrote: given, or written in a share of the time."""
+        given = self.given(request)
+        if given is not None:
+            return given.ids
+        return own_text.written_for_heads(self.writer(), request.work, request.share(share), request.seed, console)
+
+    def writer(self, side: Side = "train") -> Writer:
+        """The target as it writes behind that text."""
+        return Writer(self.target.model, self.source, self.stops, side)
 
 
 def begin(
@@ -165,11 +220,20 @@ def begin(
     """
     if request.threads:
         torch.set_num_threads(request.threads)
-    loaded = loading.load(request.target, "target", request.device, None)
+    loaded = loading.load(request.target, "target", request.device, stored_dtype(request.target))
     target = loaded.adapter
-    asked = {"target": fingerprint(target), **request.settings, **settings(target)}
-    claim(request.work, request.out, asked, request.usual)
-    return TrainingInputs(target, source(request, loaded.tokenizer, console))
+    chat = training_text.in_turns(request.chat, loaded.tokenizer)
+    asked = {"target": fingerprint(target), **request.settings, "chat": chat, **settings(target)}
+    claim(request.work, request.folder, asked, {"chat": False, **request.usual})
+    return TrainingInputs(target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console), chat)
+
+
+def stored_dtype(source: str | None) -> str | None:
+    """bfloat16 where a target's weights are stored so and this CPU multiplies it fast; None: as models are loaded."""
+    if source is None or not Path(source).is_dir() or not torch.cpu.get_capabilities().get("avx512_bf16"):
+        return None
+    stored = {tensor.dtype for path in model_folder.weight_files(Path(source)) for tensor in model_folder.tensors(path)}
+    return "bfloat16" if stored == {"BF16"} else None
 
 
 def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:

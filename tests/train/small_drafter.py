@@ -12,7 +12,7 @@ from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import block_drafter
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 
-WINDOWS = OwnWindows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
+WINDOWS = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
 
 
 def run_of(target: ModelAdapter, folder: Path, steps: int = 6, **asked: Any) -> Loop:

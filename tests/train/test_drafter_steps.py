@@ -12,6 +12,7 @@ from specviz.methods.specblock.losses import draft_losses
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing, write_batch
 from specviz.train.common.tokens import WindowFeed
+from specviz.train.common.training_text import cut
 from specviz.train.common.workers import Workers
 from specviz.train.trees import block_drafter, eagle3, objective
 from specviz.train.trees.objective import DrafterBatches, TrainingPace
@@ -100,7 +101,8 @@ def test_words_that_are_not_known_are_refused(asked: dict[str, str], says: str, 
 
 def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:
     feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    assert write_batch(target.model, feed, (0, 0), Writing(80, 4, 13), 3).shape == (3, 13)
+    made = write_batch(target.model, cut(feed, 3, 4, (0, 0, 0)), (0, 0), Writing(80, 4, 13))
+    assert made.ids.shape == made.written.shape == (3, 13)
 
 
 @pytest.mark.parametrize("length", [3, 100_000])

@@ -14,7 +14,7 @@ from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import ExitHead, FinalHead, TrainedHeads, pick
 from specviz.train.cards import page as cards
-from specviz.train.common import corpus, target_text
+from specviz.train.common import corpus, target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.loop import Loop
 from specviz.train.common.optim import Budget
@@ -31,7 +31,8 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(4, 12, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"HEADS": Writing(4, 12, 40)}),
+        (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (train, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),
     ):

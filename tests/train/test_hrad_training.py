@@ -18,7 +18,7 @@ from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft
 from specviz.train.cards.page import page
-from specviz.train.common import corpus, target_text
+from specviz.train.common import corpus, target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import Writing
 from specviz.train.hrad import objective as fit
@@ -96,8 +96,9 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
 def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
     """Split by prompt, and by document besides: no held-out prompt begins in a text that was learned from."""
     from specviz.train.common.tokens import TokenStore
+    from specviz.train.common.training_text import Documents
 
-    store = TokenStore({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)})
+    store = Documents(TokenStore({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)}))
     source = hrad_rounds.prompts(store, 0)
     found = [next(source) for _ in range(40)]
     assert [number for number, prompt in found if set(prompt) == {2}] == [9, 19, 29, 39]
@@ -224,7 +225,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(200, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(64, 32, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"HEADS": Writing(64, 32, 40)}),
+        (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (hrad_rounds, {"LONGEST": 24, "N_NEW": 60, "CHUNK": 5}),
     ):
         for name, value in values.items():
@@ -267,7 +269,8 @@ def test_collecting_goes_on_where_it_was_interrupted(small: dict[str, Any]) -> N
     """Killed after a chunk, and once more within one: the same rounds as in one go."""
     target, draft = (load_model(small[role], role, None, None).adapter for role in ("target", "draft"))
     setting = RoundSettings(3, 0.0, 2, 0)
-    store = target_text.given(corpus.CorpusRequest(), load_model(small["target"], "target", None, None).tokenizer)
+    tokenizer = load_model(small["target"], "target", None, None).tokenizer
+    store = training_text.documents(corpus.CorpusRequest(), tokenizer)
 
     def collect(folder: Path, collector: RoundCollector) -> Any:
         folder.mkdir(exist_ok=True)

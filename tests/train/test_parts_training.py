@@ -18,7 +18,7 @@ from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, pick
 from specviz.methods.self_skip.model import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train import recipe
-from specviz.train.common import corpus, files, target_text
+from specviz.train.common import corpus, files, target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.decoding import Decoded, decode, gain
 from specviz.train.common.loop import Loop
@@ -41,7 +41,8 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(4, 12, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"HEADS": Writing(4, 12, 40)}),
+        (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (kangaroo, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 12}),
         (skip_set, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 8}),

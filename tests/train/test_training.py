@@ -23,11 +23,12 @@ from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.common import corpus, target_text
+from specviz.train.common import corpus, target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
+from specviz.train.common.training_text import cut
 from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, train
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
@@ -42,7 +43,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(64, 32, 40), "MOST_CHARS": {"train": 2e4, "held out": 4e3}}),
+        (target_text, {"HEADS": Writing(64, 32, 40)}),
+        (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (target_text, {"TREES": replace(target_text.TREES, rows=10, prompt=8, length=40)}),
         (losses, {"ANCHORS": 6}),
         (train, {"N_WINDOWS": 4}),
@@ -143,8 +145,9 @@ def test_shares_of_ranks_by_counting() -> None:
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5))
     rng = torch.Generator().manual_seed(1)
     ids = torch.randint(250, (3, 20), generator=rng)
-    made = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, OwnWindows(ids.numpy(), 4))
-    right = losses.counted_ranks(adapter, made, ids, 4, lambda seen: losses.heads_of(made, seen))
+    windows = OwnWindows.behind(ids.numpy().astype(np.int32), 4)
+    made = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, windows)
+    right = losses.counted_ranks(adapter, made, windows, lambda seen: losses.heads_of(made, seen))
     with torch.no_grad():
         logits = adapter.model(ids).logits
     best = logits.argmax(-1)
@@ -168,7 +171,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     """The same steps in one go and in two, the second from the checkpoint: the same weights to the last bit."""
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     ids = np.random.default_rng(0).integers(0, 256, (12, 24)).astype(np.int32)
-    windows = OwnWindows(ids, 5)
+    windows = OwnWindows.behind(ids, 5)
 
     def batches(made: Any) -> DrafterBatches:
         return DrafterBatches(adapter.model, made, made.config.taps, windows, 3)
@@ -198,7 +201,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
 
 def test_a_drafter_s_head_begins_at_the_target_s_and_shares_nothing_with_it() -> None:
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5))
-    windows = OwnWindows(np.arange(200, dtype=np.int32).reshape(5, 40) % 50, 8)
+    windows = OwnWindows.behind(np.arange(200, dtype=np.int32).reshape(5, 40) % 50, 8)
     for made in (
         block_drafter._begin(
             block_drafter.BlockDrafterRequest(None, Path(), Path(), 1, draft_vocab=50), adapter, windows
@@ -214,8 +217,13 @@ def test_own_text_mixes_temperatures(small: str) -> None:
     """Four of ten rows are the library's greedy text; the rest are sampled, by the seed alone."""
     model = load(small, "target", None, None).adapter.model
     feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    ids, same = (target_text.write_batch(model, feed, (7, 0), target_text.TREES) for _ in range(2))
-    assert (ids == same).all()
+    how = target_text.TREES
+    once, again = (
+        target_text.write_batch(model, cut(feed, how.rows, how.prompt, (7, 0, 0)), (7, 0), how) for _ in range(2)
+    )
+    ids = once.ids
+    assert (ids == again.ids).all()
+    assert (once.written == (np.arange(40) >= how.prompt)).all()
     assert ids.shape == (10, 40)
     prompts = torch.from_numpy(ids[:, : target_text.TREES.prompt].astype(np.int64))
     mask = torch.ones_like(prompts)

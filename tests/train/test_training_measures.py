@@ -61,8 +61,9 @@ def test_acceptance_counts_the_tokens_before_the_first_error():
 
 
 def test_own_text_follows_the_target_greedily_in_even_rows():
-    prompts = torch.tensor([[1, 2], [1, 2], [30, 31], [30, 31]])
-    grown = target_text.continued(_successor_model(CYCLE), prompts, target_text.PAIR, torch.Generator().manual_seed(0))
+    prompts = [iter([each]) for each in ([1, 2], [1, 2], [30, 31], [30, 31])]
+    rng = torch.Generator().manual_seed(0)
+    grown = torch.from_numpy(target_text.continued(_successor_model(CYCLE), prompts, target_text.PAIR, rng).ids)
     assert grown.shape == (4, target_text.PAIR.length)
     steps = grown.diff() % VOCAB
     assert (steps[::2] == 1).all()

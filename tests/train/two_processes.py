@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.train.common import target_text, workers
+from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, Writing
-from specviz.train.common.tokens import WindowFeed
+from specviz.train.common.tokens import TokenStore
+from specviz.train.common.training_text import Documents
 from specviz.train.trees import block_drafter
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build
@@ -31,7 +32,7 @@ def quiet(progress: float, loss: float, tokens_per_s: float) -> None:
 def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str, torch.Tensor], TrainingLedger]:
     """A few steps on given windows; the weights."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
-    windows = OwnWindows(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
+    windows = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
     asked = block_drafter.BlockDrafterRequest(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
     made = block_drafter._begin(asked, target, windows)
     batches = DrafterBatches(target.model, made, made.config.taps, windows, 3, asked.batch)
@@ -44,10 +45,11 @@ def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str,
 def text(folder: Path, crew: workers.Workers) -> OwnWindows:
     """A batch of the target's own words from every process."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
-    feed = WindowFeed({"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
+    text = {"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}
     target_text.TREES = Writing(4, 8, 257, target_text.TREES.temperatures, target_text.TREES.top_p)
     console = Console(quiet=True)
-    return target_text.written_for_trees(target.model, feed, folder, Budget(steps=1), 7, console, crew, length=20)
+    writer = target_text.Writer(target.model, Documents(TokenStore(text, {})))
+    return own_text.written_for_trees(writer, folder, Budget(steps=1), 7, console, crew, length=20)
 
 
 if __name__ == "__main__":

@@ -39,15 +39,16 @@ class LossConfig:
 class TargetRows:
     """What the target says along windows: distributions over the draft vocabulary, its best tokens, what counts.
 
-    `logits` `[W, T, V]`; row t decides token t + 1. Only tokens from `answer_from` on were written by the target.
+    `logits` `[W, T, V]`; row t decides token t + 1. Only places `written` `[W, T]` by the target count. Where its best
+    tokens `best` `[W, T]` are known, logits `[W, T, V_d]` of the draft vocabulary are enough.
     """
 
-    def __init__(self, logits: Tensor, vocabulary: Vocabulary, answer_from: int) -> None:
+    def __init__(self, logits: Tensor, vocabulary: Vocabulary, written: Tensor, best: Tensor | None = None) -> None:
         self.length = logits.shape[1]
-        self.probs = vocabulary.to_draft(logits).softmax(-1)
-        self.best, self.known = vocabulary.find(logits.argmax(-1))
-        answer = torch.arange(1, self.length + 1, device=logits.device) >= answer_from
-        self.allowed = self.known & answer
+        self.probs = (vocabulary.to_draft(logits) if best is None else logits).softmax(-1)
+        self.best, self.known = vocabulary.find(logits.argmax(-1) if best is None else best)
+        decided = torch.cat([written[:, 1:], written[:, -1:]], 1)  # the last row decides a token behind the window
+        self.allowed = self.known & decided
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from specviz.errors import SpecvizError
 
@@ -160,28 +161,36 @@ def teaches(text: str) -> bool:
 
 def read_text_file(path: Path) -> Iterator[Document]:
     """A user's file as prose: the whole of a plain text, one document for each line of a `.jsonl`."""
+    if path.suffix == ".jsonl":
+        yield from (_document(path, fields) for fields in records(path))
+    else:
+        text = _read(path)
+        yield Document("prose", path.name, key_of(text), text)
+
+
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a `.jsonl` file. Raises SpecvizError, with the line, for what is none."""
+    for number, line in enumerate(_read(path).rstrip("\n").split("\n"), 1):
+        try:
+            yield dict(json.loads(line).items())
+        except (ValueError, AttributeError) as error:
+            raise SpecvizError(
+                f"{path.name}, line {number}: not a JSON object ({error}); a .jsonl needs one a line"
+            ) from error
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpecvizError(
             f"cannot read the training text {path}: {error}; give a UTF-8 .txt or .jsonl file"
         ) from error
-    if path.suffix != ".jsonl":
-        yield Document("prose", path.name, key_of(text), text)
-        return
-    for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
-        yield _record(path, number, line)
 
 
-def _record(path: Path, number: int, line: str) -> Document:
+def _document(path: Path, fields: dict[str, Any]) -> Document:
     """`Field: value` lines of the record's strings, without the calculator marks that GSM8K carries."""
-    try:
-        fields = json.loads(line)
-        strings = {name: value for name, value in fields.items() if isinstance(value, str)}
-    except (ValueError, AttributeError) as error:
-        raise SpecvizError(
-            f"{path.name}, line {number}: not a JSON object ({error}); a .jsonl needs one a line"
-        ) from error
+    strings = {name: value for name, value in fields.items() if isinstance(value, str)}
     body = "\n".join(f"{name.capitalize()}: {value}" for name, value in strings.items())
     text = _CALCULATOR_MARK.sub("", body) + "\n"
     return Document("prose", path.name, key_of(text), text)

@@ -21,6 +21,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.files import save_arrays
 from specviz.train.common.loop import Loop, TrainingLedger
 from specviz.train.common.optim import FULL, BatchStage, Budget
+from specviz.train.common.training_text import cut
 from specviz.train.draft_pair import card, models, tokenizer
 from specviz.train.draft_pair.models import LanguageObjective, WindowLoss, distilled, next_token
 
@@ -108,7 +109,8 @@ class Workshop:
             self.console.say("the target writes the text that the draft model will learn to follow")
             n_batches, how = max(1, round(self.request.minutes * BATCHES_PER_MINUTE)), target_text.PAIR
             feed, seed = self.feed(DISTIL), self.request.seed
-            batches = [target_text.write_batch(target, feed, (seed, number), how) for number in range(n_batches)]
+            given = (cut(feed, how.rows, how.prompt, (seed, number, 0)) for number in range(n_batches))
+            batches = [target_text.write_batch(target, rows, (seed, n), how).ids for n, rows in enumerate(given)]
             stream = np.concatenate(batches).ravel().astype(np.uint16)
             save_arrays(path, stream=stream, starts=np.arange(0, len(stream), how.length))
 

@@ -25,14 +25,15 @@ from specviz.methods.early_exit.heads import (
 from specviz.methods.trained.part_kind import in_bfloat16
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
-from specviz.train.common import target_text, tokens
+from specviz.train.common import target_text
 from specviz.train.common.console import Console
 from specviz.train.common.loop import Loop
 from specviz.train.common.tokens import Ids
+from specviz.train.common.training_text import TrainingText
 from specviz.train.exits import card
 from specviz.train.exits.card import GreedyText, greedy_texts, tables
 from specviz.train.exits.objective import HeadObjective, Labels
-from specviz.train.recipe import TimedRequest
+from specviz.train.recipe import OwnTextRequest
 
 WRITING = 0.25  # of the time goes into the target's own text
 N_WINDOWS, N_PROMPTS, PROMPT, N_NEW = 48, 6, 48, 96
@@ -41,7 +42,7 @@ FEW_LAYERS = 24  # a model with no more gets a head at every layer
 
 
 @dataclass(frozen=True, slots=True)
-class ExitHeadRequest(TimedRequest):
+class ExitHeadRequest(OwnTextRequest):
     """What the command line asks for. `layers` empty: every layer below the top (every other one of a deep model)."""
 
     command_name: ClassVar[str] = "exit-heads"
@@ -55,7 +56,7 @@ class ExitHeadRequest(TimedRequest):
 
     def tells(self, name: str) -> bool:
         """A rank belongs to the kinds that have one."""
-        return self.kind in RANKED if name == "rank" else TimedRequest.tells(self, name)
+        return self.kind in RANKED if name == "rank" else OwnTextRequest.tells(self, name)
 
 
 def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, Any]:
@@ -66,14 +67,13 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     recipe.refuse_unknown("labels", request.labels, get_args(Labels))
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     adapter, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    writing = request.share(WRITING)
-    own = target_text.written_for_heads(adapter.model, source, request.work, writing, request.seed, console)
+    own = begun.own_for_heads(request, WRITING, console)
     ids = _shortlist(request, source, own, adapter)
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
     feed, labels = target_text.heads_feed(source, own), cast(Labels, request.labels)
     objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed)
-    loop = Loop(objective, request.share(1 - WRITING), request.work / "heads.pt")
+    loop = Loop(objective, request.share(request.learning(WRITING)), request.work / "heads.pt")
     with console.bar("heads", loop.budget) as report:
         ledger = loop.finish(report)
     config = ExitHeadConfig(
@@ -90,7 +90,7 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     )
     save(request.out, config, heads, ids)
     console.say("measuring; that is not in the minutes")
-    texts, windows = _held_out(adapter, source, request.seed)
+    texts, windows = _held_out(begun, request.seed)
     trained, lens = load(request.out, adapter), LogitLens(adapter)
     both: dict[str, Heads] = {"heads": trained, "lens": lens}
     said_by = {name: (each, tables(adapter, each, texts)) for name, each in both.items()}
@@ -105,28 +105,23 @@ def _layers(request: ExitHeadRequest, adapter: ModelAdapter) -> tuple[int, ...]:
     return recipe.layers_below_last(request.layers, range(1, top + 1, 1 if top <= FEW_LAYERS else 2), adapter)
 
 
-def _shortlist(
-    request: ExitHeadRequest, source: tokens.TokenStore, own: Ids, adapter: ModelAdapter
-) -> torch.Tensor | None:
+def _shortlist(request: ExitHeadRequest, source: TrainingText, own: Ids, adapter: ModelAdapter) -> torch.Tensor | None:
     """The most frequent tokens of what the heads learn on, in token order; None for the whole vocabulary."""
     if not request.shortlist:
         return None
     counts = torch.bincount(torch.from_numpy(own.ravel()).long(), minlength=adapter.vocab).double() * 4
-    for ids in source.train.values():
+    for ids in source.streams.values():
         counts += torch.bincount(torch.from_numpy(ids).long(), minlength=adapter.vocab)
     best = counts[: adapter.vocab].topk(min(request.shortlist, adapter.vocab)).indices
     return best.sort().values.to(adapter.device)
 
 
-def _held_out(
-    adapter: ModelAdapter, source: tokens.TokenStore, seed: int
-) -> tuple[dict[str, list[GreedyText]], torch.Tensor]:
+def _held_out(begun: recipe.TrainingInputs, seed: int) -> tuple[dict[str, list[GreedyText]], torch.Tensor]:
     """Greedy texts by domain, and windows `[n, length]` the target wrote, all from held-out beginnings."""
-    starts = tokens.beginnings(source.held_out, N_PROMPTS, PROMPT)
-    texts = {domain: greedy_texts(adapter.model, own, N_NEW) for domain, own in starts.items()}
-    feed = tokens.WindowFeed(source.held_out)
-    windows = target_text.write_batch(adapter.model, feed, (seed + 1, 0), target_text.HEADS, N_WINDOWS)
-    return texts, torch.from_numpy(windows).long()
+    starts = begun.source.prompts("held_out", N_PROMPTS, PROMPT)
+    texts = {domain: greedy_texts(begun.target.model, own, N_NEW) for domain, own in starts.items()}
+    windows = begun.writer("held_out").batch((seed + 1, 0), target_text.HEADS, N_WINDOWS)
+    return texts, torch.from_numpy(windows.ids).long()
 
 
 def save(folder: Path, config: ExitHeadConfig, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:

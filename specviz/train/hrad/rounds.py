@@ -25,7 +25,7 @@ from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method, pick_verifier
 from specviz.methods.branch.hrad import feature_rows, taps
 from specviz.train.common.files import save_arrays
-from specviz.train.common.tokens import TokenStore, WindowFeed
+from specviz.train.common.training_text import Side, TrainingText
 
 HELD_OUT_EVERY = 10
 SHORTEST, LONGEST, N_NEW = 16, 160, 96  # tokens of a prompt, and new ones
@@ -78,13 +78,12 @@ def censored(done: RoundResult, gamma: int) -> bool:
     return done.finish is not None or done.draft.planned != gamma
 
 
-def prompts(store: TokenStore, seed: int) -> Iterator[tuple[int, list[int]]]:
+def prompts(text: TrainingText, seed: int) -> Iterator[tuple[int, list[int]]]:
     """Endless prompts of many lengths by their numbers, one in ten from held-out documents."""
-    train, held_out = WindowFeed(store.train), WindowFeed(store.held_out)
     for number in count():
         length = int(np.random.default_rng((seed, number)).integers(SHORTEST, LONGEST + 1))
-        feed = held_out if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else train
-        yield number, feed.draw((1, length - 1), (seed, number, 2))[0].tolist()
+        side: Side = "held_out" if number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 else "train"
+        yield number, next(text.begin(side, 1, length, (seed, number, 2))[0])
 
 
 class RoundCollector:
@@ -134,11 +133,11 @@ class RoundCollector:
 
 
 def collect(
-    collector: RoundCollector, store: TokenStore, folder: Path, wanted: int, report: Callable[[int, str], None]
+    collector: RoundCollector, text: TrainingText, folder: Path, wanted: int, report: Callable[[int, str], None]
 ) -> HradRounds:
     """At least `wanted` rounds, in whole chunks; those that `folder` holds are read."""
     chunks: list[HradRounds] = []
-    source = prompts(store, collector.setting.seed)
+    source = prompts(text, collector.setting.seed)
     total = 0
     while total < wanted:
         todo = [next(source) for _ in range(CHUNK)]

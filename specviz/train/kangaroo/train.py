@@ -33,10 +33,10 @@ from specviz.train.common.console import Console
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import Loop, TrainingLedger
-from specviz.train.common.tokens import WindowFeed, beginnings
+from specviz.train.common.tokens import WindowFeed
 from specviz.train.exits.card import SURE, Reliability, binned
 from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
-from specviz.train.recipe import TimedRequest
+from specviz.train.recipe import OwnTextRequest
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
 SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried
@@ -45,7 +45,7 @@ N_PROMPTS, PROMPT, N_NEW = 3, 48, 64
 
 
 @dataclass(frozen=True, slots=True)
-class KangarooRequest(TimedRequest):
+class KangarooRequest(OwnTextRequest):
     """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
 
     command_name: ClassVar[str] = "kangaroo"
@@ -57,21 +57,19 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     """Do what is not done yet; write adapter and card; return the card's numbers."""
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    writing = request.share(WRITING)
-    own = target_text.written_for_heads(target.model, source, request.work, writing, request.seed, console)
+    own = begun.own_for_heads(request, WRITING, console)
     training = _AdapterTraining(request, target, target_text.heads_feed(source, own), AdapterShape.of(target), console)
-    tried = training.tried(layers, beginnings(source.held_out, N_PROMPTS, PROMPT))
+    tried = training.tried(layers, source.prompts("held_out", N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
-    share = (1 - WRITING) * (1 - TRYING if len(layers) > 1 else 1)
+    share = request.learning(WRITING) * (1 - TRYING if len(layers) > 1 else 1)
     adapters, ledger = training.run((best,), share, f"layer-{best}")
     config = AdapterConfig(fingerprint(target), target.name, target.n_layers, best, training.shape)
     save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
-    prompts = beginnings(source.held_out, 2 * N_PROMPTS, PROMPT)
-    held_out = WindowFeed(source.held_out)
-    windows = target_text.write_batch(target.model, held_out, (request.seed + 1, 0), target_text.HEADS, 32)
+    prompts = source.prompts("held_out", 2 * N_PROMPTS, PROMPT)
+    windows = begun.writer("held_out").batch((request.seed + 1, 0), target_text.HEADS, 32).ids
     model = load(request.out, target)
     console.say("measuring; that is not in the minutes")
     with console.ticks("decoding", n_decodings(prompts), "texts") as tick:
@@ -132,7 +130,7 @@ class _AdapterTraining:
         if not missing:
             return found
         one = len(layers) == 1
-        adapters = self.fresh(layers) if one else self.run(layers, (1 - WRITING) * TRYING, "tried")[0]
+        adapters = self.fresh(layers) if one else self.run(layers, self.request.learning(WRITING) * TRYING, "tried")[0]
         self.console.say("measuring what a token costs behind each layer; that is not in the minutes")
         with self.console.ticks("trying", len(missing), "layers") as tick:
             for layer in missing:

@@ -24,11 +24,12 @@ from specviz.train.common.console import Console
 from specviz.train.common.decoding import Decoded, Prompts, decode, gain
 from specviz.train.common.files import keep, kept
 from specviz.train.common.optim import Budget
-from specviz.train.common.tokens import WindowFeed, beginnings
+from specviz.train.common.target_text import Writing
 from specviz.train.recipe import TimedRequest
 from specviz.train.self_skip.search import SkipSetPricer, SublayerCosts, Trials, harm, measure, ranked, search
 
 N_PROMPTS, PROMPT, N_NEW, FINALISTS = 2, 48, 32, 4  # prompts of each domain
+HARMED = Writing(16, 32, 128)  # what harm is judged on
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     begun = recipe.begin(request, console)
     target, source = begun.target, begun.source
     costs = _costs(request.work / "costs.json", target)
-    prompts = beginnings(source.train, 2 * N_PROMPTS, PROMPT)
+    prompts = source.prompts("train", 2 * N_PROMPTS, PROMPT)
     near = SkipSetPricer(target, costs, [ids for own in prompts.values() for ids in own[::2]])
-    windows = WindowFeed(source.train).draw((16, 127), (request.seed, 0, 2))
+    windows = torch.from_numpy(begun.writer().batch((request.seed, 0), HARMED).ids).long()
     order = ranked(harm(target, windows), costs.saves)
     trials = Trials.at(request.work / "trials.json")
     _search(request, near, order, trials, console)
@@ -60,7 +61,7 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     attention, mlp = tuple(sorted(best.attention)), tuple(sorted(best.mlp))
     config = SkipSetConfig(fingerprint(target), target.name, target.n_layers, attention, mlp)
     console.say(f"leaving out {best or 'nothing'}; measuring")
-    held_out = beginnings(source.held_out, 3, PROMPT)
+    held_out = source.prompts("held_out", 3, PROMPT)
     pricers = {domain: SkipSetPricer(target, costs, own) for domain, own in held_out.items()}
     share = costs.step(best) / costs.whole
     return write_card(request.out, config, pricers, share, request.command, len(trials.cost), request.minutes)

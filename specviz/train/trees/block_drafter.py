@@ -109,7 +109,7 @@ def _loss(request: BlockDrafterRequest, adapter: ModelAdapter, batches: DrafterB
 
 def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dict[str, Any]:
     """How often each slot is right, and how well ranks are foreseen."""
-    known = card.slots(adapter, trained, held.windows, held.answer_from)
+    known = card.slots(adapter, trained, held.windows)
     return {
         "accuracy": [[round(x, 4) for x in row] for row in known.accuracy],
         "confusion": known.confusion,

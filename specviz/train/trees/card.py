@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
@@ -26,7 +25,8 @@ from specviz.methods.trained.ranks import N_BUCKETS
 from specviz.train.cards import page as cards
 from specviz.train.common.console import Console
 from specviz.train.common.decoding import Decoded, Prompts, decode
-from specviz.train.common.tokens import TokenStore, beginnings
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.common.training_text import TrainingText
 from specviz.train.trees.losses import losses_of
 from specviz.train.trees.objective import read_target
 
@@ -36,11 +36,10 @@ MINUTES_A_PROMPT = 5  # short trainings are measured on fewer texts: measuring s
 
 @dataclass(frozen=True, slots=True)
 class HeldOutWindows:
-    """What is measured on: windows `[n, T]` the target wrote behind held-out beginnings, and held-out text."""
+    """What is measured on: windows the target wrote behind held-out beginnings, and held-out text."""
 
-    windows: torch.Tensor
-    answer_from: int
-    source: TokenStore
+    windows: OwnWindows
+    source: TrainingText
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class TreeCard:
         """Measure the saved drafter and write its card. `made`: command, settings and training."""
         known = self.known(adapter, trained, held)
         own = arms(self.method, partial(self.drafter, trained, adapter), self.arms)
-        prompts = beginnings(held.source.held_out, n_prompts(made["training"]["minutes"]), PROMPT)
+        prompts = held.source.prompts("held_out", n_prompts(made["training"]["minutes"]), PROMPT)
         beside = side_by_side(adapter, folder)
         total = sum(map(len, prompts.values())) * (len(own) + len(beside))
         with console.ticks("decoding", total, "texts") as tick:
@@ -275,15 +274,16 @@ class SlotKnowledge:
 
 
 @torch.no_grad()
-def slots(adapter: ModelAdapter, trained: Trained[Any, Any], windows: Tensor, answer_from: int) -> SlotKnowledge:
-    """Over `windows` `[n, T]`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
+def slots(adapter: ModelAdapter, trained: Trained[Any, Any], windows: OwnWindows) -> SlotKnowledge:
+    """Over `windows`: block 1 at every pair, later blocks behind cuts in the middle of the one before."""
     n_slots = trained.network.shape.slots
     cuts = (max(1, n_slots // 2),) * (trained.config.trained_blocks - 1)
     tallies = [SlotCounts.empty(n_slots) for _ in range(len(cuts) + 1)]
-    for part in torch.split(windows, _ROWS):
-        seen = read_target(adapter.model, trained, trained.config.taps, part, answer_from)
+    begun = max(0, int(windows.written.any(0).argmax()) - 2)
+    for part in windows.split(_ROWS):
+        seen = read_target(adapter.model, trained, trained.config.taps, *part)
         last = seen.features.shape[1] - 1 - sum(cuts)
-        anchors = torch.arange(max(0, answer_from - 2), last, 4, device=seen.tokens.device).expand(len(part), -1)
+        anchors = torch.arange(begun, last, 4, device=seen.tokens.device).expand(len(seen.tokens), -1)
         told = losses_of(trained, adapter.embedding, seen, anchors, cuts, LossConfig())
         for tally, each in zip(tallies, told, strict=True):
             tally.add(each.tally)

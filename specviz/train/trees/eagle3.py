@@ -33,7 +33,7 @@ def train_eagle3(request: Eagle3Request, console: Console) -> dict[str, Any] | N
 
 
 def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -> Trained:
-    """A network with seeded weights; its head begins at the target's own, in storage of its own."""
+    """A network that begins at its target's top (`settle`), in storage of its own."""
     vocabulary = vocabulary_of(adapter, windows.ids, request.draft_vocab)
     layer = layer_like(adapter)
     config = EagleConfig(
@@ -51,10 +51,46 @@ def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -
         rope_theta=layer.rope_theta,
         trained_steps=request.steps,
     )
-    network = EagleNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device)
+    network = EagleNetwork(config.shape, torch.Generator().manual_seed(request.seed)).to(adapter.device).float()
     with torch.no_grad():
         network.head.weight.copy_(head_rows(adapter, vocabulary))
-    return Trained(config, network.float(), vocabulary)
+    settle(network, adapter)
+    return Trained(config, network, vocabulary)
+
+
+_LIKE = {
+    "norm_attention": "input_layernorm",
+    "norm_mlp": "post_attention_layernorm",
+    "o": "self_attn.o_proj",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}
+_READS = {"q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj"}
+
+
+@torch.no_grad()
+def settle(network: EagleNetwork, adapter: ModelAdapter) -> None:
+    """Begin as the target's last layer over the latest of its states, which its head understands already.
+
+    What reads the token keeps its seeded weights. Parts that are called otherwise, or are of another shape, stay as
+    they are: a layer that is not like ours has nothing to give.
+    """
+    width = network.shape.layer.width
+    network.fc.weight[:, -width:] += torch.eye(width, device=network.fc.weight.device)
+    own = dict(network.layer.named_parameters())
+    theirs = dict(adapter.layers[-1].named_parameters())
+    for name, like in _LIKE.items():
+        _copied(own[f"{name}.weight"], theirs.get(f"{like}.weight"))
+    for name, like in _READS.items():
+        _copied(own[f"{name}.weight"][:, width:], theirs.get(f"{like}.weight"))
+    _copied(network.norm_out.weight, dict(adapter.norm.named_parameters()).get("weight"))
+
+
+def _copied(own: torch.Tensor, theirs: torch.Tensor | None) -> None:
+    """Take over weights of the same shape."""
+    if theirs is not None and theirs.shape == own.shape:
+        own.copy_(theirs)
 
 
 def _loss(request: Eagle3Request, adapter: ModelAdapter, batches: DrafterBatches) -> PlacesLoss:
@@ -66,8 +102,8 @@ def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dic
     """By level: how often its best token is the target's where all levels before were right."""
     n = trained.config.trained_steps
     right, total = torch.zeros(n), torch.zeros(n)
-    for part in torch.split(held.windows, 4):
-        seen = read_target(adapter.model, trained, trained.config.taps, part, held.answer_from)
+    for part in held.windows.split(4):
+        seen = read_target(adapter.model, trained, trained.config.taps, *part)
         alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
         for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
             reached = alive & told.counted

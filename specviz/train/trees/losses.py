@@ -30,6 +30,8 @@ from specviz.methods.specblock.losses import (
 from specviz.methods.specblock.network import Trained as BlockTrained
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.ranks import ranks
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.common.tokens import Ids
 from specviz.train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target
 
 Shares = tuple[tuple[float, ...], ...]
@@ -130,12 +132,9 @@ def medusa_loss(batches: DrafterBatches, decay: float = 0.8, kind: DraftLoss = "
 
 
 @torch.no_grad()
-def counted_ranks(adapter: ModelAdapter, trained: Any, windows: Tensor, answer_from: int, places: Places) -> Shares:
-    """Where the target's tokens stood in a drafter's ranks, place by place, over `windows` `[n, T]`."""
-    parts = [
-        places(read_target(adapter.model, trained, trained.config.taps, some, answer_from))
-        for some in torch.split(windows, 4)
-    ]
+def counted_ranks(adapter: ModelAdapter, trained: Any, windows: OwnWindows, places: Places) -> Shares:
+    """Where the target's tokens stood in a drafter's ranks, place by place, over `windows`."""
+    parts = [places(read_target(adapter.model, trained, trained.config.taps, *some)) for some in windows.split(4)]
     return shares(parts, len(parts[0]), min(N_RANKS, trained.vocabulary.n_draft))
 
 
@@ -204,7 +203,14 @@ class BlockLoss:
         rng, trained = np.random.default_rng(key), self.batches.trained
         n_cuts = trained.config.trained_blocks - 1
         cuts = tuple(int(cut) for cut in rng.integers(1, trained.network.slots + 1, size=n_cuts))
-        answer_from = self.batches.windows.answer_from
-        first, last = max(0, answer_from - 2 - sum(cuts)), seen.features.shape[1] - 1 - sum(cuts)
-        picked = np.stack([rng.permutation(np.arange(first, max(last, first + 1)))[:ANCHORS] for _ in seen.tokens])
+        last = max(1, seen.features.shape[1] - 1 - sum(cuts))
+        spoken = seen.truth.allowed[:, 1 + sum(cuts) :][:, :last].cpu().numpy()
+        most = max(1, min(ANCHORS, int(spoken.sum(1).max())))
+        picked = np.stack([_some(rng, own.nonzero()[0], last, most) for own in spoken])
         return torch.from_numpy(np.sort(picked, 1)).to(seen.tokens.device), cuts
+
+
+def _some(rng: np.random.Generator, places: Ids, last: int, n: int) -> Ids:
+    """`n` of `places` in any order, some twice where there are fewer; of all below `last` where there are none."""
+    order = rng.permutation(places if len(places) else np.arange(last))
+    return np.resize(order, n)

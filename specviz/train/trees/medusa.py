@@ -48,7 +48,7 @@ def _loss(request: MedusaRequest, adapter: ModelAdapter, batches: DrafterBatches
 
 def _with_tree(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> Trained:
     """The heads with how often each rank was right on greedy held-out text, from which the tree follows."""
-    right = counted_ranks(adapter, trained, held.windows, held.answer_from, lambda seen: heads_of(trained, seen))
+    right = counted_ranks(adapter, trained, held.windows, lambda seen: heads_of(trained, seen))
     return Trained(replace(trained.config, right=right), trained.network, trained.vocabulary)
 
 

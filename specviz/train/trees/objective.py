@@ -20,7 +20,9 @@ from specviz.methods.specblock.losses import TargetRows
 from specviz.train.common.loop import Loop, Objective, Rated, StepResult, move
 from specviz.train.common.optim import BatchedMuon, Budget
 from specviz.train.common.target_text import OwnWindows
+from specviz.train.common.tokens import Ids
 from specviz.train.common.workers import Workers
+from specviz.train.trees.kept_states import KeptStates
 
 Optimizer = Literal["muon", "adamw"]
 Precision = Literal["bf16", "fp32"]
@@ -60,13 +62,13 @@ class TargetOutputs:
 
 
 @torch.no_grad()
-def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor, answer_from: int) -> TargetOutputs:
-    """Run the target over `windows` `[W, T]`; `trained` is the drafter it is asked for."""
+def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor, written: Tensor) -> TargetOutputs:
+    """Run the target over `windows` `[W, T]`, of which it wrote those of `written`, for the drafter `trained`."""
     tokens = windows.to(model.device)
     with torch.autocast(tokens.device.type, enabled=False):
         out = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
     features = torch.cat([out.hidden_states[tap][:, :-1] for tap in taps], -1)
-    truth = TargetRows(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, answer_from)
+    truth = TargetRows(out.logits[..., : trained.config.vocab].float(), trained.vocabulary, written.to(model.device))
     return TargetOutputs(tokens, features, truth)
 
 
@@ -80,11 +82,22 @@ class DrafterBatches:
     windows: OwnWindows
     seed: int
     batch: int = WINDOWS
+    kept: KeptStates | None = None
 
     def seen(self, step: int, part: int) -> TargetOutputs:
         """The windows of a part of a step, and what the target says of them."""
-        drawn = self.windows.draw(self.batch, self.key(step, part))
-        return read_target(self.model, self.trained, self.taps, drawn, self.windows.answer_from)
+        picked = self.windows.picked(self.batch, self.key(step, part))
+        if self.kept is not None:
+            return self._known(self.kept, picked)
+        return read_target(self.model, self.trained, self.taps, *self.windows.at(picked))
+
+    @torch.no_grad()
+    def _known(self, kept: KeptStates, picked: Ids) -> TargetOutputs:
+        kept.ask(picked)
+        tokens, written = (each.to(self.model.device) for each in self.windows.at(picked))
+        features = torch.cat([kept.states(tap, picked)[:, :-1] for tap in self.taps], -1)
+        logits, best = kept.logits(picked, self.trained.vocabulary.ids), kept.best(picked)
+        return TargetOutputs(tokens, features, TargetRows(logits, self.trained.vocabulary, written, best))
 
     def key(self, step: int, part: int, what: int = 1) -> tuple[int, int, int]:
         """What random draws of a part are keyed by: 1 its windows, 2 places in them."""

@@ -10,19 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from specviz.engine.model import loading
-from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.parts import OPTION, read_config
 from specviz.methods.trained.rank_shapes import best_paths, expected, write_table
-from specviz.train.common import target_text
+from specviz.train.common import target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
-from specviz.train.common.tokens import WindowFeed
+from specviz.train.common.target_text import OwnWindows, Writer
 from specviz.train.trees.losses import PlaceResult, Shares, counted_ranks, heads_of, levels_of
 from specviz.train.trees.objective import TargetOutputs
 
@@ -40,6 +36,7 @@ class StaticTreeRequest:
     packages: bool = False
     texts: tuple[Path, ...] = ()
     device: str | None = None
+    chat: bool | None = None
 
 
 def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Path, dict[str, Any]]:
@@ -51,34 +48,34 @@ def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Pat
     folder = kind.folder(adapter, request.drafter)
     trained: Any = kind.load(folder, adapter)  # refused before anything is written
     console.say("reading and encoding the text")
-    wanted = CorpusRequest(request.packages, request.texts, target_text.N_SUM_PAGES, request.seed)
-    feed = WindowFeed(target_text.given(wanted, loaded.tokenizer).train)
+    wanted = CorpusRequest(request.packages, request.texts, training_text.N_SUM_PAGES, request.seed)
+    chat = training_text.in_turns(request.chat, loaded.tokenizer)
+    text = training_text.gathered(wanted, loaded.tokenizer, chat)
+    writer = Writer(adapter.model, text, loading.stop_tokens(loaded))
     with console.count("writing", request.windows, "windows") as report:
-        parts = [*_written(adapter, feed, request, report)]
+        parts = [*_written(writer, request, report)]
 
     def places(seen: TargetOutputs) -> Sequence[PlaceResult]:
         if heads:
             return heads_of(trained, seen)
         return levels_of(trained, adapter.embedding, seen, trained.config.trained_steps)
 
-    right = counted_ranks(adapter, trained, torch.cat(parts), target_text.TREES.prompt, places)
+    right = counted_ranks(adapter, trained, OwnWindows.joined(parts), places)
     _keep(folder, right)
     worth = expected(right, best_paths(right, TREE))
     console.say(f"the best {TREE} paths are expected to bring {worth:.2f} tokens a round besides the target's own")
     return folder, {"right": right, "expected": worth}
 
 
-def _written(
-    adapter: ModelAdapter, feed: Any, request: StaticTreeRequest, report: Callable[[int, str], None]
-) -> Iterator[Tensor]:
-    """Greedy windows `[n, T]`, a batch at a time."""
+def _written(writer: Writer, request: StaticTreeRequest, report: Callable[[int, str], None]) -> Iterator[OwnWindows]:
+    """Greedy windows, a batch at a time."""
     done, how = 0, replace(target_text.TREES, temperatures=(0.0,))
     while done < request.windows:
         rows = min(target_text.TREES.rows, request.windows - done)
-        ids = target_text.write_batch(adapter.model, feed, (request.seed, done), how, rows)
+        windows = writer.batch((request.seed, done), how, rows)
         done += rows
         report(done, "")
-        yield torch.from_numpy(ids).long()
+        yield windows
 
 
 def _is_medusa(folder: Path) -> bool:

@@ -7,7 +7,7 @@ on where it was, and one that is over measures again. Several processes share th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import torch
 
@@ -16,12 +16,12 @@ from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import DraftLoss
 from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
-from specviz.train.common import target_text, workers
+from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.common.tokens import WindowFeed
-from specviz.train.recipe import TimedRequest, refuse_unknown
+from specviz.train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
 from specviz.train.trees.card import HeldOutWindows, TreeCard
+from specviz.train.trees.kept_states import KeptStates
 from specviz.train.trees.objective import (
     MUON_RATE,
     RATE,
@@ -37,19 +37,22 @@ from specviz.train.trees.objective import (
 
 WRITING = 0.15  # of the time goes into the target's own text
 N_WINDOWS = 24
+KEEP = 8.0  # GB of disk, at most, for what the target says of its text
 C = TypeVar("C", bound=Any)  # a kind's config
 N = TypeVar("N", bound=torch.nn.Module)
 R = TypeVar("R", bound="TreeDrafterRequest")
 
 
 @dataclass(frozen=True, slots=True)
-class TreeDrafterRequest(TimedRequest):
+class TreeDrafterRequest(OwnTextRequest):
     """What all kinds are asked. `length`: of the windows the target writes, 0: the usual one.
 
     `batch`, `accumulate`, `optimizer`, the rates, `warm_up`, `precision`: see `TrainingPace`. `decay`: how much less
     each place ahead weighs than the one before; `draft_loss`: against the target's whole law, or its best 50 tokens as
-    they stand. `processes` is found out, not asked.
+    they stand. `keep`: see `KeptStates`. `processes` is found out, not asked.
     """
+
+    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     draft_vocab: int = 0
     batch: int = WINDOWS
@@ -63,6 +66,7 @@ class TreeDrafterRequest(TimedRequest):
     decay: float = 0.8
     draft_loss: str = "full"
     processes: int = 1
+    keep: float = KEEP
 
     @property
     def pace(self) -> TrainingPace:
@@ -100,20 +104,13 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         console.say("accelerate started one process: on CPUs it takes --multi_gpu, torchrun or mpirun for several")
     with crew.in_turn():
         begun = part.begin(request, console, lambda target: _fits(request, target))
-    target, source = begun.target, begun.source
-    windows = target_text.written_for_trees(
-        target.model,
-        WindowFeed(source.train),
-        request.work,
-        request.share(WRITING),
-        request.seed,
-        console,
-        crew,
-        request.length,
-    )
+    target, windows = begun.target, _own(request, begun, console, crew)
     trained = recipe.begin(request, target, windows)
-    batches = DrafterBatches(target.model, trained, trained.config.taps, windows, request.seed, request.batch)
-    loss, budget = recipe.loss(request, target, batches), request.share(1 - WRITING)
+    taps = trained.config.taps
+    with crew.in_turn():
+        kept = _kept(request, target, windows, taps, console)
+    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, kept)
+    loss, budget = recipe.loss(request, target, batches), request.share(request.learning(WRITING))
     loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
     with console.bar(request.command_name, budget) as report:
         ledger = loop.finish(report)
@@ -124,8 +121,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     console.say("measuring; that is not in the minutes")
     how = target_text.trees_writing(request.length)
     how = replace(how, temperatures=recipe.temperatures or how.temperatures)
-    ids = target_text.write_batch(target.model, WindowFeed(source.held_out), (request.seed + 1, 0), how, N_WINDOWS)
-    held = HeldOutWindows(torch.from_numpy(ids).long(), windows.answer_from, source)
+    held = HeldOutWindows(begun.writer("held_out").batch((request.seed + 1, 0), how, N_WINDOWS), begun.source)
     recipe.kind.write(request.out, recipe.completed(target, trained, held))
     made = {
         "command": request.command,
@@ -133,6 +129,31 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         "training": request.spent(ledger, windows.ids, "pairs"),
     }
     return recipe.card.write(request.out, target, recipe.kind.load(request.out, target), held, made, console)
+
+
+def _own(
+    request: TreeDrafterRequest, begun: part.TrainingInputs, console: Console, crew: workers.Workers
+) -> OwnWindows:
+    """What the target wrote: given, or written in a share of the time."""
+    given = begun.given(request)
+    if given is not None:
+        return given
+    writing = request.share(WRITING)
+    return own_text.written_for_trees(
+        begun.writer(), request.work, writing, request.seed, console, crew, request.length
+    )
+
+
+def _kept(
+    request: TreeDrafterRequest, target: ModelAdapter, windows: OwnWindows, taps: tuple[int, ...], console: Console
+) -> KeptStates | None:
+    """Where the target's states of the windows are kept: beside text that several trainers share, else in `work`."""
+    given = request.own_text
+    folder = request.work / "states" if given is None else given.with_suffix(".states")
+    kept = KeptStates.begun(folder, target, windows, taps, request.keep) if request.keep else None
+    if kept is not None and given is not None:
+        console.say(f"keeping the target's states in {folder}, {kept.n_bytes / 1e9:.1f} GB at most, for other drafters")
+    return kept
 
 
 def _settled(request: R, crew: workers.Workers) -> R:

@@ -37,7 +37,7 @@ def truth_of(best: list[int], answer_from: int = 0, n: int = VOCAB) -> TargetRow
     """A target that is rather sure of `best`."""
     logits = torch.zeros(1, len(best), n, dtype=torch.float64)
     logits[0, torch.arange(len(best)), torch.tensor(best)] = 3.0
-    return TargetRows(logits, Vocabulary(n), answer_from)
+    return TargetRows(logits, Vocabulary(n), torch.arange(len(best))[None] >= answer_from)
 
 
 def by_hand(logits: torch.Tensor, truth: TargetRows, counted: list[list[int]], decay: float = 0.8) -> float:
@@ -95,7 +95,7 @@ def test_tokens_outside_the_draft_vocabulary_teach_nothing() -> None:
     assert vocabulary.ids.tolist() == [0, 2, 3, 5]
     logits = torch.zeros(1, 3, 6)
     logits[0, torch.arange(3), torch.tensor([2, 4, 5])] = 4.0
-    truth = TargetRows(logits, vocabulary, 0)
+    truth = TargetRows(logits, vocabulary, torch.ones(logits.shape[:2], dtype=torch.bool))
     assert truth.known.tolist() == [[True, False, True]]
     assert truth.best[0, [0, 2]].tolist() == [1, 3]
     assert truth.probs.sum(-1).tolist() == [[pytest.approx(1)] * 3]

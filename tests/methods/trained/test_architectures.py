@@ -31,7 +31,7 @@ def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> No
     """Freshly begun networks, as training begins them: drafts come, and the text is plain decoding's."""
     adapter = ModelAdapter(build(name, seed=2, dtype=torch.float64, tie_word_embeddings=tied))
     assert (adapter.head.weight.data_ptr() == adapter.embedding.weight.data_ptr()) == tied
-    windows, nowhere = OwnWindows(np.zeros((1, 8), dtype=np.int32), 2), Path()
+    windows, nowhere = OwnWindows.behind(np.zeros((1, 8), dtype=np.int32), 2), Path()
     blocks = block_drafter._begin(block_drafter.BlockDrafterRequest(None, nowhere, nowhere, 1), adapter, windows)
     eagle = eagle3._begin(eagle3.Eagle3Request(None, nowhere, nowhere, 1), adapter, windows)
     heads = medusa._begin(medusa.MedusaRequest(None, nowhere, nowhere, 1), adapter, windows)
