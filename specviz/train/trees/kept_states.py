@@ -53,11 +53,7 @@ class KeptStates:
             return None
         if not found._follows():
             return None
-        facts, path = found._facts(), folder / "facts.json"
-        if path.exists() and kept(path) != facts:
-            shutil.rmtree(folder)  # of other windows
-        folder.mkdir(exist_ok=True)
-        keep(path, facts)
+        found._claim()
         return found
 
     @property
@@ -74,10 +70,22 @@ class KeptStates:
         """On disk now."""
         return sum(path.stat().st_size for path in self.folder.glob("*.bin"))
 
-    def _facts(self) -> dict[str, Any]:
-        digest = hashlib.sha256(self.windows.ids.tobytes()).hexdigest()[:32]
-        dtype = str(self.target.dtype).removeprefix("torch.")
-        return {"target": fingerprint(self.target), "windows": digest, "dtype": dtype}
+    def _claim(self) -> None:
+        """Make the folder; empty it where it is of other windows. A text that has grown begins as it did."""
+        path = self.folder / "facts.json"
+        before = kept(path) if path.exists() else {}
+        dtype, n = str(self.target.dtype).removeprefix("torch."), min(before.get("n", 0), len(self.windows.ids))
+        facts = {"target": fingerprint(self.target), "length": self.windows.ids.shape[1], "dtype": dtype}
+        same = before == {**facts, "n": before.get("n"), "windows": self._digest(n)} and n == before.get("n")
+        if before and not same:
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(exist_ok=True)
+        n = len(self.windows.ids)
+        keep(path, {**facts, "n": n, "windows": self._digest(n)})
+
+    def _digest(self, n: int) -> str:
+        """Of the first `n` windows."""
+        return hashlib.sha256(self.windows.ids[:n].tobytes()).hexdigest()[:32]
 
     def ask(self, picked: Ids) -> None:
         """Ask the target about those of the windows with these numbers that are not known yet."""
@@ -145,10 +153,10 @@ class KeptStates:
 
 
 def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A file as an array that is written in place; a new one is empty. Raises SpecvizError."""
+    """A file as an array that is written in place; what is new of it is zero. Raises SpecvizError."""
     try:
-        wanted = int(np.prod(shape)) * np.dtype(kind).itemsize
-        fits = path.exists() and path.stat().st_size == wanted
-        return np.memmap(path, kind, "r+" if fits else "w+", shape=shape)
+        with path.open("ab") as stream:
+            stream.truncate(int(np.prod(shape)) * np.dtype(kind).itemsize)
+        return np.memmap(path, kind, "r+", shape=shape)
     except (OSError, ValueError) as error:
         raise SpecvizError(f"cannot keep the target's states in {path}: {error}; give --keep 0") from error

@@ -7,6 +7,7 @@ on where it was, and one that is over measures again. Several processes share th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import torch
@@ -18,6 +19,7 @@ from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
 from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
+from specviz.train.common.files import keep, kept
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
 from specviz.train.trees.card import HeldOutWindows, TreeCard
@@ -105,11 +107,13 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     with crew.in_turn():
         begun = part.begin(request, console, lambda target: _fits(request, target))
     target, windows = begun.target, _own(request, begun, console, crew)
-    trained = recipe.begin(request, target, windows)
+    with crew.in_turn():
+        first = _first(request.work / "begun.json", windows)
+    trained = recipe.begin(request, target, first)
     taps = trained.config.taps
     with crew.in_turn():
-        kept = _kept(request, target, windows, taps, console)
-    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, kept)
+        states = _states(request, target, windows, taps, console)
+    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, states)
     loss, budget = recipe.loss(request, target, batches), request.share(request.learning(WRITING))
     loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
     with console.bar(request.command_name, budget) as report:
@@ -144,16 +148,25 @@ def _own(
     )
 
 
-def _kept(
+def _first(path: Path, windows: OwnWindows) -> OwnWindows:
+    """The windows there were when the run began: its vocabulary is counted on them, however much came since."""
+    if not path.exists():
+        keep(path, {"windows": len(windows.ids)})
+    n = kept(path).get("windows", 0)
+    return OwnWindows(windows.ids[:n], windows.written[:n])
+
+
+def _states(
     request: TreeDrafterRequest, target: ModelAdapter, windows: OwnWindows, taps: tuple[int, ...], console: Console
 ) -> KeptStates | None:
     """Where the target's states of the windows are kept: beside text that several trainers share, else in `work`."""
     given = request.own_text
     folder = request.work / "states" if given is None else given.with_suffix(".states")
-    kept = KeptStates.begun(folder, target, windows, taps, request.keep) if request.keep else None
-    if kept is not None and given is not None:
-        console.say(f"keeping the target's states in {folder}, {kept.n_bytes / 1e9:.1f} GB at most, for other drafters")
-    return kept
+    states = KeptStates.begun(folder, target, windows, taps, request.keep) if request.keep else None
+    if states is not None and given is not None:
+        size = f"{states.n_bytes / 1e9:.1f} GB at most"
+        console.say(f"keeping the target's states in {folder}, {size}, for other drafters")
+    return states
 
 
 def _settled(request: R, crew: workers.Workers) -> R:
