@@ -24,6 +24,7 @@ from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
+from specviz.self_drafts import is_self
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
 
@@ -231,7 +232,7 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
 
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
-    for name in filter(None, (target, draft)):
+    for name in filter(None, (target, None if is_self(draft) else draft)):
         if missing := models.described(name).get("missing"):
             raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
     if target is None and models.embedded()["target"] is None:
