@@ -21,7 +21,7 @@ _LOOKED_AT = 256  # groups of a matrix that tell whether it is worth looking at 
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class WeightGrid:
     """A weight matrix in four bits. `n_own`: groups that stood on a grid before, so nothing was rounded away."""
 
     levels: Tensor  # int32 [out, in], 0..15
@@ -40,14 +40,14 @@ class Grid:
 
 
 @torch.inference_mode()
-def four_bits(weight: Tensor) -> Grid:
+def four_bits(weight: Tensor) -> WeightGrid:
     """The grid of a matrix `[out, in]` whose rows are whole groups.
 
     Steps and middles are rounded to bfloat16 first, as the kernels keep them; levels are then the nearest.
     """
     assert weight.shape[1] % GROUP == 0, f"rows of {weight.shape[1]} weights are no groups of {GROUP}"
     parts = [_four_bits(part) for part in torch.split(weight, _at_once(weight))]
-    return Grid(
+    return WeightGrid(
         torch.cat([part.levels for part in parts]),
         torch.cat([part.step for part in parts]),
         torch.cat([part.middle for part in parts]),
@@ -60,7 +60,7 @@ def _at_once(weight: Tensor) -> int:
     return max(1, _MOST // weight.shape[1])
 
 
-def _four_bits(weight: Tensor) -> Grid:
+def _four_bits(weight: Tensor) -> WeightGrid:
     groups = weight.float().reshape(-1, GROUP)
     low, high = groups.aminmax(dim=1)
     step, bottom = (high - low) / TOP, low
@@ -73,7 +73,7 @@ def _four_bits(weight: Tensor) -> Grid:
     levels = ((groups - middle[:, None]) / safe[:, None]).round_().add_(MIDDLE).clamp_(0, TOP)
     shape = (weight.shape[0], weight.shape[1] // GROUP)
     levels = levels.to(torch.int32).view(weight.shape)
-    return Grid(levels, step.view(shape), middle.view(shape), 0 if own is None else len(own[0]))
+    return WeightGrid(levels, step.view(shape), middle.view(shape), 0 if own is None else len(own[0]))
 
 
 def _own_grids(groups: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:

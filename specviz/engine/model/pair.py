@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.engine.model.dtypes import SMALL_PARAMS
 from specviz.engine.model.loading import Loaded, compare_tokenizers, load, pick_device
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.self_drafts import is_self
-
-SMALL_PARAMS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)

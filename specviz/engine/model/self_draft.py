@@ -46,7 +46,7 @@ class QuantisedAdapter(ModelAdapter):
         if target.device.type not in ("cpu", "cuda"):
             raise ModelError(f"--draft self:int{bits}: no kernels for device '{target.device.type}'; use cpu or cuda")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
-        self.name, self.dtype, self.bits = f"{target.name} · int{bits}", DTYPE, bits
+        self.name, self.dtype, self.bits = f"{target.name}:int{bits}", DTYPE, bits
         self.packed: list[Packed] = []
         self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows
         with torch.inference_mode():

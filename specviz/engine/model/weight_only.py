@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from specviz.engine.model.grids import GROUP, Grid, eight_bits, four_bits
+from specviz.engine.model.grids import GROUP, WeightGrid, eight_bits, four_bits
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -41,9 +41,9 @@ class Int4Linear(nn.Module):
         self._multiply = _four_bit_kernel(weight.device)
         self._prove(grid)
 
-    def _prove(self, grid: Grid) -> None:
+    def _prove(self, grid: WeightGrid) -> None:
         """A wrong packing gives wrong drafts and no error: a few rows against the grid itself."""
-        top = Grid(grid.levels[:_PROVED], grid.step[:_PROVED], grid.middle[:_PROVED], 0).weight()
+        top = WeightGrid(grid.levels[:_PROVED], grid.step[:_PROVED], grid.middle[:_PROVED], 0).weight()
         _refuse_gap(self, top[: self.n_out, : self.n_in])
 
     def forward(self, hidden: Tensor) -> Tensor:
