@@ -1,6 +1,5 @@
 """The target in fewer bits as a draft model: the text under every layout, the exact law, its name, its refusals."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from specviz.engine.model.loading import load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.model.rows import Rows
 from specviz.engine.model.self_draft import QuantisedAdapter
+from specviz.engine.model.sharp_head import SHARP, SharpHead
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError
 from specviz.methods import all_methods
@@ -27,7 +27,6 @@ from support.table_session import session as bare_session
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 FORMS = ("self:int4", "self:int8")
-Logits = Callable[[ModelAdapter], torch.Tensor]
 
 
 def loaded(folder: Path, arch: str, form: str, dtype: str = "float64", **changes: Any) -> Pair:
@@ -41,13 +40,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 
 @torch.inference_mode()
-def logits(adapter: ModelAdapter) -> torch.Tensor:
-    """Of a prompt and a small tree behind it."""
+def states(adapter: ModelAdapter) -> torch.Tensor:
+    """Of a prompt and a small tree behind it, as they come out of the last layer; float32 `[13, width]`."""
     rows = Rows(adapter, adapter.new_cache(32))
     last = rows.add_line(PROMPT)
     for token in (9, 10):
         rows.add(token, rows.add(token + 1, last))
-    return rows.take()
+    return adapter.normed(rows.climb(adapter.n_layers))[0].float()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -112,11 +111,11 @@ class _Prompted:
 @pytest.mark.parametrize(
     "arch", ["llama", "qwen2", "qwen3", "mistral", "gemma2", "phi3", "gpt2", "gpt_neox", "granite"]
 )
-def test_its_logits_are_near_the_targets(arch: str) -> None:
+def test_its_states_are_near_the_targets(arch: str) -> None:
     """Eight bits nearer than four; a model drawn at random is hard on both."""
     target = ModelAdapter(build(arch, seed=1, initializer_range=0.05))
-    want = logits(target)
-    gaps = [float((logits(QuantisedAdapter(target, bits)) - want).std() / want.std()) for bits in (8, 4)]
+    want = states(target)
+    gaps = [float((states(QuantisedAdapter(target, bits)) - want).std() / want.std()) for bits in (8, 4)]
     assert gaps[0] < gaps[1]
     assert gaps[0] < 0.1
     assert gaps[1] < 0.5
@@ -132,14 +131,32 @@ def test_a_target_on_a_grid_loses_nothing_but_digits() -> None:
     target = ModelAdapter(model)
     four, eight = QuantisedAdapter(target, 4), QuantisedAdapter(target, 8)
     assert four.own_grid == 1
-    want = logits(target)
-    assert (logits(four) - want).std() < (logits(eight) - want).std()
+    want = states(target)
+    assert (states(four) - want).std() < (states(eight) - want).std()
 
 
 def _on_grid(weight: torch.Tensor, name: str) -> torch.Tensor:
     groups = weight.reshape(-1, 32)
     step = (groups.abs().amax(1, keepdim=True) / 7).half().float()
     return ((groups / step).round().clamp(-8, 7) * step).view_as(weight)
+
+
+@torch.inference_mode()
+def test_the_best_tokens_have_the_targets_own_scores() -> None:
+    """Of all 260, the 64 that four bits find best; with a bias, for one row and for some."""
+    noise = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(260, 64, generator=noise), torch.randn(260, generator=noise)
+    head = SharpHead(weight, bias)
+    for shape in ((1, 1, 64), (1, 5, 64)):
+        hidden = torch.randn(shape, generator=noise).bfloat16()
+        found, rough = head(hidden).float(), head.rough(hidden).float()
+        exact = hidden.float() @ weight.t() + bias
+        assert found.shape == exact.shape
+        best = rough.topk(SHARP).indices
+        assert torch.allclose(found.gather(2, best), exact.gather(2, best), rtol=0.02, atol=0.1)
+        rest = torch.ones_like(found, dtype=torch.bool).scatter(2, best, value=False)
+        assert torch.equal(found[rest], rough[rest])
+        assert torch.equal(found.argmax(-1), exact.argmax(-1))
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "mistral", "llama tied", "smollm3"])
@@ -168,16 +185,17 @@ def test_a_direct_layer_that_differs_is_not_taken(monkeypatch: pytest.MonkeyPatc
 def test_the_target_is_left_as_it_was(tmp_path: Path) -> None:
     """Shared modules: neither numbers nor dtype nor parts of the target change, and nothing is kept twice."""
     target = load(save(build("gpt2", seed=1), tmp_path), "target", "cpu", "float32").adapter
-    want, parts = logits(target), [id(module) for module in target.model.modules()]
+    want, parts = states(target), [id(module) for module in target.model.modules()]
     draft = QuantisedAdapter(target, 4)
-    logits(draft)
-    assert torch.equal(logits(target), want)
+    draft.logits(draft.embed([1, 2], [0, 1]))
+    states(draft)
+    assert torch.equal(states(target), want)
     assert [id(module) for module in target.model.modules()] == parts
     assert {weight.dtype for weight in target.model.parameters()} == {torch.float32}
     assert draft.embedding is target.embedding
-    # Half a byte a weight and four bytes a group of 32, the head one byte and two a row.
-    layers = [(32, 96), (32, 32), (32, 128), (128, 32)] * 3
-    assert draft.n_bytes == sum(i * o // 2 + i * o // 32 * 4 for i, o in layers) + 272 * 32 + 272 * 2
+    # Half a byte a weight and four bytes a group of 32; the head's 260 outputs are whole blocks of 16.
+    matrices = [(32, 96), (32, 32), (32, 128), (128, 32)] * 3 + [(32, 272)]
+    assert draft.n_bytes == sum(n * m // 2 + n * m // 32 * 4 for n, m in matrices)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,9 +1,9 @@
 """The target itself, its weights in four or eight bits, as a draft model (QSpec, ML-SpecQD): no training, any target.
 
 Nothing is loaded twice. Embedding, norms' numbers, rotary tables and tokenizer are the target's; the weights of its
-layers and of its head are packed once more. Layers of the Llama kind run in one function (`direct_layer`), any other is
-a twin of the library's module in which the linear layers are swapped. It goes through the adapter and the caches as any
-draft model does, and computes in bfloat16 whatever the target's dtype is: the kernels are made for that.
+layers are packed once more, and its head (`sharp_head`). Layers of the Llama kind run in one function (`direct_layer`),
+any other is a twin of the library's module in which the linear layers are swapped. It goes through the adapter and the
+caches as any draft model does, and computes in bfloat16 whatever the target's dtype is: the kernels are made for that.
 """
 
 import copy
@@ -18,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.loading import Loaded, fingerprint
+from specviz.engine.model.sharp_head import SharpHead
 from specviz.engine.model.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
 from specviz.errors import ModelError
 from specviz.self_drafts import BITS
@@ -37,7 +38,7 @@ def self_draft(target: Loaded, name: str) -> Loaded:
 
 
 class QuantisedAdapter(ModelAdapter):
-    """An adapter of the same model over weights of a few bits. `packed`: its linear layers, the head last.
+    """An adapter of the same model over weights of a few bits. `packed`: the linear layers of its layers.
 
     Raises ModelError for a target whose layers are not made of linear layers, and for a device without kernels.
     """
@@ -53,8 +54,8 @@ class QuantisedAdapter(ModelAdapter):
             self.layers = tuple(self._layer(target, index) for index in range(target.n_layers))
             self._refuse_few(target)
             self.norm = self._twin(target.norm)
-            # The head decides among all tokens: eight bits, whatever the layers have.
-            self.head = self._linear(target.head.weight, target.head.bias, KINDS[8])
+            weight, bias = target.head.weight.detach(), target.head.bias
+            self.head = SharpHead(weight, None if bias is None else bias.detach())
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Rows of the target's own table, in bfloat16."""
@@ -68,14 +69,14 @@ class QuantisedAdapter(ModelAdapter):
     @property
     def n_bytes(self) -> int:
         """Memory of the packed weights, beside what is the target's."""
-        return sum(buffer.nbytes for each in self.packed for buffer in each.buffers())
+        return sum(buffer.nbytes for each in (*self.packed, self.head) for buffer in each.buffers())
 
     def digest(self, target: str) -> str:
         """A fingerprint of its own, told by the target's."""
         return hashlib.sha256(f"{target} int{self.bits}".encode()).hexdigest()[:32]
 
-    def _linear(self, weight: Tensor, bias: Tensor | None, kind: Any = None) -> Packed:
-        made: Packed = (kind or KINDS[self.bits])(weight.detach(), bias)
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> Packed:
+        made: Packed = KINDS[self.bits](weight.detach(), bias)
         self.packed.append(made)
         return made
 
