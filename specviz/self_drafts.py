@@ -4,6 +4,10 @@ from specviz.errors import ModelError, suggestion
 
 PREFIX = "self:"
 BITS = {"self:int4": 4, "self:int8": 8}
+NEEDS_ONE = (
+    "a target of your own needs its draft model: name it with --draft (self:int4 is the target itself in fewer bits), "
+    "or use --method ngram"
+)
 
 
 def is_self(name: str | None) -> bool:

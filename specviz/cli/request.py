@@ -24,7 +24,7 @@ from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.names import LANES
-from specviz.self_drafts import is_self
+from specviz.self_drafts import NEEDS_ONE, is_self
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
 
@@ -240,7 +240,7 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
             "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
         )
     if target is not None and draft is None and needs_draft:
-        raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+        raise ModelError(NEEDS_ONE)
 
 
 def check_place(path: Path, force: bool = False) -> None:

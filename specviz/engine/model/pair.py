@@ -8,7 +8,7 @@ from specviz.engine.model.dtypes import SMALL_PARAMS
 from specviz.engine.model.loading import Loaded, compare_tokenizers, load, pick_device
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
-from specviz.self_drafts import is_self
+from specviz.self_drafts import NEEDS_ONE, is_self
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def load_pair(
     second = None
     if needs_draft:
         if target is not None and draft is None:
-            raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+            raise ModelError(NEEDS_ONE)
         second = (
             _own(first, str(draft), draft_device)
             if is_self(draft)
