@@ -309,6 +309,10 @@ def _row(
 def disturb(pair: Pair, noise: float) -> None:
     """Make the draft model a worse one: seeded noise on its matrices, `noise` times their own spread."""
     assert pair.draft is not None
+    if pair.draft.adapter.model is pair.target.adapter.model:
+        raise SpecvizError(
+            f"noise on {pair.draft.info.name} would fall on the target too: name a draft model of its own"
+        )
     generator = torch.Generator().manual_seed(0)
     for weight in pair.draft.adapter.model.parameters():
         if weight.dim() > 1:

@@ -20,9 +20,11 @@ from transformers import GenerationConfig
 
 from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
-from specviz.engine.model.loading import embedded, pick_device, pick_dtype, plain_model
+from specviz.engine.model.dtypes import pick_dtype
+from specviz.engine.model.loading import embedded, found, pick_device, plain_model
 from specviz.errors import SpecvizError
 from specviz.local_models.shipped import shipped_draft
+from specviz.self_drafts import is_self
 
 
 @dataclass(slots=True)
@@ -43,9 +45,13 @@ class Peers:
         device = pick_device(self.settings.device)
         if named is None and role == "draft":
             named = shipped_draft(self.settings.target)
-        where = str(embedded(role)) if named is None else named
-        dtype = pick_dtype(self.settings.dtype, device)
-        model = plain_model(where, role, dtype)
+        name = str(embedded(role)) if named is None else named
+        if is_self(name):
+            raise SpecvizError(
+                f"hf-assisted: the library cannot draft with {name}; leave it out, or name a draft model"
+            )
+        where = found(name, f"--{role}")
+        model = plain_model(name, role, pick_dtype(self.settings.dtype, device, where), where)
         model.to(device).requires_grad_(False).eval()
         model.generation_config = self._config()
         return model

@@ -24,7 +24,8 @@ from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, rati
 from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import Loaded, embedded, pick_device, pick_dtype
+from specviz.engine.model.dtypes import pick_dtype
+from specviz.engine.model.loading import Loaded, embedded, pick_device
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError

@@ -35,9 +35,19 @@ def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str =
 
 
 TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the target [default: the embedded one].")
-DRAFT = text("--draft", "MODEL", "Name, folder, GGUF file or hub id of the draft model [default: the embedded one].")
+DRAFT = text(
+    "--draft",
+    "MODEL",
+    "Name, folder, GGUF file or hub id of the draft model, or self:int4, self:int8: the target itself in fewer bits "
+    "[default: the one made for the target].",
+)
 DEVICE = text("--device", "NAME", "cpu, cuda, cuda:N or mps [default: cpu].")
-DTYPE = text("--dtype", "NAME", "float32, bfloat16, float16 or float64 [default: the device's own].")
+DTYPE = text(
+    "--dtype",
+    "NAME",
+    "float32, bfloat16, float16 or float64 [default: bfloat16 where the device multiplies it and "
+    "the weights are stored so, else float32].",
+)
 PROMPTS = text("--prompts", "FILE", "JSONL with prompt, turns or question [default: the bundled prompts].")
 LIMIT = click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file."

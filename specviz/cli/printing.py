@@ -21,6 +21,7 @@ from specviz.events import Event
 from specviz.metrics import Estimate
 from specviz.text import clip, running, shown
 from specviz.view.words import numbers, palette
+from specviz.view.words.models import precision
 
 Sink = Callable[[Event], None]
 _LAYOUT = re.compile(r"([\n\t])")
@@ -127,7 +128,7 @@ class Narrator:
 def setting(header: events.Header) -> str:
     """What runs, on one line: method, verifier, its promise, models, sampling, seed."""
     target, draft = header.models.target, header.models.draft
-    models = " ⇐ ".join(shown(model.name) for model in (target, draft) if model)
+    models = " ⇐ ".join(shown(model.name) + precision(model) for model in (target, draft) if model)
     promise = "lossless" if header.lossless else "NOT lossless"
     if header.distance:
         promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"

@@ -25,6 +25,7 @@ from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, s
 from specviz.events.base import LEVELS, Level
 from specviz.local_models.shipped import shipped_draft
 from specviz.names import LANES
+from specviz.self_drafts import NEEDS_ONE, is_self
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
 
@@ -255,7 +256,7 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
 
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
-    for name in filter(None, (target, draft)):
+    for name in filter(None, (target, None if is_self(draft) else draft)):
         told = models.described(name)
         if "fetch" in told:
             raise ModelError(f"{name} is not here yet; {told['fetch']} fetches it")
@@ -266,7 +267,7 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
             "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
         )
     if target is not None and draft is None and needs_draft and shipped_draft(target) is None:
-        raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
+        raise ModelError(NEEDS_ONE)
 
 
 def check_place(path: Path, force: bool = False) -> None:

@@ -6,6 +6,7 @@ HF_HUB_OFFLINE set, only what lies in the hub's cache is used.
 """
 
 import threading
+from collections import Counter
 from pathlib import Path
 
 from specviz import model_folder
@@ -77,6 +78,24 @@ def snapshot(name: str) -> Path | None:
 
     cached = try_to_load_from_cache(name, "config.json")
     return Path(cached).parent if isinstance(cached, str) else None
+
+
+def stored(name: str) -> Counter[str]:
+    """How many weights of each dtype a model on the hub has, by the headers of its files; empty without an answer."""
+    found: list[Counter[str]] = []
+    asking = threading.Thread(target=_ask_stored, args=(name, found), name="hub", daemon=True)
+    asking.start()
+    asking.join(PATIENCE_S)
+    return found[0] if found else Counter()
+
+
+def _ask_stored(name: str, found: list[Counter[str]]) -> None:
+    from huggingface_hub import get_safetensors_metadata
+
+    try:
+        found.append(Counter(get_safetensors_metadata(name).parameter_count))
+    except Exception:  # no answer, or a model without safetensors, which is refused when it is loaded
+        return
 
 
 def _embedded_hint(name: str) -> str:

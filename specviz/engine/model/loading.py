@@ -19,6 +19,7 @@ import torch
 from specviz import model_folder
 from specviz.engine.model import gguf_model, hub
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.dtypes import pick_dtype
 from specviz.engine.model.quiet import one_line
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
@@ -28,7 +29,6 @@ from specviz.local_models.found import LM_STUDIO, OLLAMA, local_path, other_name
 from specviz.local_models.gguf_header import is_gguf
 
 EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,6 @@ def pick_device(name: str | None) -> torch.device:
     return device
 
 
-def pick_dtype(name: str | None, device: torch.device) -> torch.dtype:
-    """The dtype of that name; float32 on a CPU, bfloat16 elsewhere by default."""
-    if name is None:
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if name not in DTYPES:
-        raise ModelError(f"dtype '{name}' is unknown; use {', '.join(DTYPES)}")
-    return DTYPES[name]
-
-
 def load(source: str | None, role: str, device: str | None, dtype: str | None) -> Loaded:
     """Load a model and its tokenizer. `source`: folder, hub id, or None for the embedded one. Raises ModelError."""
     name = str(embedded(role)) if source is None else source
@@ -85,7 +76,7 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None) -
     where = found(name, f"--{role}")
     with one_line(f"--{role} {name}"):
         tokenizer = plain_tokenizer(where)
-    model = plain_model(name, role, pick_dtype(dtype, place), where).to(place).requires_grad_(False).eval()
+    model = plain_model(name, role, pick_dtype(dtype, place, where), where).to(place).requires_grad_(False).eval()
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
     with one_line(f"--{role} {name}"):

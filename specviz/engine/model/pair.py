@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.engine.model.loading import Loaded, compare_tokenizers, load
+from specviz.engine.model.dtypes import SMALL_PARAMS
+from specviz.engine.model.loading import Loaded, compare_tokenizers, load, pick_device
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import shipped_draft
-
-SMALL_PARAMS = 20_000_000
+from specviz.self_drafts import NEEDS_ONE, is_self
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ def load_pair(
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
     `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
+    A draft model named `self:int4` or `self:int8` is made out of the target.
     `draft_device`: where the draft model goes when that is another place than the target's.
     """
     first = load(target, "target", device, dtype)
@@ -50,8 +51,12 @@ def load_pair(
     if needs_draft:
         draft = draft or shipped_draft(target)
         if target is not None and draft is None:
-            raise ModelError("a target of your own needs its draft model: name it with --draft, or use --method ngram")
-        second = load(draft, "draft", draft_device or device, dtype)
+            raise ModelError(NEEDS_ONE)
+        second = (
+            _own(first, str(draft), draft_device)
+            if is_self(draft)
+            else load(draft, "draft", draft_device or device, dtype)
+        )
         compare_tokenizers(first.tokenizer, second.tokenizer)
         if first.adapter.vocab != second.adapter.vocab:  # padded beyond the tokenizer is fine: both are cut to it
             raise ModelError(
@@ -61,6 +66,15 @@ def load_pair(
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
     return Pair(first, second)
+
+
+def _own(target: Loaded, name: str, device: str | None) -> Loaded:
+    """The target in fewer bits, which lies where the target does. Raises ModelError."""
+    if device is not None and pick_device(device) != target.adapter.device:
+        raise ModelError(f"--draft {name} shares weights with the target: leave out --draft-device")
+    from specviz.engine.model.self_draft import self_draft
+
+    return self_draft(target, name)
 
 
 def small(target: Loaded) -> bool:

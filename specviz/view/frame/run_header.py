@@ -8,6 +8,7 @@ from specviz.events import Header, ModelInfo, Warn
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
+from specviz.view.words.models import precision
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES, StateName
 
@@ -64,9 +65,9 @@ def _model(info: ModelInfo | None) -> str | None:
     if info is None:
         return None
     if info.n_params is None:
-        return info.name
+        return info.name + precision(info)
     scale, unit = (1e9, "B") if info.n_params >= 1e9 else (1e6, "M")
-    return f"{info.name} {number(info.n_params / scale, 1)}{unit}"
+    return f"{info.name} {number(info.n_params / scale, 1)}{unit}{precision(info)}"
 
 
 def state(

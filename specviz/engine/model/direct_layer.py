@@ -1,0 +1,145 @@
+"""A decoder layer of the Llama kind in one function: what the library's modules compute, without their calls.
+
+Between small products most of a layer's time is calls (`engine.md` 7.1: 123 us a layer against 51). Query, key and
+value are one product here, gate and up another. It is used for weights that are ours anyway (a quantised draft model),
+and a layer is taken only after it gave the library's own numbers on a few rows with the weights as they came.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import rms_norm, silu
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.attention import packed_attention
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.selftest import tolerance
+
+Tensor = torch.Tensor
+Multiply = Callable[[Tensor], Tensor]
+Make = Callable[[Tensor, Tensor | None], Multiply]  # of a weight `[out, in]` and a bias
+
+_ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
+_MODULES = {
+    "layer": {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"},
+    "self_attn": {*_ATTENTION, "q_norm", "k_norm"},
+    "mlp": {*_MLP, "act_fn"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """The weight and epsilon of an RMS norm."""
+
+    weight: Tensor
+    eps: float
+
+    @classmethod
+    def of(cls, module: Any, dtype: torch.dtype) -> "Norm":
+        return cls(module.weight.detach().to(dtype), module.variance_epsilon)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return rms_norm(rows, self.weight.shape, self.weight, self.eps)
+
+
+class DirectLayer:
+    """Stands in an adapter's list of layers. Raises AttributeError for a layer that is built otherwise."""
+
+    def __init__(self, layer: Any, make: Make, dtype: torch.dtype) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        for name, module in (("layer", layer), ("self_attn", attention), ("mlp", mlp)):
+            if not set(module._modules) <= _MODULES[name] or not isinstance(module, nn.Module):
+                raise AttributeError(f"unknown parts of {name}")
+        if not isinstance(mlp.act_fn, nn.SiLU) and type(mlp.act_fn).__name__ != "SiLUActivation":
+            raise AttributeError("another activation")
+        self.index, self.scale, self.dim = attention.layer_idx, attention.scaling, attention.head_dim
+        self.n_heads = attention.q_proj.weight.shape[0] // self.dim
+        self.n_turned = self.n_heads + attention.k_proj.weight.shape[0] // self.dim  # heads with a position
+        self.before = Norm.of(layer.input_layernorm, dtype)
+        self.behind = Norm.of(layer.post_attention_layernorm, dtype)
+        normed = "q_norm" in attention._modules
+        self.of_query = Norm.of(attention.q_norm, dtype) if normed else None
+        self.of_key = Norm.of(attention.k_norm, dtype) if normed else None
+        self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make)
+        self.out = _joined([attention.o_proj], make)
+        self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make)
+        self.down = _joined([mlp.down_proj], make)
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        attention_mask: Tensor | None,
+        past_key_values: KVCache,
+        position_embeddings: tuple[Tensor, Tensor],
+        **_: Any,
+    ) -> Tensor:
+        """Rows `[1, n, width]` through the layer; keys and values go to the cache."""
+        heads = self.qkv(self.before(hidden)).view(1, hidden.shape[1], -1, self.dim)  # [1, n, heads + 2 KV heads, dim]
+        turned, values = heads[:, :, : self.n_turned], heads[:, :, self.n_turned :]
+        if self.of_query is not None and self.of_key is not None:
+            query, key = turned[:, :, : self.n_heads], turned[:, :, self.n_heads :]
+            turned = torch.cat([self.of_query(query), self.of_key(key)], 2)
+        cos, sin = position_embeddings
+        half = self.dim // 2
+        across = torch.cat([-turned[..., half:], turned[..., :half]], -1)
+        turned = (turned * cos[:, :, None] + across * sin[:, :, None]).transpose(1, 2)
+        keys, values = past_key_values.update(turned[:, self.n_heads :], values.transpose(1, 2), self.index)
+        query = turned[:, : self.n_heads]
+        mixed, _weights = packed_attention(None, query, keys, values, attention_mask, self.scale)
+        hidden = hidden + self.out(mixed.flatten(2))
+        gate, up = self.gate_up(self.behind(hidden)).chunk(2, -1)
+        return hidden + self.down(silu(gate) * up)
+
+
+def _joined(linears: list[Any], make: Make) -> Multiply:
+    """One product in place of several with the same input. Raises AttributeError for what is no linear layer."""
+    if any(not isinstance(linear, nn.Linear) for linear in linears):
+        raise AttributeError("no plain linear layer")
+    weight = linears[0].weight if len(linears) == 1 else torch.cat([linear.weight for linear in linears])
+    biases = [linear.bias for linear in linears]
+    if all(bias is None for bias in biases):
+        return make(weight.detach(), None)
+    whole = [torch.zeros_like(lin.weight[:, 0]) if lin.bias is None else lin.bias for lin in linears]
+    return make(weight.detach(), torch.cat(whole).detach())
+
+
+def _dense(weight: Tensor, bias: Tensor | None) -> Multiply:
+    return lambda rows: nn.functional.linear(rows, weight, bias)
+
+
+@torch.inference_mode()
+def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
+    """Whether `DirectLayer` is that layer of the model: equal states on a chain with a branch, weights untouched."""
+    try:
+        direct = DirectLayer(adapter.layers[index], _dense, adapter.dtype)
+    except AttributeError:
+        return False
+    try:
+        wanted, found = (_states(adapter, index, layer) for layer in (adapter.layers[index], direct))
+    except (TypeError, ValueError, RuntimeError, KeyError):
+        return False
+    gap = float((found - wanted).abs().max() / wanted.std().clamp(min=1e-6))
+    return gap < tolerance(adapter.dtype)
+
+
+def _states(adapter: ModelAdapter, index: int, layer: Any) -> Tensor:
+    """What a layer makes of the embeddings of six rows, the last two on a branch of their own; `[1, 6, width]`."""
+    places = [0, 1, 2, 3, 2, 3]
+    visible = np.tri(6, dtype=np.bool_)
+    visible[4:, 2:4] = False  # the branch leaves the line behind its second row
+    hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in range(6)], places)
+    block = adapter.block(hidden, places, visible, places)
+    kind = adapter.types[index]
+    out: Tensor = layer(
+        hidden,
+        attention_mask=block.masks[kind],
+        position_ids=block.positions,
+        past_key_values=adapter.new_cache(6),
+        position_embeddings=block.rope[kind],
+        use_cache=True,
+    )
+    return out

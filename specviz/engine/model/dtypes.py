@@ -1,0 +1,56 @@
+"""Which dtype a model is loaded in: the one that was asked for, or the default of its device and its weights.
+
+On a CPU that multiplies bfloat16 by itself (AVX512-BF16, AMX, ARM's bf16) a model stored in 16 bits is loaded in
+bfloat16: half the bytes, which is what a decoding step waits for. Small ones are not (their products take less than the
+call, which bfloat16 makes longer), nor are weights stored in 32 bits, which it would round. Other CPUs have float32.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz import model_folder
+from specviz.engine.model import hub
+from specviz.errors import ModelError
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+SMALL_PARAMS = 20_000_000
+_NATIVE = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")  # by torch's names of what a CPU can do
+
+
+def pick_dtype(name: str | None, device: torch.device, where: str | None = None) -> torch.dtype:
+    """The dtype of that name, or the default. `where`: the folder or hub id of the weights, if there are any."""
+    if name is not None:
+        if name not in DTYPES:
+            raise ModelError(f"dtype '{name}' is unknown; use {', '.join(DTYPES)}")
+        return DTYPES[name]
+    if device.type != "cpu":
+        return torch.bfloat16
+    half = where is not None and native_bfloat16() and _is_large_and_half(stored(where))
+    return torch.bfloat16 if half else torch.float32
+
+
+def native_bfloat16() -> bool:
+    """Whether this CPU has instructions for products of bfloat16."""
+    asked: Any = getattr(torch.cpu, "get_capabilities", None)  # older versions of torch have the one question only
+    return any(asked().get(name) for name in _NATIVE) if asked else bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def stored(where: str) -> Counter[str]:
+    """Weights by the dtype that their files name (`BF16`); empty where nothing can be known."""
+    folder = Path(where) if Path(where).is_dir() else hub.snapshot(where)
+    files = model_folder.weight_files(folder) if folder is not None else []
+    if not files:
+        return hub.stored(where)
+    held: Counter[str] = Counter()
+    for file in files:
+        for tensor in model_folder.tensors(file):
+            held[tensor.dtype] += tensor.size
+    return held
+
+
+def _is_large_and_half(held: Counter[str]) -> bool:
+    """Whether most weights are of 16 bits, and there are many."""
+    return held.total() >= SMALL_PARAMS and held["BF16"] + held["F16"] > held.total() / 2

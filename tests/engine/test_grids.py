@@ -1,0 +1,108 @@
+"""Grids of weights: those that stand in the weights already are found again, all others get the nearest levels."""
+
+import pytest
+import torch
+
+from specviz.engine.model.grids import GROUP, TOP, eight_bits, four_bits
+from specviz.engine.model.weight_only import KINDS, Int4Linear, Int8Linear
+from specviz.errors import ModelError
+
+
+def noise(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Seeded normal numbers."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def whole(shape: tuple[int, ...], low: int, high: int, seed: int = 0) -> torch.Tensor:
+    """Seeded whole numbers, both ends among them in every group."""
+    out = torch.randint(low, high + 1, shape, generator=torch.Generator().manual_seed(seed))
+    out[..., 3], out[..., 20] = low, high
+    return out
+
+
+def blocks(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights `[24, 4, 32]` as a four-bit format dequantises them, and the step of every group `[24, 4]`."""
+    step = (noise(24, 4, seed=1).abs() * 0.02 + 0.002).half().float()
+    if kind == "Q4_0":  # levels -8..7; a group reaches to one side only as far as it happens to
+        return step[..., None] * whole((24, 4, GROUP), -8, 4), step
+    low = (-7.5 * step * (1 + 0.2 * noise(24, 4, seed=2))).half().float()
+    return low[..., None] + step[..., None] * whole((24, 4, GROUP), 0, TOP), step
+
+
+@pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
+def test_a_grid_in_the_weights_is_found_again(kind: str, stored: torch.dtype) -> None:
+    """Every group, also when weights were rounded since: they come out within the rounding of step and middle."""
+    weights, step = blocks(kind)
+    grid = four_bits(weights.flatten(1).to(stored))
+    assert grid.n_own == grid.n_groups == 96
+    if kind == "Q4_1":  # all levels are in use, so there is one grid only
+        assert torch.allclose(grid.step, step, rtol=2**-7)
+    apart = (grid.weight().view(weights.shape) - weights).abs().amax(-1)
+    largest = weights.abs().amax(-1)
+    # A middle and eight steps are rounded to 8 bits; so was the largest weight.
+    assert bool((apart <= 2**-8 * largest + 16 * 2**-8 * step).all())
+    assert float(apart.max() / step.max()) < 0.25, "half a step would be as bad as a grid of one's own"
+
+
+def test_other_weights_are_on_no_grid() -> None:
+    """Noise, one weight moved by a fourth of a step, and groups so flat that rounding hides every step."""
+    assert four_bits(noise(32, 64)).n_own == 0
+    weights, step = blocks("Q4_1")
+    weights[:, 1, 7] += step[:, 1] / 4
+    assert four_bits(weights.flatten(1)).n_own == 72
+    flat = (1 + noise(24, 4, GROUP) * 0.01).flatten(1).bfloat16()  # equally spaced, but by bfloat16 itself
+    assert four_bits(flat).n_own == 0
+
+
+def test_levels_of_a_group_on_no_grid_are_the_nearest() -> None:
+    """From the smallest to the largest weight; nothing is further off than half a step and the rounding of the ends."""
+    weights = noise(32, 64)
+    grid = four_bits(weights)
+    step = grid.step.repeat_interleave(GROUP, 1)
+    assert grid.levels.min() == 0
+    assert grid.levels.max() == TOP
+    assert bool(((grid.weight() - weights).abs() <= step * (0.5 + 16 * 2**-8)).all())
+
+
+def test_groups_of_equal_weights_and_of_zeros() -> None:
+    """No step at all: the middle says it."""
+    weights = torch.cat([torch.full((16, GROUP), 0.375), torch.zeros(16, GROUP)], 1)
+    grid = four_bits(weights)
+    assert torch.equal(grid.weight(), weights)
+    levels, step = eight_bits(weights * 0)
+    assert not levels.any()
+    assert torch.isfinite(step).all()
+
+
+def test_eight_bits_are_symmetric_per_output() -> None:
+    """Half a step is the most that is lost, and the largest weight of a row takes the last level."""
+    weights = noise(20, 48) * torch.arange(1, 21)[:, None]
+    levels, step = eight_bits(weights)
+    assert torch.equal(levels.abs().amax(1), torch.full((20,), 127, dtype=torch.int8))
+    assert bool(((levels * step[:, None] - weights).abs() <= step[:, None] * (0.5 + 127 * 2**-8)).all())
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("shape", [(16, 32), (33, 48), (7, 96), (260, 20)])
+def test_products_are_those_of_the_grid(bits: int, shape: tuple[int, int]) -> None:
+    """Shapes that are no whole blocks too, with a bias, for one row and for some on two axes."""
+    weight, bias = noise(*shape), noise(shape[0], seed=3)
+    linear = KINDS[bits](weight, bias)  # type: ignore[index]
+    for rows in (noise(1, shape[1]), noise(2, 3, shape[1])):
+        found = linear(rows.bfloat16()).float()
+        assert found.shape == (*rows.shape[:-1], shape[0])
+        wanted = rows @ weight.t() + bias
+        assert float((found - wanted).std() / wanted.std()) < (0.15 if bits == 4 else 0.02)
+
+
+def test_a_wrong_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start-up proof sees a packing that torch would change."""
+    packed = Int4Linear(noise(16, 32)).packed
+    monkeypatch.setattr("specviz.engine.model.weight_only._pack", lambda levels: packed.flip(1))
+    with pytest.raises(ModelError, match="multiplies int4 weights wrongly"):
+        Int4Linear(noise(16, 32))
+    real = torch._weight_int8pack_mm
+    monkeypatch.setattr(torch, "_weight_int8pack_mm", lambda rows, levels, step: real(rows, levels.flip(0), step))
+    with pytest.raises(ModelError, match="multiplies int8 weights wrongly"):
+        Int8Linear(noise(16, 32))
