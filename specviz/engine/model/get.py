@@ -99,7 +99,7 @@ def _from_hub(model: KnownModel, local: bool) -> Path | None:
         model_folder.check(found)
     except Exception:  # each version has its own name for "not in the cache", and for what a network can do wrong
         return None
-    return found
+    return found if (found / "tokenizer.json").is_file() else None
 
 
 def _copy(found: Path, built: Path, progress: Progress) -> None:
