@@ -39,7 +39,9 @@ def native_bfloat16() -> bool:
 
 
 def stored(where: str) -> Counter[str]:
-    """Weights by the dtype that their files name (`BF16`); empty where nothing can be known."""
+    """Weights by the dtype that their files name (`BF16`), about as many; empty where nothing can be known."""
+    if Path(where).is_file():  # a GGUF: its blocks hold fewer bits than bfloat16 keeps
+        return Counter({"F16": 2 * Path(where).stat().st_size})
     folder = Path(where) if Path(where).is_dir() else hub.snapshot(where)
     files = model_folder.weight_files(folder) if folder is not None else []
     if not files:
