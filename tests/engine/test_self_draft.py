@@ -160,9 +160,10 @@ def test_the_best_tokens_have_the_targets_own_scores() -> None:
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "mistral", "llama tied", "smollm3"])
-def test_layers_of_the_llama_kind_run_in_one_function(arch: str) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_layers_of_the_llama_kind_run_in_one_function(arch: str, dtype: torch.dtype) -> None:
     """Proved against the library's layer, with the weights as they came."""
-    adapter = ModelAdapter(build(arch, seed=1))
+    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype))
     assert all(has_direct_form(adapter, index) for index in range(adapter.n_layers))
     assert all(isinstance(layer, DirectLayer) for layer in QuantisedAdapter(adapter, 8).layers)
 

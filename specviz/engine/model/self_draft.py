@@ -46,6 +46,8 @@ class QuantisedAdapter(ModelAdapter):
     def __init__(self, target: ModelAdapter, bits: Bits) -> None:
         if target.device.type not in ("cpu", "cuda"):
             raise ModelError(f"--draft self:int{bits}: no kernels for device '{target.device.type}'; use cpu or cuda")
+        if not isinstance(target.head, nn.Linear):
+            raise ModelError(f"--draft self:int{bits}: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
         self.name, self.dtype, self.bits = f"{target.name}:int{bits}", DTYPE, bits
         self.packed: list[Packed] = []
