@@ -95,7 +95,7 @@ def _begun(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> 
     axes = torch.eye(full).double() if width == full else narrow.principal_axes(target.model, seen, width)
     layers = narrow.evenly(target.n_layers, request.layers)
     draft = narrow.narrowed(target.model, config, layers, axes.to(target.device), request.seed).to(target.device)
-    return draft.train(), width < full
+    return draft.requires_grad_(False).train(), width < full
 
 
 def _frequent(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> torch.Tensor:
