@@ -56,7 +56,7 @@ def read(path: Path, prompt: int = 0) -> tuple[list[OwnWindows], float]:
     `prompt`: tokens that were given of every window, where the file is of before it said so itself.
     """
     try:
-        with np.load(path) as arrays:
+        with path.open("rb") as stream, np.load(stream) as arrays:
             batches, seconds = arrays["batches"], float(arrays["seconds"])
             if "written" not in arrays.files:
                 return [OwnWindows.behind(each, prompt) for each in batches], seconds
@@ -69,7 +69,7 @@ def read(path: Path, prompt: int = 0) -> tuple[list[OwnWindows], float]:
 def facts_of(path: Path) -> dict[str, Any]:
     """What a file says of itself. Raises SpecvizError for one that `specviz train text` did not write."""
     try:
-        with np.load(path) as arrays:
+        with path.open("rb") as stream, np.load(stream) as arrays:
             found = json.loads(str(arrays["facts"]))
     except (OSError, ValueError, KeyError, EOFError, TypeError, RecursionError, BadZipFile) as error:
         raise _no_text(path) from error

@@ -93,7 +93,7 @@ def _begun(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> 
     width, seen = request.width or full, windows.at(slice(0, SEEN))[0].to(target.device)
     config = narrow.config_of(target.model, request.layers, width)
     axes = torch.eye(full).double() if width == full else narrow.principal_axes(target.model, seen, width)
-    layers = narrow.evenly(target.n_layers, request.layers)
+    layers = narrow.evenly(target.n_layers - 1, request.layers)  # the very last takes apart what layers before built
     draft = narrow.narrowed(target.model, config, layers, axes.to(target.device), request.seed).to(target.device)
     return draft.requires_grad_(False).train(), width < full
 
