@@ -37,6 +37,9 @@ OWN_TEXT = click.option(
     type=FILE,
     help="What the target wrote before (specviz train text); nothing is written then.",
 )
+KEEP = value(
+    "--keep", click.FloatRange(min=0), 8.0, "GB of disk, at most, for the target's states of its text; 0: none."
+)
 RESUMED = "An interrupted run is resumed by giving the same command again"
 
 
@@ -246,6 +249,22 @@ skip_set = trainer(
     of="prompts",
 )
 
+draft = trainer(
+    "draft",
+    "draft model",
+    "draft_model.train.DraftRequest",
+    f"""Train a draft model for a target that is there already, begun as some of its layers, on text that it writes.
+
+    {RESUMED}; one that is over is measured again.""",
+    value("--layers", COUNT, 2, "Layers of the target that it begins with, from the first to the last."),
+    value("--width", NATURAL, 0, "Of its states; 0: the target's.", show_default=False),
+    value("--tokens", COUNT, 8192, "Most frequent tokens to learn by, where it is as wide as its target."),
+    value("--batch", COUNT, 8, "Windows of a step."),
+    OWN_TEXT,
+    KEEP,
+    minutes=50.0,
+)
+
 _PACE = (
     value("--draft-vocab", NATURAL, 0, "Only the K most frequent tokens; 0: all.", show_default=False),
     value("--batch", COUNT, 2, "Windows a process takes at once."),
@@ -271,7 +290,7 @@ _PACE = (
     ),
     value("--decay", SHARE, 0.8, "What every place ahead weighs of the one before."),
     OWN_TEXT,
-    value("--keep", click.FloatRange(min=0), 8.0, "GB of disk, at most, for the target's states of its text; 0: none."),
+    KEEP,
 )
 
 
@@ -376,5 +395,5 @@ def static_tree(threads: int | None, **options: Any) -> None:
     click.echo(folder)
 
 
-for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, static_tree, own_text):
+for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, static_tree, own_text, draft):
     command.add_command(each)

@@ -135,7 +135,7 @@ def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> 
     assert all(0 <= sum(row) <= 1.0001 for row in found.config.right)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
-    assert losses[-1] < losses[0] - 0.1
+    assert np.mean(losses[-8:]) < np.mean(losses[:8]) - 0.1  # a step is loud
     assert len(numbers["tree"]) == 63
     assert str(tmp_path) not in (out / "README.md").read_text() + (out / "card.json").read_text()
 

@@ -88,6 +88,7 @@ def decode(
     n_new: int,
     clock: Clock | None = None,
     query: int = 0,
+    draft: Model | None = None,
     **knobs: Any,
 ) -> Decoded:
     """Decode every prompt, at temperature 0 unless `knobs` say otherwise; what it took.
@@ -96,7 +97,7 @@ def decode(
     """
     table, out = get_method(method).table, Decoded()
     for prompt in prompts:
-        models = FactoryModels(target, None, len(prompt) + n_new + _SLACK)
+        models = FactoryModels(target, draft, len(prompt) + n_new + _SLACK)
         parts = SessionConfig(models, make(models), get_verifier("walk"))
         session = Session(parts, prompt, table, table.knobs({"max_new_tokens": n_new, **knobs}), query=query)
         session.prefill()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -55,22 +56,22 @@ def read(path: Path, prompt: int = 0) -> tuple[list[OwnWindows], float]:
     `prompt`: tokens that were given of every window, where the file is of before it said so itself.
     """
     try:
-        with np.load(path) as arrays:
+        with path.open("rb") as stream, np.load(stream) as arrays:
             batches, seconds = arrays["batches"], float(arrays["seconds"])
             if "written" not in arrays.files:
                 return [OwnWindows.behind(each, prompt) for each in batches], seconds
             pairs = zip(batches, arrays["written"], strict=True)
             return [OwnWindows(ids, written) for ids, written in pairs], seconds
-    except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
         raise unreadable(path, error) from error
 
 
 def facts_of(path: Path) -> dict[str, Any]:
     """What a file says of itself. Raises SpecvizError for one that `specviz train text` did not write."""
     try:
-        with np.load(path) as arrays:
+        with path.open("rb") as stream, np.load(stream) as arrays:
             found = json.loads(str(arrays["facts"]))
-    except (OSError, ValueError, KeyError, EOFError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, RecursionError, BadZipFile) as error:
         raise _no_text(path) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise _no_text(path)

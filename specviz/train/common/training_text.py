@@ -22,6 +22,7 @@ Side = Literal["train", "held_out"]
 Given = Iterator[list[int]]  # what a row is given to begin with, then whenever the target ends
 PER_DOMAIN = 3_000  # chats of every kind, at most
 MOST_PROMPT = 224  # tokens of a chat's beginning
+MOST_MEASURED = 24  # chats to measure on, of all kinds together: as many as documents of three domains give
 MOST_CHARS = {"train": 12e6, "held out": 0.8e6}
 LEAST_TOKENS = 1_028  # of documents, on either side
 N_SUM_PAGES = 4_000
@@ -104,7 +105,9 @@ class Chats(TrainingText):
             first = False
 
     def prompts(self, side: Side, n_each: int, length: int) -> dict[str, list[list[int]]]:
-        return {domain: [turn.first for turn in turns[:n_each]] for domain, turns in self.turns[side].items()}
+        own = self.turns[side]
+        n_each = max(1, min(n_each, MOST_MEASURED // max(1, len(own))))
+        return {domain: [turn.first for turn in turns[:n_each]] for domain, turns in own.items()}
 
     def save(self, path: Path) -> None:
         arrays = {}

@@ -27,25 +27,27 @@ def evenly(n_layers: int, n: int) -> tuple[int, ...]:
 
 
 def config_of(target: Any, layers: int, width: int) -> Any:
-    """The target's own configuration with fewer layers and axes; heads and inner width stay."""
+    """The target's own configuration with fewer layers and axes; heads and inner width stay. Raises SpecvizError."""
     own = target.config.to_dict()
     heads = own.get("head_dim") or own["hidden_size"] // own["num_attention_heads"]
     own |= {"hidden_size": width, "num_hidden_layers": layers, "head_dim": heads}
     own.pop("layer_types", None)  # follows from the number of layers
-    return type(target.config).from_dict(own)
+    try:
+        return type(target.config).from_dict(own)
+    except ValueError as error:
+        raise SpecvizError(f"--width {width}: {' '.join(str(error).split())[-160:]}") from error
 
 
 @torch.no_grad()
-def narrowed(target: Any, config: Any, layers: Sequence[int], windows: Tensor, seed: int) -> Any:
+def narrowed(target: Any, config: Any, layers: Sequence[int], axes: Tensor, seed: int) -> Any:
     """A model of `config` (heads and inner width as the target's) that begins as `layers` of `target`, in float32.
 
-    `windows` [rows, length] is text by which the target's last states are seen. A norm's gains are folded into the
-    matrices behind it, because they do not turn with the axes; the last norm may have the tied embedding behind it,
-    which must not change, and then keeps the diagonal of its turned gains. Raises SpecvizError for a target whose
-    weights are laid out otherwise.
+    `axes` `[target width, width]`: orthonormal directions, double precision, of which its states are made. A norm's
+    gains are folded into the matrices behind it, because they do not turn with the axes; the last norm may have the
+    tied embedding behind it, which must not change, and then keeps the diagonal of its turned gains. Raises
+    SpecvizError for a target whose weights are laid out otherwise.
     """
     old = {name: value.double() for name, value in target.state_dict().items()}
-    axes = principal_axes(target, windows, config.hidden_size)
     new = _ends(old, axes, bool(config.tie_word_embeddings))
     for number, layer in enumerate(layers):
         new |= _layer(old, f"model.layers.{layer}.", f"model.layers.{number}.", axes)
@@ -98,14 +100,16 @@ def _empty(kind: type[Any], config: Any, seed: int) -> Any:
         return kind(config)
 
 
+@torch.no_grad()
 def principal_axes(target: Any, windows: Tensor, width: int) -> Tensor:
     """`[target width, width]` orthonormal: the principal directions of the embedding, read in and out, and the states.
 
-    Each of the three counts by rows of mean length one.
+    `windows` [rows, length] is text by which the target's last states are seen. Each of the three counts by rows of
+    mean length one.
     """
-    read_in = target.get_input_embeddings().weight.double()
+    read_in, read_out = (each.weight.double() for each in (target.get_input_embeddings(), target.lm_head))
     states = target.model(input_ids=windows).last_hidden_state.flatten(0, 1).double()
-    seen = [read_in, target.get_output_embeddings().weight.double() * target.model.norm.weight.double(), states]
+    seen = [read_in, read_out * target.model.norm.weight.double(), states]
     gram = sum(rows.T @ rows / rows.norm(dim=1).mean() ** 2 for rows in seen)
     axes: Tensor = torch.linalg.eigh(gram).eigenvectors[:, -width:].flip(1)
     return axes

@@ -3,10 +3,8 @@
 Heads are 64 wide and few: on a CPU the time of attention goes by the number of heads, and two heads of 64 train a
 third faster than five of 32.
 
-The draft model begins as two of the target's layers, seen through the directions the target uses most. A shallow model
-that starts from its target has nothing to learn of the vocabulary: two thirds of its parameters, the embedding, are the
-target's, turned onto fewer axes. On two CPU cores that is worth more than everything else that was tried: after 100
-seconds of text, held-out loss 3.43 from here against 4.44 from fresh weights.
+The draft model begins as two of the target's layers, seen through the directions the target uses most
+(`draft_model.narrow`).
 """
 
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.train.common.loop import Objective, Point, Rated, StepResult, TrainingLedger, move
 from specviz.train.common.optim import BatchedMuon, BatchStage, learning_rate_share, stage_at
 from specviz.train.common.tokens import WindowFeed
+from specviz.train.draft_model import narrow
 from specviz.train.draft_pair.tokenizer import CONTEXT, VOCAB_SIZE
 
 
@@ -61,55 +60,12 @@ def build(config: LlamaConfig, seed: int) -> LlamaForCausalLM:
 LAYERS = (0, 10)
 """Of all pairs of the shipped target's twelve layers, the one that loses least when the other ten are left out."""
 
-_NORMED = {
-    "input_layernorm": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "post_attention_layernorm": ("mlp.gate_proj", "mlp.up_proj"),
-}
-_BACK = ("self_attn.o_proj", "mlp.down_proj")
 
-
-@torch.no_grad()
 def narrowed(target: LlamaForCausalLM, config: LlamaConfig, windows: Tensor, seed: int) -> LlamaForCausalLM:
-    """A model of `config` (heads and inner width as the target's) that begins as a reduced `target`.
-
-    `windows` [rows, length] is text by which the target's last states are seen. A norm's gains are folded into the
-    matrices behind it, because they do not turn with the axes; the last norm has the tied embedding behind it, which
-    must not change, and keeps the diagonal of its turned gains.
-    """
-    old = {name: value.double() for name, value in target.state_dict().items()}
-    axes = _axes(target, windows, config.hidden_size)
-    scale = (config.hidden_size / target.config.hidden_size) ** 0.5  # fewer axes, the same mean square
-    embedding = old["model.embed_tokens.weight"] @ axes
-    gains = (axes.T * old["model.norm.weight"]) @ axes
-    new = {
-        "model.embed_tokens.weight": embedding,
-        "lm_head.weight": embedding,
-        "model.norm.weight": gains.diagonal() * scale,
-    }
-    for number, layer in enumerate(LAYERS):
-        source, place = f"model.layers.{layer}.", f"model.layers.{number}."
-        for norm, matrices in _NORMED.items():
-            new[f"{place}{norm}.weight"] = torch.full((config.hidden_size,), scale)
-            for name in matrices:
-                new[f"{place}{name}.weight"] = old[f"{source}{name}.weight"] * old[f"{source}{norm}.weight"] @ axes
-        for name in _BACK:
-            new[f"{place}{name}.weight"] = axes.T @ old[f"{source}{name}.weight"]
-    model = build(config, seed)
-    model.load_state_dict({name: value.float() for name, value in new.items()})
+    """A model of `config` that begins as `LAYERS` of `target`; `windows`: see `narrow.principal_axes`."""
+    axes = narrow.principal_axes(target, windows, config.hidden_size)
+    model: LlamaForCausalLM = narrow.narrowed(target, config, LAYERS, axes, seed)
     return model
-
-
-def _axes(target: LlamaForCausalLM, windows: Tensor, width: int) -> Tensor:
-    """`[target width, width]` orthonormal: the principal directions of the embedding, read in and out, and the states.
-
-    Each of the three counts by rows of mean length one.
-    """
-    read_in = target.get_input_embeddings().weight.double()
-    states = target.model(input_ids=windows).last_hidden_state.flatten(0, 1).double()
-    seen = [read_in, read_in * target.model.norm.weight.double(), states]
-    directions = torch.linalg.svd(torch.cat([rows / rows.norm(dim=1).mean() for rows in seen]), full_matrices=False)[2]
-    axes: Tensor = directions[:width].T
-    return axes
 
 
 WindowLoss = Callable[[Tensor], Tensor]  # of windows [rows, length + 1]

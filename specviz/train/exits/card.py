@@ -167,17 +167,22 @@ class GreedyText:
 
 @torch.no_grad()
 def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[GreedyText]:
-    """The library's own greedy continuations of prompts of one length, together.
+    """The library's own greedy continuations of prompts, those of one length together.
 
-    An end token does not stop a text, so that all are of one length.
+    An end token does not stop a text, so that all are as long.
     """
-    ids, past = torch.tensor(prompts, device=model.device), None
-    grown = [ids]
-    for _ in range(n_new):
-        out = model(input_ids=grown[-1], past_key_values=past, use_cache=True)
-        past = out.past_key_values
-        grown.append(out.logits[:, -1:].argmax(-1))
-    return [GreedyText(tokens, len(prompts[0])) for tokens in torch.cat(grown, 1).tolist()]
+    by_length: dict[int, list[list[int]]] = {}
+    for prompt in prompts:
+        by_length.setdefault(len(prompt), []).append(prompt)
+    found = []
+    for n_prompt, same in by_length.items():
+        grown, past = [torch.tensor(same, device=model.device)], None
+        for _ in range(n_new):
+            out = model(input_ids=grown[-1], past_key_values=past, use_cache=True)
+            past = out.past_key_values
+            grown.append(out.logits[:, -1:].argmax(-1))
+        found += [GreedyText(tokens, n_prompt) for tokens in torch.cat(grown, 1).tolist()]
+    return found
 
 
 def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText]]) -> dict[str, list[HeadTable]]:
