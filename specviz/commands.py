@@ -3,7 +3,7 @@
 Answers are events on the worker's stdout; a command that is not carried out is answered by `refused` with its id.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,15 +27,28 @@ class Prompt(msgspec.Struct, kw_only=True, frozen=True):
     where: str = ""
 
 
+class Said(msgspec.Struct, kw_only=True, frozen=True):
+    """What somebody said before, in a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
 class Start(Command, tag="start", kw_only=True):
-    """Decode one prompt, or the prompts of a stream one after another with one drafter. Refused while another runs."""
+    """Decode one prompt, or the prompts of a stream one after another with one drafter. Refused while another runs.
+
+    `chat`: whether a prompt is a message, handed over through the tokenizer's chat template; null: it is one for every
+    model with a template but the embedded one. `history`: what was said before it; what the target's cache still holds
+    of that is not computed again.
+    """
 
     prompt: str = ""
+    history: list[Said] = []
     stream: list[Prompt] = []  # in place of `prompt`
     method: str = "draft"
     verifier: str | None = None  # None: the method's default for the temperature
     knobs: dict[str, Any] = {}
-    chat: bool = False
+    chat: bool | None = None
     level: Level = "full"
     lanes: str = "auto"  # auto, serial, threads, streams, two_device
     paused: bool = False

@@ -20,6 +20,7 @@ from specviz.bench.speed import machine_of, models_of
 from specviz.bench.statistics import student
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError
 from specviz.metrics import Tally
 from specviz.metrics.estimate import Estimate
@@ -280,8 +281,9 @@ def _in_time(
 def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Sequence[int]:
     """The prompts that leave room for all new tokens: a run cut by the context would say nothing of a verifier."""
     room = pair.context - int(question.knobs["max_new_tokens"])
-    encode = pair.target.tokenizer
-    fitting = [k for k, text in enumerate(prompts.texts) if 0 < len(encode(text, verbose=False)["input_ids"]) <= room]
+    tokenizer, chat = pair.target.tokenizer, wants_chat(pair.target, None)
+    lengths = [len(encode_prompt(tokenizer, text, chat)) if text else 0 for text in prompts.texts]
+    fitting = [k for k, length in enumerate(lengths) if 0 < length <= room]
     if not fitting:
         raise SpecvizError(
             f"no prompt of '{prompts.source}' leaves room for {question.knobs['max_new_tokens']} new tokens in a "

@@ -26,6 +26,7 @@ from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import Loaded, embedded, pick_device, pick_dtype
 from specviz.engine.run.local import Pair, load_pair
+from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import ModelInfo
 from specviz.sources.prompts import PromptSet, load_prompts
@@ -97,7 +98,8 @@ def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tok
     """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
     adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
     context = min(adapter.context for adapter in adapters)
-    found = [list(pair.target.tokenizer(text)["input_ids"]) for text in prompts.texts]
+    chat = wants_chat(pair.target, None)
+    found = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
     fitting = [ids for ids in found if ids and len(ids) + settings.max_new_tokens <= context]
     if not fitting:
         shortest = min(map(len, found))

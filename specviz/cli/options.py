@@ -111,6 +111,20 @@ def chosen_method(name: str, verifier: str | None) -> Method:
     return method
 
 
+USUAL = ("draft", "ngram")
+USUAL_HELP = "[default: draft, where there is a draft model, else ngram]"
+
+
+def usual_method(given: Mapping[str, Any]) -> str:
+    """The method that was named; else the first of the usual ones that can run with the models that were."""
+    named = given.get("method")
+    if named is not None:
+        return str(named)
+    target, draft = given.get("target"), given.get("draft")
+    has_draft = target is None or draft is not None or shipped_draft(target) is not None
+    return next(name for name in USUAL if has_draft or not get_method(name).needs_draft)
+
+
 def sections() -> dict[str, Sequence[str]]:
     """Headings for the help of a command with all these options."""
     names = knob_specs()
@@ -189,7 +203,12 @@ model_options = with_options(
     (TARGET, DRAFT, DEVICE, DTYPE, click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS))
 )
 VERIFIER = text("--verifier", "NAME", verifier_help())
-CHAT = flag("--chat", "Apply the tokenizer's chat template to the prompt.")
+CHAT = click.option(
+    "--chat/--raw",
+    default=None,
+    help="Hand the prompt over as a message through the tokenizer's chat template, or as it stands "
+    "[default: --chat for models with a template, --raw for the embedded ones].",
+)
 
 
 def recording_options(words: str) -> Option:

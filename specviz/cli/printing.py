@@ -46,18 +46,21 @@ def fan_out(*sinks: Sink) -> Sink:
 class TextPrinter:
     """Committed text, written and flushed round by round. `finish` ends the line of a terminal.
 
-    It waits for `round_end`, so that a pipe that closes under it leaves a trace of whole rounds.
+    `chat`: the mark that ends a message is no part of the answer. It waits for `round_end`, so that a pipe that closes
+    under it leaves a trace of whole rounds.
     """
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
         self._is_terminal = self._out.isatty()
         self._last = self._waiting = ""
+        self.chat = False
 
     def __call__(self, event: Event) -> None:
         """Take the texts of a `commit`, write them when the round ends."""
         if isinstance(event, events.Commit):
-            self._waiting = "".join(event.texts)
+            ended = self.chat and event.finish == "eos"
+            self._waiting = "".join(event.texts[:-1] if ended else event.texts)
         elif isinstance(event, events.RoundEnd):
             self.write(self._waiting)
 
@@ -79,11 +82,13 @@ class Narrator:
     """What a person should know besides the text: the setting, the prompt, warnings. All on standard error.
 
     `prompt`: `joined` shows it dim and right before the text that goes on from it, `line` clipped on a line of its own.
+    `chat`: the text answers the prompt and does not go on from it.
     """
 
     def __init__(self, err: TextIO | None = None, prompt: Literal["joined", "line", "none"] = "none") -> None:
         self._err = err or sys.stderr
         self._prompt = prompt
+        self.chat = False
         self._passing = False
 
     def wait(self, text: str) -> None:
@@ -102,7 +107,7 @@ class Narrator:
             self.say(f"specviz: warning: {running(event.message)}")
         elif isinstance(event, events.Prefill) and self._prompt == "line":
             self.say(f"prompt  {clip(running(event.text), _PROMPT_CELLS)}")
-        elif isinstance(event, events.Prefill) and self._prompt == "joined":
+        elif isinstance(event, events.Prefill) and self._prompt == "joined" and not self.chat:
             tail = event.text[-_PROMPT_TAIL:]
             text = ("…" if tail != event.text else "") + terminal_text(tail)
             self.say(text if palette.no_color() else f"\x1b[2m{text}\x1b[22m", end="")

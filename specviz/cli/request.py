@@ -133,6 +133,23 @@ _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
+def wants_conversation(given: Mapping[str, Any]) -> bool:
+    """Whether a run without a prompt is a conversation: in a terminal, for --chat or a model that was named.
+
+    Raises SpecvizError for --chat without a terminal to hold it in.
+    """
+    told = any(given[name] is not None for name in (*SOURCES, "stream")) or given["chat"] is False
+    if told or not (given["chat"] or given["target"]):
+        return False
+    if given["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if given["chat"]:
+            raise SpecvizError(
+                "no prompt, and a conversation needs a terminal: give --prompt TEXT, or - (standard input)"
+            )
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run: the command to start it, the models, and what to do with its events."""
@@ -154,10 +171,16 @@ class RunRequest:
     idle: tuple[str, ...] = ()  # knobs that were given and have no effect
     stream: Stream | None = None  # the prompts, when there are several
 
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """What `load_pair` takes, in its order."""
+        named = (self.target, self.draft, self.needs_draft, self.device, self.dtype, self.threads)
+        return (*named, self.draft_device)
+
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "RunRequest":
         """From the options of the command line. Raises SpecvizError."""
-        method = options.chosen_method(given["method"], given["verifier"])
+        method = options.chosen_method(options.usual_method(given), given["verifier"])
         knobs = options.given_knobs(method, given)
         stream = None if given["stream"] is None else _stream(given)
         start = Start(

@@ -150,7 +150,8 @@ def _chat(core: ServedRun) -> bool:
     """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
     messages. The embedded one has a template and follows no instructions: it goes on with texts."""
     start = core.settings.start
-    return (start is not None and start.chat) or bool(core.target)
+    asked = start.chat if start is not None else None
+    return bool(core.target) if asked is None else asked
 
 
 def _explorer() -> Any:
@@ -209,7 +210,8 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     verifier = held.get(f"{method.name}.verifier", _DEFAULT)
     pace = held.get("pace", PACES[0])
     switch = core.catalogue is not None and core.catalogue.chat  # without a template, what --chat asks is refused
-    chat = bool(held.get("chat")) if switch else core.settings.start is not None and core.settings.start.chat
+    asked = core.settings.start.chat if core.settings.start is not None else None
+    chat = bool(held.get("chat")) if switch else asked
     try:
         if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")

@@ -17,15 +17,15 @@ PROMPT_AND_MODELS = with_options(
         text("--prompt", "TEXT", "Decode this prompt live."),
         text("--prompt-file", "FILE", "Decode the prompt of a UTF-8 file live."),
         text("--example", "NAME", "Decode a bundled prompt live: code, prose, sums."),
-        text("--method", "NAME", f"{options.method_help()} [default: draft]"),
+        text("--method", "NAME", f"{options.method_help()} {options.USUAL_HELP}"),
         options.VERIFIER,
         options.model_options,
     )
 )
 _PROMPTS = ("prompt", "prompt_file", "example")
 _ARGV = ("target", "draft", "device", "dtype", "threads")
-_NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes")
-_FLAGS = ("chat", "paused", "full_speed", "redact")
+_NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes", "chat")
+_FLAGS = ("paused", "full_speed", "redact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def wants_run(given: Mapping[str, Any]) -> bool:
 
 def first_run(given: Mapping[str, Any], record: Path | None) -> FirstRun:
     """The run, checked as far as that goes without a model; without a prompt the screen asks for one."""
-    method = options.chosen_method(given["method"] or "draft", given["verifier"])
+    method = options.chosen_method(options.usual_method(given), given["verifier"])
     asked = any(given[name] is not None for name in _PROMPTS)
     start = Start(
         prompt=prompt_text({**given, "stdin": None}) if asked else "",

@@ -60,9 +60,16 @@ class RoundLines:
         """Write the round when it has ended."""
         record = self._run.rounds.last
         if isinstance(event, events.RoundEnd) and record is not None:
-            self._write(self._line(record, event))
-            for sentence in self._sentences(record) if self._verbose else ():
-                self._write(f"      {sentence}")
+            self.tell(record)
+
+    def tell(self, record: RoundRecord) -> None:
+        """Write a round that has ended."""
+        end = record.first(events.RoundEnd)
+        if end is None:
+            return
+        self._write(self._line(record, end))
+        for sentence in self._sentences(record) if self._verbose else ():
+            self._write(f"      {sentence}")
 
     def _line(self, record: RoundRecord, end: events.RoundEnd) -> str:
         tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)

@@ -19,7 +19,7 @@ from specviz.cli import Terminated, options
 from specviz.cli import request as prompts
 from specviz.cli.flags import SectionedCommand, flag, text
 from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out, narrate
-from specviz.cli.request import RunRequest
+from specviz.cli.request import RunRequest, wants_conversation
 from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, RunError, StreamResult
 from specviz.errors import SpecvizError, TraceError, WriteError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "learn from query to query: --adapt on. A line per query, one trace for all; - is standard input, bundled the "
     "bundled prompts.",
 )
-@text("--method", "NAME", options.method_help(), default="draft", show_default=True)
+@text("--method", "NAME", f"{options.method_help()} {options.USUAL_HELP}")
 @options.VERIFIER
 @options.model_options
 @options.lane_options
@@ -56,20 +56,27 @@ def command(**given: Any) -> None:
     """Decode a prompt, round by round, or a stream of prompts.
 
     Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is
-    used. Standard output holds the new text alone.
+    used. Standard output holds the new text alone. A model with a chat template answers; without a prompt, in a
+    terminal, it is a conversation.
 
     \b
       specviz run --example code
       specviz run --prompt 'def add(a, b):' --gamma 6 --record add.sv.jsonl
+      specviz run --target smollm2 --method ngram
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
+    if wants_conversation(given):
+        from specviz.cli.run.chat import converse
+
+        converse(given)
+        return
     request = RunRequest.of(given)
     result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
-        _decode(request, result, output.sink)
+        _decode(request, result, output)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
@@ -77,27 +84,21 @@ def command(**given: Any) -> None:
     output.end()
 
 
-def _decode(request: RunRequest, result: Result, printed: Sink) -> None:
+def _decode(request: RunRequest, result: Result, output: "Output") -> None:
     """Load the pair, open the trace, decode to the end.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
     """
     from specviz.engine.run.local import LocalRun, load_pair
 
-    pair = load_pair(
-        request.target,
-        request.draft,
-        request.needs_draft,
-        request.device,
-        request.dtype,
-        request.threads,
-        request.draft_device,
-    )
+    pair = load_pair(*request.models)
+    printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))
+        output.is_chat(run.queries.chat)
         try:
-            with _interruptible(run):
+            with interruptible(run):
                 for _ in run.rounds():
                     pass
         except (SpecvizError, BrokenPipeError):
@@ -108,7 +109,7 @@ def _decode(request: RunRequest, result: Result, printed: Sink) -> None:
             hint = "" if request.verbose else " (--verbose shows where)"
             raise RunError(f"the run failed: {type(error).__name__}: {error}{hint}") from error
         finally:
-            result.text, result.tokens = run.text, list(run.tokens)
+            result.text, result.tokens = run.answer, list(run.tokens)
 
 
 @contextlib.contextmanager
@@ -151,7 +152,7 @@ def _lost(recorder: "Recorder") -> str | None:
 
 
 @contextlib.contextmanager
-def _interruptible(run: "LocalRun") -> Iterator[None]:
+def interruptible(run: "LocalRun") -> Iterator[None]:
     """The first SIGINT or SIGTERM lets the round in hand finish, the second unwinds at once.
 
     An interrupt that lands in the middle of writing a record would leave trace and text apart; asked between rounds,
@@ -203,6 +204,12 @@ class Output:
             self._warn(f"without effect here: {', '.join(request.idle)}")
         if self._narrator is not None:
             self._narrator.wait("loading the models …")
+
+    def is_chat(self, chat: bool) -> None:
+        """Whether what comes answers the prompt; known once the tokenizer is."""
+        for printer in (self._narrator, self._text):
+            if printer is not None:
+                printer.chat = chat
 
     def _say(self, line: str) -> None:
         if self._narrator is not None:
@@ -256,4 +263,4 @@ def _prompt_view(request: RunRequest) -> Literal["joined", "line", "none"]:
     if request.stream:
         return "none"
     on_screen = sys.stdout.isatty() and sys.stderr.isatty()
-    return "joined" if on_screen and not (request.start.chat or request.as_json) else "none"
+    return "joined" if on_screen and not request.as_json else "none"

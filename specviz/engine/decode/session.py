@@ -21,6 +21,7 @@ from specviz.engine.decode.round import Kind, RoundResult, StageClock
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
 from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows, Tensor, fill
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
@@ -56,8 +57,9 @@ class Session:
     """Decodes one prompt. `rounds()` is a generator, `generate()` runs it to the end.
 
     `tokens` always holds prompt + committed tokens; `finish` says why decoding ended (None: not yet). `query` is
-    added to the seed. `draws(round)` gives the keyed draws, replaced in tests that enumerate them. `more`: a query
-    follows, so that knobs which apply then may be asked for.
+    added to the seed. `cache`: the target's, of a session that is over; what it holds of the prompt is not computed
+    again where the drafter need not see it. `draws(round)` gives the keyed draws, replaced in tests that enumerate
+    them. `more`: a query follows, so that knobs which apply then may be asked for.
     """
 
     def __init__(
@@ -73,13 +75,13 @@ class Session:
         query: int = 0,
         draws: Callable[[int], Draws] | None = None,
         more: bool = False,
+        cache: KVCache | None = None,
     ) -> None:
         self.parts, self.table, self.knobs = parts, table, knobs
         self.target, self.drafter = parts.models.target, parts.drafter
         self.prompt = tuple(prompt)
         self.tokens: list[int] = list(prompt)
         self.eos, self.texts, self.sink, self.query = eos, texts, sink, query
-        self.cache = self.target.new_cache(parts.models.capacity)
         self.counters, self.number = Counters(), 0
         self.finish: Finish | None = None
         self.carry: Carry | None = None  # what the last round left to carried rounds
@@ -88,6 +90,9 @@ class Session:
         self.warper = Warper.of(knobs, self._banned)
         self._knob_queue = KnobQueue(table, more)
         self._taps = FeatureTaps.of(parts.drafter, self.target.n_layers)
+        room = parts.models.capacity
+        kept = None if self._taps.layers else cache  # a drafter that reads states needs those of the whole prompt
+        self.cache = self.target.new_cache(room) if kept is None else kept.widened(room)
         self._cuda = parts.models.cuda_devices
         self._prefilled, self.prefill_ns = False, 0
         self._output = TextOutput(texts, prompt)
@@ -144,6 +149,8 @@ class Session:
         if len(self.prompt) > 1:
             show = self._show_prompt if self._taps.layers else None
             fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, show=show)
+        else:
+            self.cache.follow(())
         self.prefill_ns = time.perf_counter_ns() - began
         if self.sink:
             self.sink.prefilled(self, self.prefill_ns)

@@ -25,6 +25,19 @@ class KVCache:
         self._buffer: torch.Tensor | None = None
         self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []  # views of it, by layer
 
+    def widened(self, capacity: int) -> "KVCache":
+        """A cache of at least so many slots that holds what this one does; this one where it has them."""
+        if capacity <= self.capacity:
+            return self
+        wide = KVCache(self.n_layers, capacity)
+        wide.tokens, wide.parents = list(self.tokens), list(self.parents)
+        wide.filled, wide.length = list(self.filled), self.length
+        if self._buffer is not None:
+            wide._allocate(self._layers[0][0])
+            assert wide._buffer is not None
+            wide._buffer.narrow(4, 0, self.capacity).copy_(self._buffer)
+        return wide
+
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
         assert len(self.tokens) < self.capacity, f"cache full: {self.capacity} slots"

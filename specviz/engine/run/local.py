@@ -22,6 +22,7 @@ from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
 from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
@@ -42,10 +43,19 @@ class LocalRun:
 
     Construction checks everything that can be wrong with the request (SpecvizError) before the first event. `end` is
     written by `rounds()` itself, with the reason, also when an exception passes through. `session`: the query in hand.
+    `cache`: the target's after the run before; a conversation goes on from it.
     """
 
-    def __init__(self, pair: Pair, start: Start, sink: Callable[[Event], None], run: str | None = None) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        start: Start,
+        sink: Callable[[Event], None],
+        run: str | None = None,
+        cache: KVCache | None = None,
+    ) -> None:
         self.pair, self.start = pair, start
+        self._before = cache if start.history and not start.stream else None
         self.method = get_method(start.method)
         knobs = self.method.table.knobs(start.knobs)
         self.verifier = pick_verifier(self.method, start.verifier, knobs)
@@ -85,11 +95,20 @@ class LocalRun:
             sink=sink,
             query=query,
             more=query + 1 < len(self.queries),
+            cache=self._before,
         )
 
     @property
     def text(self) -> str:
         return self.session.text
+
+    @property
+    def answer(self) -> str:
+        """Its text; of a chat without the mark that ends a message."""
+        text = self.text
+        if not self.queries.chat or self.session.finish != "eos":
+            return text
+        return text.removesuffix(self.texts.piece(self.session.tokens[-1])[0])
 
     @property
     def has_more(self) -> bool:

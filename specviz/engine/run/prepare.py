@@ -4,17 +4,19 @@ All prompts are checked before the first query begins. The drafter fits its knob
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.commands import Prompt, Start
+from specviz.commands import Prompt, Said, Start
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.loading import Loaded
 from specviz.engine.model.pair import Pair
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import LAST_SEED, Knobs, KnobTable
 from specviz.methods import Method
+from specviz.methods.common.missing import named
 
 
 def make_drafter(method: Method, models: FactoryModels, knobs: Knobs) -> Drafter | None:
@@ -43,20 +45,32 @@ def fitted(table: KnobTable, drafter: Drafter | None, given: Mapping[str, Any]) 
     return own, own.knobs(chosen)
 
 
-def encode_prompt(tokenizer: Any, prompt: str, chat: bool) -> list[int]:
-    """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template."""
+def wants_chat(target: Loaded, asked: bool | None) -> bool:
+    """Whether a prompt is a message. When nobody said: for models with a template; the embedded one goes on with texts,
+    it has a template and follows no instructions."""
+    if asked is not None:
+        return asked
+    return bool(getattr(target.tokenizer, "chat_template", None)) and named(target.adapter) is not None
+
+
+def encode_prompt(tokenizer: Any, prompt: str, chat: bool, history: Sequence[Said] = ()) -> list[int]:
+    """Token ids of a prompt: raw text with the tokenizer's own special tokens, or through its chat template, behind
+    what was said before."""
     if not prompt:
         raise SpecvizError("the prompt is empty: give at least one character")
     if not chat:
+        if history:
+            raise SpecvizError("a conversation goes through the tokenizer's chat template; leave out --raw")
         return list(tokenizer(prompt, verbose=False)["input_ids"])  # its length is checked, and told, by the session
     if not getattr(tokenizer, "chat_template", None):
         raise SpecvizError("this tokenizer has no chat template; leave out --chat")
-    messages = [{"role": "user", "content": prompt}]
+    said = [(turn.role, turn.text) for turn in history]
+    messages = [{"role": role, "content": text} for role, text in (*said, ("user", prompt))]
     try:
         encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     except Exception as error:  # a template is a program of its author's: it may refuse, or be broken
         why = " ".join(str(error).split())
-        raise SpecvizError(f"the tokenizer's chat template fails ({why}); leave out --chat") from error
+        raise SpecvizError(f"the tokenizer's chat template fails ({why}); give --raw to do without") from error
     return list(encoded["input_ids"])
 
 
@@ -68,6 +82,7 @@ class Queries:
             raise SpecvizError("a run has a prompt or a stream of them, not both")
         self.prompts = list(start.stream) or [Prompt(text=start.prompt)]
         self.pair, self.method = pair, method
+        self.chat = wants_chat(pair.target, start.chat)
         self.ids = [self._ids(prompt, start) for prompt in self.prompts]
         last = knobs["seed"] + len(self.prompts) - 1
         if last > LAST_SEED:
@@ -75,7 +90,7 @@ class Queries:
 
     def _ids(self, prompt: Prompt, start: Start) -> list[int]:
         try:
-            ids = encode_prompt(self.pair.target.tokenizer, prompt.text, start.chat)
+            ids = encode_prompt(self.pair.target.tokenizer, prompt.text, self.chat, start.history)
             refuse_prompt(ids, self.pair.target.adapter.context)
         except SpecvizError as error:
             if not prompt.where:

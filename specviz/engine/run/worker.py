@@ -32,6 +32,7 @@ from specviz.commands import (
     Stop,
     decode_command,
 )
+from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
@@ -91,6 +92,7 @@ class WorkerLoop:
         self.pair, self.emit = pair, emit
         self.commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.run: LocalRun | None = None
+        self._cache: KVCache | None = None  # the target's after the last run, for a conversation that goes on
         self.holding = False
         self.steps = 0
         self.closing = False
@@ -132,7 +134,7 @@ class WorkerLoop:
 
     def _start(self, start: Start) -> None:
         try:
-            self.run = LocalRun(self.pair, start, self.emit)
+            self.run = LocalRun(self.pair, start, self.emit, cache=self._cache)
         except SpecvizError as error:
             return self._refuse(start, str(error))
         except Exception as error:  # a request nobody thought of must not take the loaded models along
@@ -144,6 +146,7 @@ class WorkerLoop:
         except Exception as error:  # already in the trace as `end`, reason error
             print(f"specviz worker: {_named(error)}", file=sys.stderr)
         finally:
+            self._cache = self.run.session.cache
             self.run = None
             self.emit(State(state="idle"))
 

@@ -74,7 +74,7 @@ class LiveActions(RunScreen):
         run, last = self.feed.run, self.feed.last_start
         like = last or self.feed.template or Start()
         knobs = dict(run.knobs) if run.header is not None else like.knobs
-        chat = last is not None and last.chat
+        chat = like.chat if last is not None else None
         return Start(
             prompt=like.prompt, method=like.method, verifier=like.verifier, knobs=knobs, chat=chat, lanes=like.lanes
         )
