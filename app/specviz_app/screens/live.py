@@ -100,7 +100,8 @@ def _method(core: ServedRun, picked: Picked) -> MethodInfo:
 def _talks(core: ServedRun, picked: Picked) -> bool:
     """Whether prompts are messages: as the switch says, else as the model is."""
     if not picked.ready or core.catalogue is None:
-        return picked.talks
+        goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
+        return picked.talks or goes_on
     return core.catalogue.chat and bool(st.session_state.get("chat", _chat(core)))
 
 
