@@ -7,12 +7,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# The demo's settings: make demo EXAMPLE=sums METHOD=ngram SAMPLING='--temperature 0'
-# Sampled, so that draws, ratios and resamples are seen, of sums that follow a pattern without repeating each other.
-EXAMPLE ?= sums-spoken
-METHOD ?= draft
+# The demo's settings: make demo METHOD=ar PROMPT='Why is the sky blue?', or make demo EXAMPLE=sums METHOD=ngram
+# TARGET answers PROMPT where it is stored, by the best method that needs nothing trained: its text is written twice.
+TARGET ?= smollm2
+TARGET_METHOD ?= ngram
+PROMPT ?= Write four short sentences about the sea. Then write the same four sentences again.
+# Otherwise, and for an EXAMPLE, the embedded pair goes on with an example. Sampled, so that draws, ratios and resamples
+# are seen, of sums that follow a pattern without repeating each other.
+EXAMPLE ?=
+METHOD ?=
 SAMPLING ?= --temperature 0.8 --seed 1
 TRACE ?= demo.sv.jsonl
+STORED := import sys; from specviz.local_models.store import stored_folder; sys.exit(stored_folder("$(TARGET)") is None)
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -26,12 +32,20 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --max
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
 
-demo: $(VENV)/.demo  ## watch the embedded pair decode, every round (F: full speed); plain text without a terminal
-	@if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
-		$(BIN)/specviz tui --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --force; \
+demo: export PROMPT := $(PROMPT)
+demo: $(VENV)/.demo  ## watch SmolLM2 answer, or the embedded pair decode (F: full speed); plain text without a terminal
+	@if [ -z "$(EXAMPLE)" ] && $(BIN)/python -c '$(STORED)'; then \
+		echo '$(TARGET) answers; make demo TARGET= shows the embedded pair' >&2; \
+		set -- --target $(TARGET) --method $(or $(METHOD),$(TARGET_METHOD)) --prompt "$$PROMPT"; \
 	else \
-		$(BIN)/specviz run --method $(METHOD) --example $(EXAMPLE) $(SAMPLING) --record $(TRACE) --force --max-new-tokens 64 \
-			--rounds 2>&1; \
+		if [ -z "$(EXAMPLE)$(filter-out smollm2,$(TARGET))" ]; then \
+			echo 'the embedded pair decodes; $(BIN)/specviz models get smollm2 fetches a model that answers' >&2; fi; \
+		set -- --method $(or $(METHOD),draft) --example $(or $(EXAMPLE),sums-spoken) $(SAMPLING); \
+	fi; \
+	if [ -t 0 ] && [ -t 1 ] && [ "$${TERM:-dumb}" != dumb ]; then \
+		$(BIN)/specviz tui "$$@" --record $(TRACE) --force; \
+	else \
+		$(BIN)/specviz run "$$@" --record $(TRACE) --force --max-new-tokens 64 --rounds 2>&1; \
 	fi
 	@echo 'look at it again: $(BIN)/specviz tui --replay $(TRACE).gz    in numbers: $(BIN)/specviz stats $(TRACE).gz'
 
@@ -64,6 +78,7 @@ clean:  ## remove the environment and all caches
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing specviz with the extras engine and tui into $(VENV) (once; torch takes its time)"
 	@$(PIP) --editable '.[engine,tui]'
+	@$(BIN)/specviz models get smollm2 >/dev/null || echo 'the demo goes on without SmolLM2' >&2
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -58,7 +58,11 @@ class ScriptedRun:
 
     def __init__(self, script: Script, sink: Callable[[Event], None]) -> None:
         self.script, self.sink = script, sink
-        self.text, self.tokens = "", list[int]()
+        self.text, self.tokens, self.chat = "", list[int](), False
+
+    @property
+    def answer(self) -> str:
+        return self.text
 
     def rounds(self) -> Iterator[None]:
         """Play the script; yield after every round."""

@@ -40,7 +40,7 @@ def test_values_reach_the_run_in_their_own_types(cli: Cli, script: Script) -> No
 def test_what_is_not_given_is_left_to_the_method(cli: Cli, script: Script) -> None:
     cli("run", "--prompt", "x")
     assert script.start is not None
-    assert (script.start.knobs, script.start.verifier, script.start.chat) == ({}, None, False)
+    assert (script.start.knobs, script.start.verifier, script.start.chat) == ({}, None, None)
     assert script.loaded == (None, None, True, None, None, None, None)
 
 

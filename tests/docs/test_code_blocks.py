@@ -31,7 +31,7 @@ READ_ONLY = {
     "bench": "takes minutes",
     "ablate": "takes minutes",
 }
-OWN_MODELS = ("path/to/", "pair/")  # folders of the reader's
+OWN_MODELS = ("path/to/", "pair/", "smollm2")  # models of the reader's
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 NAMES = [str(page.relative_to(ROOT)) for page in WITH_BLOCKS]
 

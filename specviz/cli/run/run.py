@@ -96,7 +96,7 @@ def _decode(request: RunRequest, result: Result, output: "Output") -> None:
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         run = LocalRun(pair, request.start, fan_out(*sinks))
-        output.is_chat(run.queries.chat)
+        output.is_chat(run.chat)
         try:
             with interruptible(run):
                 for _ in run.rounds():

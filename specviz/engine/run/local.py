@@ -103,10 +103,15 @@ class LocalRun:
         return self.session.text
 
     @property
+    def chat(self) -> bool:
+        """Whether its prompts are messages, and its texts answers."""
+        return self.queries.chat
+
+    @property
     def answer(self) -> str:
         """Its text; of a chat without the mark that ends a message."""
         text = self.text
-        if not self.queries.chat or self.session.finish != "eos":
+        if not self.chat or self.session.finish != "eos":
             return text
         return text.removesuffix(self.texts.piece(self.session.tokens[-1])[0])
 

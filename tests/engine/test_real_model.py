@@ -1,0 +1,87 @@
+"""SmolLM2 itself: every method that works with it writes, token for token, what the library's `generate` writes
+(greedy) and what plain decoding writes (T = .8), on chat prompts.
+
+Answers are short, all but the one whose drafts are kept, so that all of it takes two minutes or three of one processor;
+what a target's cache holds of a prompt is
+handed from run to run, as in a conversation.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from specviz.commands import Said, Start
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.kinship import made_for
+from specviz.engine.model.loading import plain_model
+from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.local_models.catalogue import SMOLLM2
+from specviz.local_models.shipped import shipped_draft
+from specviz.methods import Method, all_methods
+from specviz.methods.common.missing import missing
+from support.real import PROMPTS, smollm2
+
+__all__ = ["smollm2"]
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+LENGTHS = {prompt: 16 if prompt.startswith("Repeat") else 6 for prompt in PROMPTS}  # tokens of an answer
+SYSTEM = (Said(role="system", text="You are a helpful assistant."),)
+
+
+@pytest.fixture(scope="module")
+def pair(smollm2: Path) -> Pair:
+    return load_pair(str(smollm2), None, shipped_draft(str(smollm2)) is not None, dtype="float32", threads=1)
+
+
+@pytest.fixture(scope="module")
+def library(smollm2: Path) -> object:
+    """The library's own model, which no adapter has touched."""
+    return plain_model(str(smollm2), "target", torch.float32).eval()
+
+
+def _able(pair: Pair) -> list[Method]:
+    return [method for method in all_methods().values() if missing(method, pair) is None]
+
+
+def _run(pair: Pair, method: Method, prompt: str, temperature: float, cache: KVCache | None) -> LocalRun:
+    knobs = {"max_new_tokens": LENGTHS.get(prompt, 6), "temperature": temperature, "seed": 5}
+    if temperature and "walk" not in method.fitting(method.table.knobs(knobs).values):
+        knobs["draft_mode"] = "shared"  # what walk takes of drawn drafts
+    start = Start(prompt=prompt, method=method.name, verifier="walk", knobs=knobs, history=list(SYSTEM), level="none")
+    run = LocalRun(pair, start, lambda event: None, cache=cache)
+    for _ in run.rounds():
+        pass
+    return run
+
+
+@pytest.mark.parametrize(
+    "prompt", PROMPTS, ids=[prompt.split()[0].lower() + str(k) for k, prompt in enumerate(PROMPTS)]
+)
+def test_every_method_writes_what_generate_and_plain_decoding_write(prompt: str, pair: Pair, library: object) -> None:
+    methods = _able(pair)
+    plain = next(method for method in methods if method.traits.plain)
+    first = _run(pair, plain, prompt, 0, None)
+    ids = torch.tensor([first.session.prompt])
+    with torch.inference_mode():
+        made = library.generate(  # type: ignore[attr-defined]
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=LENGTHS[prompt]
+        )
+    cache = first.session.cache
+    for temperature in (0, 0.8):
+        want = made[0, ids.shape[1] :].tolist() if not temperature else _run(pair, plain, prompt, 0.8, cache).tokens
+        for method in methods:
+            run = _run(pair, method, prompt, temperature, cache)
+            assert run.tokens == want, (method.name, temperature)
+
+
+def test_the_weights_are_those_that_parts_are_made_for(pair: Pair) -> None:
+    assert any(made_for(weights, pair.target.adapter) for weights in SMOLLM2.weights)
+
+
+def test_it_answers_through_its_template_and_reads_digits_one_by_one(pair: Pair) -> None:
+    run = _run(pair, next(m for m in _able(pair) if m.traits.plain), "What is 2 + 2?", 0, None)
+    prompt = pair.target.tokenizer.decode(run.session.prompt)
+    assert prompt.endswith("<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n")
+    assert run.answer
+    assert len(pair.target.tokenizer("1234")["input_ids"]) == 4
