@@ -61,12 +61,12 @@ def catalogue() -> ev.Catalogue:
 
 def live_app(script: Script) -> SpecvizApp:
     """The application over a scripted core; nothing is animated."""
-    return SpecvizApp(Library(animate=False), RunFeed(script, "live", animate=False))
+    return SpecvizApp(Library(animate=False, look=list), RunFeed(script, "live", animate=False))
 
 
 def replay_app(path: Path, ascii: bool = False, at: str | None = None) -> SpecvizApp:
     """The application over a recorded run."""
-    library = Library(animate=False, ascii=ascii)
+    library = Library(animate=False, ascii=ascii, look=list)
     return SpecvizApp(library, library.trace(path), at)
 
 
