@@ -43,8 +43,8 @@ class Script:
         self.closed = True
 
 
-def catalogue() -> ev.Catalogue:
-    """What a real worker would say first."""
+def catalogue(talks: bool = False) -> ev.Catalogue:
+    """What a real worker would say first. `talks`: its model holds conversations."""
     methods = [
         ev.MethodInfo(
             name=m.name,
@@ -56,7 +56,8 @@ def catalogue() -> ev.Catalogue:
         )
         for m in all_methods().values()
     ]
-    return ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")))
+    models = ev.Models(target=ev.ModelInfo(name="table"))
+    return ev.Catalogue(methods=methods, verifiers=[], models=models, chat=talks, talks=talks)
 
 
 def live_app(script: Script) -> SpecvizApp:

@@ -16,13 +16,14 @@ from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
 from specviz.errors import SpecvizError
+from specviz.sources.model_names import ModelNames
 from specviz.view.words.palette import no_color
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
 from specviz_tui.common.frame_widget import NeverReady, OpenAsked, Ready
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import screen_keys, style_sheets
-from specviz_tui.screens.library import FETCH, MODEL, Library, fetching
+from specviz_tui.screens.library import FETCH, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
 from specviz_tui.screens.page import GuideScreen, pages
@@ -94,7 +95,7 @@ class SpecvizApp(App[int]):
         if name is None:
             self.ask_what_to_open()
         else:
-            self._open(MODEL + name)
+            self._open(model_id(ModelNames(name)))
 
     def _show(self, feed: RunFeed) -> None:
         """Another feed on screen; the one before is let go of when this one turns out to be good."""

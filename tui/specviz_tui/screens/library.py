@@ -9,7 +9,7 @@ from pathlib import Path
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.local_models.choices import ModelChoice, target_choices
+from specviz.local_models.choices import ModelChoice, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
@@ -22,6 +22,7 @@ from specviz_tui.screens.dialogs import ListChoice
 
 LIVE = "live"
 MODEL, FETCH = "model:", "fetch:"  # begin the ids of choices that are no file
+BETWEEN = "\0"  # target and draft model
 PRELUDE = (
     "code-draft"  # sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample
 )
@@ -108,7 +109,7 @@ class Library:
     def open(self, choice: str) -> RunFeed:
         """What was chosen. Raises SpecvizError."""
         if choice.startswith(MODEL):
-            return self.model(ModelNames(choice.removeprefix(MODEL)))
+            return self.model(ModelNames(*choice.removeprefix(MODEL).split(BETWEEN)))
         return self.trace(choice)
 
     def choices(self, found: Sequence[LocalModel] | None) -> list[ListChoice]:
@@ -119,7 +120,7 @@ class Library:
         elif found is None:
             lines.append(ListChoice("", "looking for models on this machine …", heading=True))
         else:
-            lines += [_of(choice) for choice in target_choices(found)]
+            lines += [_of(choice, found) for choice in target_choices(found)]
         lines.append(ListChoice("", "Watch a recording", heading=True))
         lines += [ListChoice(str(path), name, "bundled") for name, path in bundled_traces().items()]
         here = traces_in(Path.cwd())
@@ -129,10 +130,16 @@ class Library:
         return RunFeed(source, name, animate=self.animate, ascii=self.ascii, paced=paced, prelude=prelude)
 
 
-def _of(choice: ModelChoice) -> ListChoice:
+def model_id(names: ModelNames) -> str:
+    """The choice of a pair."""
+    return MODEL + BETWEEN.join((names.target, names.draft))
+
+
+def _of(choice: ModelChoice, found: Sequence[LocalModel]) -> ListChoice:
     """A model that can be started, one that can be fetched, or one that says why it can be neither."""
     if choice.able:
-        return ListChoice(MODEL + choice.name, choice.label, choice.what)
+        names = ModelNames(choice.name, draft_choices(choice.name, found)[0].name)
+        return ListChoice(model_id(names), choice.label, choice.what)
     if choice.command:
         return ListChoice(FETCH + choice.name, choice.label, f"enter fetches it: {choice.command}")
     return ListChoice(MODEL + choice.name, choice.label, choice.problem, able=False)

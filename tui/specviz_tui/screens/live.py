@@ -91,7 +91,7 @@ class LiveActions(RunScreen):
         like = last or self.feed.template or Start()
         knobs = dict(run.knobs) if run.header is not None and last is not None else like.knobs
         return Start(
-            prompt=like.prompt,
+            prompt="" if self.feed.talks and self.feed.talk else like.prompt,
             method=like.method,
             verifier=like.verifier,
             knobs=knobs,

@@ -23,7 +23,7 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import Catalogue
 from specviz.knobs import KnobSpec
-from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel
 from specviz.names import LANES
 from specviz.sources.model_names import ModelNames
@@ -69,7 +69,7 @@ class StartScreen(ModalScreen[Begin | None]):
     def __init__(self, catalogue: Catalogue, wanted: Start, bench: Bench) -> None:
         super().__init__()
         self._wanted, self._bench = wanted, bench
-        self._names = bench.names
+        self._in_hand = self._names = _said_plainly(bench.names)
         self._found: list[LocalModel] = []
         self._typed: list[str] = []  # models that are in no list
         self._core: RunFeed | None = None  # of other models than those in hand
@@ -86,7 +86,9 @@ class StartScreen(ModalScreen[Begin | None]):
         """The prompt, the models, how they decode."""
         with Vertical(classes="dialog -wide"):
             yield Label(self._heading, classes="dialog-title", id="title")
-            yield TextArea(self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus")
+            yield TextArea(
+                self._wanted.prompt, id="prompt", soft_wrap=True, tab_behavior="focus", placeholder=self._room
+            )
             with Horizontal(classes="choices"):
                 yield Select(self._targets(), value=self._names.target, allow_blank=False, id="target")
                 yield Select(self._drafts(), value=self._names.draft, allow_blank=False, id="draft")
@@ -113,6 +115,11 @@ class StartScreen(ModalScreen[Begin | None]):
     @property
     def _heading(self) -> str:
         return "Say something" if self._speaks else "Decode a prompt"
+
+    @property
+    def _room(self) -> str:
+        """What an empty prompt means."""
+        return "A message; left empty, only model, method and settings are taken over." if self._speaks else ""
 
     @property
     def _speaks(self) -> bool:
@@ -158,8 +165,7 @@ class StartScreen(ModalScreen[Begin | None]):
         """Known models, then typed ones, then the line that asks for another; the one in hand is always among them."""
         named = {choice.name for choice in known}
         more = dict.fromkeys(name for name in (now, *self._typed) if name not in named)
-        own = ModelChoice(now, "none that came along", "") if not now else None
-        choices = [*known, *(own if own and not name else choice_of(name, known) for name in more)]
+        choices = [*known, *(choice_of(name, known) for name in more)]
         lines = [
             (Text(running(f"{word}: {choice.label}"), style="" if choice.able else FAINT), choice.name)
             for choice in choices
@@ -205,7 +211,7 @@ class StartScreen(ModalScreen[Begin | None]):
         self._put("draft", self._drafts(), names.draft)
         broken = next((c for c in target_choices(self._found) if c.name == names.target and not c.able), None)
         self._problem = f"{broken.label} {broken.problem}" if broken is not None else ""
-        if names == self._bench.names:
+        if names == self._in_hand:
             self._problem = ""
             self._take(self._own)
             self._renew()
@@ -240,6 +246,7 @@ class StartScreen(ModalScreen[Begin | None]):
         self._put("method", self._method_options(), chosen)
         self._put("verifier", self._verifiers(chosen), self._first(chosen))
         self.query_one("#title", Label).update(self._heading)
+        self.query_one(TextArea).placeholder = self._room
         self._say(self._help(chosen))
 
     def _drop_core(self) -> None:
@@ -320,6 +327,12 @@ class StartScreen(ModalScreen[Begin | None]):
     def action_cancel(self) -> None:
         self._drop_core()
         self.dismiss(None)
+
+
+def _said_plainly(names: ModelNames) -> ModelNames:
+    """No draft model is called so where none comes along."""
+    brought = any(choice.name == EMBEDDED for choice in draft_choices(names.target, []))
+    return ModelNames(names.target, NO_DRAFT) if not (names.draft or brought) else names
 
 
 def parse_settings(text: str, specs: list[KnobSpec]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from specviz.view.words import palette
 from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of
 
 YOU, MODEL = "you", "model"
-EMPTY = "Type a message in the line below and press enter; ↑ there brings examples, such as:"
+EMPTY = "Type a message in the line below and press enter; ↑ there brings examples:"
 WAITS = " (waits)"
 STOPPED = " (stopped)"
 COMING = "…"
@@ -83,12 +83,7 @@ def _now(talk: Conversation, strip: Strip | None, painter: Painter) -> Text:
         turns.append(_turn(YOU, Text(_lines(talk.waiting.prompt)).append(WAITS, style=FAINT)))
     if turns or talk.spoken:
         return Text("\n").join(turns)
-    return Text("\n").join([Text(EMPTY, style=FAINT), *(Text(f"  {words}") for words in _examples())])
-
-
-def _examples() -> list[str]:
-    """Those that fit on a line."""
-    return [words for words in CHAT_EXAMPLES.values() if len(words) < 100]
+    return Text(f"{EMPTY}\n  {', '.join(CHAT_EXAMPLES)}", style=FAINT)
 
 
 def _answer(strip: Strip, painter: Painter) -> Text:
