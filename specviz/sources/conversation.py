@@ -41,7 +41,7 @@ class Conversation:
     asked: Start | None = None  # handed over, its answer is not at its end
     waiting: Start | None = None
     unsent: str = ""
-    run: str = ""  # that answers
+    run: str = ""  # that answers, or gave the newest answer; "": that is in no run that was heard of
     who: str = ""
     _pieces: list[str] = field(default_factory=list)
 
@@ -77,11 +77,11 @@ class Conversation:
         assert asked is not None
         text = "".join(self._pieces)
         if reason not in _DONE or (reason != "done" and not text):
-            self.unsent = asked.prompt
+            self.unsent, self.run = asked.prompt, ""
             return
         answer = Spoken("assistant", text, self.who, self.run, stopped=reason != "done")
         self.spoken += [Spoken("user", asked.prompt), answer]
 
     def forget(self) -> None:
         """A new conversation; an answer that is still coming is no part of it."""
-        self.spoken, self.asked, self.waiting, self.unsent = [], None, None, ""
+        self.spoken, self.asked, self.waiting, self.unsent, self.run = [], None, None, "", ""

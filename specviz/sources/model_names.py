@@ -3,34 +3,38 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, model_words
+from specviz.model_folder import shown
+
+_NONE = "--no-draft"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """`target` "": the embedded pair; `draft` "": the one that comes with the target, if any does."""
+    """By the names of `specviz.local_models.choices`: `draft` EMBEDDED: the one that comes along."""
 
-    target: str = ""
-    draft: str = ""
+    target: str = EMBEDDED
+    draft: str = EMBEDDED
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "ModelNames":
         """The models that the words of a command line name."""
-        return cls(_named(words, "--target"), _named(words, "--draft"))
+        return cls(_named(words, "--target"), NO_DRAFT if _NONE in words else _named(words, "--draft"))
 
     def among(self, words: Sequence[str]) -> tuple[str, ...]:
         """The words of a command line with these models in place of its own."""
-        out = list(words)
-        for flag, name in (("--target", self.target), ("--draft", self.draft)):
+        out = [word for word in words if word != _NONE]
+        for flag in ("--target", "--draft"):
             if flag in out:
                 place = out.index(flag)
                 del out[place : place + 2]
-            out += [flag, name] if name else []
-        return tuple(out)
+        return (*out, *model_words(self.target, self.draft))
 
     @property
     def text(self) -> str:
         """`smollm2 with self:int4`, to be shown."""
-        target = self.target or "the embedded pair"
-        return f"{target} with {self.draft}" if self.draft else target
+        target = shown(self.target) if self.target else "the embedded pair"
+        return f"{target} with {shown(self.draft)}" if self.draft not in (EMBEDDED, NO_DRAFT) else target
 
 
 def _named(words: Sequence[str], flag: str) -> str:

@@ -5,9 +5,9 @@ A message waits for the models to be loaded or for the answer in hand; what came
 
 from typing import Any
 
-from specviz.commands import Start
+from specviz.commands import USUAL, Start
 from specviz.errors import SpecvizError
-from specviz.events import Commit, End, Event, Header, Refused, State
+from specviz.events import Catalogue, Commit, End, Event, Header, Refused, State
 from specviz.sources.base import Source
 from specviz.sources.conversation import Conversation
 from specviz.sources.live_run import LiveRun
@@ -45,6 +45,8 @@ class TalkingRun(LiveRun):
         super()._fail(why)
         if self.talk.asked is not None:
             self.talk.ends("error")
+        if self.talk.waiting is not None:
+            self.talk.unsent, self.talk.waiting = self.talk.waiting.prompt, None
 
     # What is so ------------------------------------------------------------------------------------------------------
 
@@ -112,3 +114,11 @@ class TalkingRun(LiveRun):
         self.attach(other.source)
         self.catalogue = other.catalogue
         return before
+
+
+def proposed(catalogue: Catalogue, wanted: str) -> str:
+    """The wanted method if it can run with the models that are loaded, else the first usual one that can, else any."""
+    able = [info for info in catalogue.methods if info.missing is None] or catalogue.methods
+    order = (wanted, *USUAL)
+    ranked = sorted(able, key=lambda info: order.index(info.name) if info.name in order else len(order))
+    return ranked[0].name

@@ -149,6 +149,14 @@ def test_a_message_that_came_to_nothing_is_offered_again(run: TalkingRun, core: 
     assert run.talk.unsent == "once more"
 
 
+def test_a_message_that_waits_for_models_that_never_come_is_offered_again(core: Core) -> None:
+    run = over(core)
+    run.say("hello", Start())
+    core.live, core.ended = False, True
+    run.tick(1.0)
+    assert (run.talk.unsent, run.talk.waiting, run.never_ready) == ("hello", None, True)
+
+
 def test_a_core_that_has_just_gone_leaves_the_message(run: TalkingRun, core: Core) -> None:
     core.live = False
     with pytest.raises(SpecvizError, match="has ended"):
